@@ -163,6 +163,8 @@ def _facts(name: str, setting: Setting) -> dict[str, Any]:
         return {"mode": "quick"} if setting.quick else {}
     log = setting.log
     facts: dict[str, Any] = {"jobs in the log": len(log), "processors": setting.procs or log.max_procs or "unknown"}
+    if setting.machine is not None:
+        facts |= {"processors": setting.machine.procs, "nodes": setting.machine.words}
     if setting.partition is not None:
         facts["partition"] = setting.partition
     if setting.quick:

@@ -17,6 +17,7 @@ from experiments.compare.result import LEVEL, PRICES, TOLERATED
 from experiments.compare.sentences import allowed, together
 from experiments.reports.figures import draw, write_table
 from experiments.reports.report import Report
+from experiments.runs.on_nodes import nodes_told
 from experiments.sweeps.results import Results
 from predictors.data.joblog import JobLog
 
@@ -101,6 +102,7 @@ def report_on(
         facts={
             "jobs simulated": len(log),
             "processors": log.max_procs or 0,
+            **nodes_told(found.about["logs"]),
             "today": advice.current,
             "SHA-256 of the log's values": log.digest(),
         },

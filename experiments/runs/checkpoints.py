@@ -8,7 +8,7 @@ there, another one (other options, log, versions, code) begins anew in a folder 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -275,6 +275,7 @@ def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
         "quick": setting.quick,
         "partition": setting.partition,
         "procs": setting.procs,
+        "machine": None if setting.machine is None else asdict(setting.machine)["nodes"],
         "predictors": list(setting.predictors),
         "parts": [setting.train, setting.test, setting.seeds, setting.orders, setting.job_sets, setting.scale],
         "rows": [

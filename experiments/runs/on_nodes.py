@@ -1,7 +1,8 @@
 """A log made ready for a machine of nodes: jobs with a place, what it lacks, and which cases can plan there."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from experiments.runs.simulate import policy_named
 from predictors.core.errors import JobcastError
@@ -9,7 +10,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import Lack, Prepared, lacks_for_schedules, prepare
 from schedsim.engine.placing import counts_alone, refuse_counting
-from schedsim.machine.node_groups import Machine, demands_of
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.policies.policy import Policy
 
 
@@ -94,6 +95,23 @@ def ready_for(
         return Ready(prepared, prepared.used, prepared.account, ReadingReport(log.name), None)
     used, _, left = demands_of(prepared.used, nodes, drop_wide)
     return Ready(prepared, used, (prepared.account + left).using(len(used)), left, nodes)
+
+
+def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """Return the fact of a page on which nodes the logs of a sweep have, from what is kept of them; {} if none has.
+
+    Examples
+    --------
+    >>> thin = {"name": "thin", "count": 2, "processors": 8, "partitions": []}
+    >>> nodes_told([{"name": "site", "machine": {"nodes": [thin]}}, {"name": "other"}])
+    {'nodes': 'site: thin: count 2, processors 8'}
+    """
+    found = []
+    for log in logs:
+        groups = log.get("machine", {}).get("nodes", ())
+        words = (NodeGroup(**{**group, "partitions": tuple(group["partitions"])}).words for group in groups)
+        found += [f"{log['name']}: {'; '.join(words)}"] if groups else []
+    return {"nodes": ", ".join(found)} if found else {}
 
 
 def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> bool:

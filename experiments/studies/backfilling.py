@@ -179,6 +179,8 @@ def run(setting: Setting) -> Report:
     names = {case.name for case in family_cases()}
     every = beside_easy(pd.concat([found.runs[found.runs["seed"] != AS_LOGGED], moved.runs], ignore_index=True))
     families = every[every["case"].isin(names)].reset_index(drop=True)
+    if setting.machine is not None:  # a column more: means over logs are never of some on nodes and of some without
+        runs, families = (table.assign(nodes=setting.machine.words) for table in (runs, families))
     written = [
         write_table(runs, setting.folder / f"runs_{log.name}.csv"),
         write_table(families, setting.folder / f"families_{log.name}.csv"),

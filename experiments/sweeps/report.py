@@ -16,6 +16,7 @@ from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASU
 from experiments.compare.result import LEVEL, PRICES, Choice, Comparison
 from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
 from experiments.reports.report import Report
+from experiments.runs.on_nodes import nodes_told
 from experiments.sweeps.results import GROUP_TABLE, TABLE, Results
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ def _facts(found: Results) -> dict[str, str | int | float]:
         "cases": found.runs["case"].nunique(),
         "jobs": ", ".join(f"{log['name']}: {log['jobs']:,}" for log in about["logs"]),
         "SHA-256 of the logs": ", ".join(log["sha256"] for log in about["logs"]),
+        **nodes_told(about["logs"]),
         "code": about["git_commit"] or about["versions"]["jobcast"],
         "SHA-256 of the code": about["code"],
         "seconds of all workers": round(about["seconds"], 1),

@@ -94,6 +94,15 @@ class NodeGroup:
     one_job: bool = False
 
     @property
+    def words(self) -> str:
+        """Its name and its keys, as in a machine file."""
+        words = f"{self.name}: count {self.count}, processors {self.processors}"
+        words += f", gpus {self.gpus}" if self.gpus else ""
+        words += "" if self.memory_gb is None else f", memory_gb {self.memory_gb!r}"
+        words += f", partitions {' '.join(self.partitions)}" if self.partitions else ""
+        return words + (", one_job" if self.one_job else "")
+
+    @property
     def memory(self) -> int:
         """Memory of each node [KB]."""
         return int(of.UNLIMITED) if self.memory_gb is None else int(self.memory_gb * KB_OF_GB)
@@ -157,6 +166,17 @@ class Machine:
     def gpus(self) -> int:
         """How many GPUs its nodes have."""
         return sum(group.count * group.gpus for group in self.nodes)
+
+    @property
+    def words(self) -> str:
+        """All that schedules depend on.
+
+        Examples
+        --------
+        >>> Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64, one_job=True))).words
+        'thin: count 2, processors 8; gpu: count 1, processors 8, gpus 4, memory_gb 64, one_job'
+        """
+        return "; ".join(group.words for group in self.nodes)
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:

@@ -8,7 +8,10 @@ from typer.testing import CliRunner
 
 from experiments.advise.advise import Question
 from experiments.cli.main import app
+from experiments.registry import _facts
+from experiments.runs.checkpoints import with_checkpoints
 from experiments.runs.clusters import Pool
+from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES, read_results
 from experiments.sweeps.run import run_sweep
@@ -105,6 +108,7 @@ def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkey
     assert row["gpus_utilisation"] == one["resources"]["gpus"]["utilisation"]
     assert row["gpus_mean_wait_s"] == one["by_dominant"]["gpus"]["mean_wait_s"]
     assert found["tables"]["by case and log"][0]["gpus_utilisation"] > 0
+    assert json.loads((place / found["folder"] / "report.json").read_text())["facts"]["nodes"] == f"site: {NODES.words}"
     machine = found["about"]["logs"][0]["machine"]
     assert [group["name"] for group in machine["nodes"]] == ["thin", "gpu"]
 
@@ -132,6 +136,7 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     assert asked.exit_code == 0, asked.output
     found = json.loads(asked.stdout)
     assert "Not tried, since they count processors alone: conservative." in found["notes"]
+    assert found["facts"]["nodes"] == f"site: {NODES.words}"
     first = found["tables"]["as logged, with commands"][0]
     assert "--machine machine.toml" in first["command"]
     again = json.loads(run(app, [*first["command"].split()[1:], "--json"]).stdout)
@@ -170,4 +175,21 @@ def test_the_study_of_backfilling_runs_on_nodes(place, monkeypatch):
     words = ["experiment", "backfilling", "--log", "site.parquet", "--machine", "machine.toml", "--quick", "--json"]
     found = CliRunner().invoke(app, words)
     assert found.exit_code == 0, found.output
-    assert {row["case"] for row in json.loads(found.stdout)["tables"]["medians"]} >= {"EASY", "careful", "balanced"}
+    told = json.loads(found.stdout)
+    assert {row["case"] for row in told["tables"]["medians"]} >= {"EASY", "careful", "balanced"}
+    assert told["facts"]["processors"] == 24 and told["facts"]["nodes"] == NODES.words
+    assert f'"{NODES.words}"' in next(place.rglob("runs_site.csv")).read_text()  # pooled with no runs without nodes
+
+
+def test_an_experiment_is_kept_beside_that_of_another_machine(tmp_path):
+    folders = set()
+    for gpus in (None, 2, 4):
+        machine = None if gpus is None else Machine((NodeGroup("gpu", 2, 4, gpus=gpus),))
+        with with_checkpoints("backfilling", Setting(log_of(5), tmp_path, machine=machine)) as kept:
+            folders.add(kept.checkpoints)
+    assert len(folders) == 3
+    source = Machine(NODES.nodes, "elsewhere")
+    facts = _facts("backfilling", Setting(log_of(5), tmp_path, machine=source))
+    assert (facts["processors"], facts["nodes"]) == (
+        24, "thin: count 2, processors 8; gpu: count 2, processors 4, gpus 2",
+    )  # fmt: skip
