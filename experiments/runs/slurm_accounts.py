@@ -19,9 +19,8 @@ from predictors.schedulers.slurm_files.accounts import (
     number_of,
     tres_of,
     wall_of,
-    whole_of,
 )
-from predictors.schedulers.slurm_files.conf import Setting, SlurmConf
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, whole_of
 from schedsim.policies.fair_share import OF_PARENT, Shares
 from schedsim.policies.limits import Limits, LimitsBeingMade
 from schedsim.workload.workload import Workload

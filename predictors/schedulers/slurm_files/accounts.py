@@ -199,21 +199,6 @@ def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
     )
 
 
-def whole_of(found: Setting) -> int:
-    """Return a whole number.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
-    if re.fullmatch(r"\d{1,15}", found.value) is None:
-        raise JobcastError(
-            f"{found.place}: {found.name} is a whole number from 0 on; found {printable(found.value)[:40]!r}."
-        )
-    return int(found.value)
-
-
 def number_of(found: Setting) -> float:
     """Return a number from 0 on.
 

@@ -204,7 +204,8 @@ def test_dates_that_no_calendar_has_are_refused(files):
         ("SchedulerParameters=bf_window=0\n", "", "bf_window is 1 to 43,200 minutes"),
         ("", "Parent - 'x'\nAccount - 'y':Fairshare=1\n", "account y is under 'x', which is no account"),
         ("", "Parent - 'x'\nUser - 'y':Fairshare=1\n", "user y of x: there is no such account"),
-        ("", "Parent - 'b'\nUser - 'cid':Fairshare=lots\n", "Fairshare is a whole number from 0 on"),
+        ("", "Parent - 'b'\nUser - 'cid':Fairshare=lots\n", "Fairshare is a whole number from 0 to 4,294"),
+        ("", "Parent - 'b'\nUser - 'cid':Fairshare=999999999999999\n", "Fairshare is a whole number from 0 to 4,294"),
         ("", "Parent - 'b'\nAccount - 'c':GrpTRES=many\nParent - 'c'\nUser - 'bob':Fairshare=1\n", "GrpTRES is a list"),
     ],
 )
