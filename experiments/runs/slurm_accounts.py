@@ -397,9 +397,7 @@ class _Limits:
             self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds)
 
     def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
-        if qos not in self.qos_names:
-            return
-        number = self.qos_names.index(qos)
+        number = self.qos_names.index(qos) if qos in self.qos_names else -1  # one without jobs is read, too
         rows = np.flatnonzero((self.qos_of == number) | (self.part_qos_of == number))
         by_user, by_account = (self.user_names, self.user_of), (self.account_names, self.account_of)
         scopes: dict[str, tuple[Any, Ints] | None] = {
@@ -464,15 +462,16 @@ class _Limits:
             inherited = {k: v for k, v in at.settings.items() if k in _INHERITED} | inherited
             at = self.entries[number[at.parent]] if at.parent else None
         if "maxjobs" in inherited:
-            self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser")
+            self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser", "maxjobsperaccount")
         for key in ("maxtresperjob", "maxwall"):
             if key in inherited:
                 self.too_large += int((self._beyond(inherited[key], key)[rows] & self._free(key, None, rows)).sum())
 
-    def _claims(self, one: Association, key: str, told: Setting, rows: Ints, of_qos: str) -> None:
-        """Add a limit of an association; it holds the jobs whose QOS set none of the kind."""
+    def _claims(self, one: Association, key: str, told: Setting, rows: Ints, *of_qos: str) -> None:
+        """Add a limit of an association; it holds the jobs whose QOS set none of these kinds."""
         for tres, most in self._wanted(told, key == "grptres").items():
             amounts = self._amounts(tres)
             if amounts is None:
                 continue
-            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, self._free(of_qos, tres, rows))
+            holds = np.logical_and.reduce([self._free(kind, tres, rows) for kind in of_qos])
+            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, holds)
