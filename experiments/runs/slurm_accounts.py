@@ -256,6 +256,7 @@ class Owners:
                     missing.append(tres)
             if missing:
                 text = f"partition {name}: the log does not tell {', '.join(missing)}, which are not billed"
+                text += "" if parts else ": processors are instead"
                 self.findings.append(Finding("slurm-not-billed", "noted", text, int(jobs.sum())))
             if parts:
                 found[jobs] = (np.maximum.reduce(parts) if largest else np.sum(parts, axis=0))[jobs]

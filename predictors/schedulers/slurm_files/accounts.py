@@ -31,8 +31,8 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 """Names that mean the same, in small letters, by the one that is kept."""
-_LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:]*)((?::.*)?)")
-_OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:])*)")  # gres/gpu:a100=4 is one value
+_LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:']*)((?::.*)?)")
+_OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:'])*)")  # gres/gpu:a100=4 is one value
 MOST_OF_A_RESOURCE: Final = 1 << 60
 """How much of a resource a limit may name."""
 _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}

@@ -142,6 +142,11 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     policy, account = slurm_policy_of(files(conf=conf), log)
     assert policy.order.following.fair_share.billed.tolist() == [24.0, 4.0]
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
+    policy, account = slurm_policy_of(files(conf=CONF.replace("CPU=1.0", "GRES/gpu=10")), made_log([(0, 4, 60, 0, 0)]))
+    assert policy.order.following.fair_share.billed.tolist() == [4.0]
+    assert "not billed: processors are instead" in next(
+        one.text for one in account.findings if one.rule == "slurm-not-billed"
+    )
 
 
 def test_a_bad_limit_of_a_qos_without_jobs_is_refused(files):
