@@ -19,9 +19,8 @@ from predictors.schedulers.slurm_files.accounts import (
     number_of,
     tres_of,
     wall_of,
-    whole_of,
 )
-from predictors.schedulers.slurm_files.conf import Setting, SlurmConf
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, whole_of
 from schedsim.policies.fair_share import OF_PARENT, Shares
 from schedsim.policies.limits import Limits, LimitsBeingMade
 from schedsim.workload.workload import Workload
@@ -257,6 +256,7 @@ class Owners:
                     missing.append(tres)
             if missing:
                 text = f"partition {name}: the log does not tell {', '.join(missing)}, which are not billed"
+                text += "" if parts else ": processors are instead"
                 self.findings.append(Finding("slurm-not-billed", "noted", text, int(jobs.sum())))
             if parts:
                 found[jobs] = (np.maximum.reduce(parts) if largest else np.sum(parts, axis=0))[jobs]
@@ -398,9 +398,7 @@ class _Limits:
             self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds)
 
     def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
-        if qos not in self.qos_names:
-            return
-        number = self.qos_names.index(qos)
+        number = self.qos_names.index(qos) if qos in self.qos_names else -1  # one without jobs is read, too
         rows = np.flatnonzero((self.qos_of == number) | (self.part_qos_of == number))
         by_user, by_account = (self.user_names, self.user_of), (self.account_names, self.account_of)
         scopes: dict[str, tuple[Any, Ints] | None] = {
@@ -465,15 +463,16 @@ class _Limits:
             inherited = {k: v for k, v in at.settings.items() if k in _INHERITED} | inherited
             at = self.entries[number[at.parent]] if at.parent else None
         if "maxjobs" in inherited:
-            self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser")
+            self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser", "maxjobsperaccount")
         for key in ("maxtresperjob", "maxwall"):
             if key in inherited:
                 self.too_large += int((self._beyond(inherited[key], key)[rows] & self._free(key, None, rows)).sum())
 
-    def _claims(self, one: Association, key: str, told: Setting, rows: Ints, of_qos: str) -> None:
-        """Add a limit of an association; it holds the jobs whose QOS set none of the kind."""
+    def _claims(self, one: Association, key: str, told: Setting, rows: Ints, *of_qos: str) -> None:
+        """Add a limit of an association; it holds the jobs whose QOS set none of these kinds."""
         for tres, most in self._wanted(told, key == "grptres").items():
             amounts = self._amounts(tres)
             if amounts is None:
                 continue
-            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, self._free(of_qos, tres, rows))
+            holds = np.logical_and.reduce([self._free(kind, tres, rows) for kind in of_qos])
+            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, holds)

@@ -198,6 +198,7 @@ class Shares:
         normal = self._normal_shares()
         usage = used / used[0] if used[0] > 0 else np.zeros(len(used))
         found = usage.copy()
+        found[0] = 1.0  # in Slurm the root's is 1 from the begin on, before anything was used, too
         of_siblings = np.zeros(len(self))
         np.add.at(of_siblings, self._share_parent[1:], usage[1:])
         for i in range(1, len(self)):

@@ -31,8 +31,8 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
     }
 )  # fmt: skip
 """Names that mean the same, in small letters, by the one that is kept."""
-_LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:]*)((?::.*)?)")
-_OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:])*)")  # gres/gpu:a100=4 is one value
+_LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:']*)((?::.*)?)")
+_OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:'])*)")  # gres/gpu:a100=4 is one value
 MOST_OF_A_RESOURCE: Final = 1 << 60
 """How much of a resource a limit may name."""
 _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}
@@ -197,21 +197,6 @@ def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
     return MappingProxyType(
         {_name(key): Setting(key.strip(), value, place) for key, value, place in pairs if value not in ("", "-1")}
     )
-
-
-def whole_of(found: Setting) -> int:
-    """Return a whole number.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
-    if re.fullmatch(r"\d{1,15}", found.value) is None:
-        raise JobcastError(
-            f"{found.place}: {found.name} is a whole number from 0 on; found {printable(found.value)[:40]!r}."
-        )
-    return int(found.value)
 
 
 def number_of(found: Setting) -> float:

@@ -175,8 +175,17 @@ def _nodes_of(names: Setting) -> int:
 
 
 def _whole(found: Setting | None, usual: int) -> int:
-    if found is None:
-        return usual
+    return usual if found is None else whole_of(found)
+
+
+def whole_of(found: Setting) -> int:
+    """Return a whole number.
+
+    Raises
+    ------
+    JobcastError
+        If it is none, or too large for Slurm.
+    """
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "

@@ -36,7 +36,7 @@ User - 'ann':DefaultAccount='a':Fairshare=1
 Parent - 'b'
 User - 'bob':DefaultAccount='b':Fairshare=1:{limit}
 """
-QOS = "Name|Priority|UsageFactor|Flags|MaxJobsPU|GrpTRES|MaxTRES\nnormal|0|1.0||||\n{rows}"
+QOS = "Name|Priority|UsageFactor|Flags|MaxJobsPU|GrpTRES|MaxJobsPA\nnormal|0|1.0||||\n{rows}"
 USERS, QOSES = ("ann", "bob", "cid"), ("normal", "high")
 
 
@@ -96,6 +96,8 @@ def test_the_qos_counts_and_so_does_its_usage_factor(files):
         ("MaxJobs=9", "high|0|1.0||1||\n", [0, 0, 50], "QOS high: MaxJobsPU=1"),
         ("MaxJobs=9", "high|0|1.0|||cpu=5|\n", [0, 0, 50], "QOS high: GrpTRES=cpu=5"),
         ("MaxJobs=1", "high|0|1.0||2||\n", [0, 0, 0], None),  # the QOS stands before the association
+        ("MaxJobs=1", "high|0|1.0||||2\n", [0, 0, 0], None),  # so it does with a limit an account
+        ("MaxJobs=9", "high|0|1.0||||1\n", [0, 0, 50], "QOS high: MaxJobsPA=1 (b)"),
     ],
 )
 def test_limits_hold_jobs_and_are_named(files, limit, rows, expected, names):
@@ -112,7 +114,7 @@ def test_limits_hold_jobs_and_are_named(files, limit, rows, expected, names):
 
 def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     log = made_log([(0, 8, 60, 2, 1), (1, 4, 60, 1, 0)])
-    account = slurm_policy_of(files("MaxSubmitJobs=9:GrpWall=5", "low|1|1.0|DenyOnLimit|||cpu=4\n"), log)[1]
+    account = slurm_policy_of(files("MaxSubmitJobs=9:GrpWall=5", "low|1|1.0|DenyOnLimit|||4\n"), log)[1]
     told = {one.rule: one for one in account.findings}
     assert told["slurm-users-added"].count == 1
     assert told["slurm-unknown-qos"].count == 1
@@ -140,6 +142,16 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     policy, account = slurm_policy_of(files(conf=conf), log)
     assert policy.order.following.fair_share.billed.tolist() == [24.0, 4.0]
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
+    policy, account = slurm_policy_of(files(conf=CONF.replace("CPU=1.0", "GRES/gpu=10")), made_log([(0, 4, 60, 0, 0)]))
+    assert policy.order.following.fair_share.billed.tolist() == [4.0]
+    assert "not billed: processors are instead" in next(
+        one.text for one in account.findings if one.rule == "slurm-not-billed"
+    )
+
+
+def test_a_bad_limit_of_a_qos_without_jobs_is_refused(files):
+    with pytest.raises(JobcastError, match="qos:3: GrpTRES is a list such as"):
+        slurm_policy_of(files(rows="low|1|1.0|||lots|\n"), made_log([(0, 8, 60, 1, 0)]))
 
 
 def test_limits_on_memory_are_in_the_unit_of_the_jobs(files):
@@ -204,7 +216,8 @@ def test_dates_that_no_calendar_has_are_refused(files):
         ("SchedulerParameters=bf_window=0\n", "", "bf_window is 1 to 43,200 minutes"),
         ("", "Parent - 'x'\nAccount - 'y':Fairshare=1\n", "account y is under 'x', which is no account"),
         ("", "Parent - 'x'\nUser - 'y':Fairshare=1\n", "user y of x: there is no such account"),
-        ("", "Parent - 'b'\nUser - 'cid':Fairshare=lots\n", "Fairshare is a whole number from 0 on"),
+        ("", "Parent - 'b'\nUser - 'cid':Fairshare=lots\n", "Fairshare is a whole number from 0 to 4,294"),
+        ("", "Parent - 'b'\nUser - 'cid':Fairshare=999999999999999\n", "Fairshare is a whole number from 0 to 4,294"),
         ("", "Parent - 'b'\nAccount - 'c':GrpTRES=many\nParent - 'c'\nUser - 'bob':Fairshare=1\n", "GrpTRES is a list"),
     ],
 )

@@ -145,6 +145,14 @@ def test_who_uses_more_of_equal_shares_ranks_lower():
     assert tree.factors(usage[[0, 1, 2, 4, 3, 5]])[3:].tolist() == [2 / 3, 1.0, 1 / 3]
 
 
+@pytest.mark.parametrize("algorithm", ["classic", "depth-oblivious"])
+def test_a_user_with_the_shares_of_the_root_has_half_whatever_was_used(algorithm):
+    """The root's effective usage is 1 in Slurm, also before the first job."""
+    tree = Shares(np.array([-1, 0, 0]), np.array([1, OF_PARENT, 1]), np.array([False, True, True]))
+    for used in (0.0, 7.0):
+        assert tree.factors(np.array([0.0, used, 0.0]), algorithm).tolist() == [0.0, 0.5, 1.0]
+
+
 def run_through(rule, events, until):
     """Return usage after rows (time, "start" or "end", job)."""
     usage = rule.begun()

@@ -12,7 +12,9 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.policies.backfilling import Loops
+from schedsim.policies.fair_share import FairShare, Shares
 from schedsim.policies.limits import Claims, Limits, LimitsBeingMade
+from schedsim.policies.multifactor import Multifactor
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.validate.validate import check
@@ -21,8 +23,11 @@ from schedsim.workload.workload import Workload
 MACHINE = 8
 
 
-def plainly(workload, loops, kinds):
-    """Return starts, second by second; `kinds` are (most, jobs that count, amounts) of limits."""
+def plainly(workload, loops, kinds, priorities=None):
+    """Return starts, second by second; `kinds` are (most, jobs that count, amounts) of limits.
+
+    `priorities` are a `Plain`; without them jobs come by submission.
+    """
     n = len(workload)
     submit, procs, asked, run = (
         getattr(workload, name).tolist() for name in ("submit", "procs", "requested", "run_time")
@@ -40,8 +45,11 @@ def plainly(workload, loops, kinds):
         waiting.remove(i)
         running.append(i)
 
+    def queue():
+        return list(waiting) if priorities is None else sorted(waiting, key=lambda i: (-priorities.of(i), i))
+
     def main():
-        for i in list(waiting):
+        for i in queue():
             if held(i):
                 continue
             if procs[i] > MACHINE - sum(procs[j] for j in running):
@@ -55,7 +63,7 @@ def plainly(workload, loops, kinds):
             changes = {at, *(one for one, *_ in taken if at < one < at + seconds)}
             return all(MACHINE - sum(p for a, e, p in taken if a <= t < e) >= procs[i] for t in changes)
 
-        for i in waiting[: loops.tested]:
+        for i in queue()[: loops.tested]:
             if held(i):
                 continue
             if fits(i, now, asked[i] + 1) and procs[i] <= MACHINE - sum(procs[j] for j in running):
@@ -76,6 +84,9 @@ def plainly(workload, loops, kinds):
         new = [i for i in range(n) if submit[i] == now]
         waiting += new
         changed |= bool(ended or new)
+        if priorities is not None:
+            priorities.go(now, ended, {j: start[j] for j in running})
+            changed |= now > 0 and now % priorities.period == 0
         due = now % loops.interval == 0 and changed and loops.backfills
         if ended or new or due:
             main()
@@ -84,6 +95,59 @@ def plainly(workload, loops, kinds):
             changed = False
         now += 1
     return start
+
+
+class Plain:
+    """Priorities by age and fair-share of two users, each of an account of its own, brought up to date at ticks."""
+
+    def __init__(self, workload, users, period, half_life, weights, max_age):
+        self.workload, self.users, self.period, self.weights, self.max_age = workload, users, period, weights, max_age
+        self.left = 1 - 0.693 / half_life
+        self.used, self.share, self.tick = [0.0, 0.0], [1.0, 1.0], 0
+        self.counted = {}
+
+    def count(self, i, start, now):
+        """Count what a job has used up to now."""
+        seconds = now - max(start, self.counted.get(i, 0))
+        self.used[self.users[i]] += seconds * self.left**seconds * self.workload.procs[i]
+        self.counted[i] = now
+
+    def go(self, now, ended, running):
+        """Take in which jobs end now and which run on, by start."""
+        for i in ended:
+            self.count(i, int(now - self.workload.run_time[i]), now)
+        if now % self.period:
+            return
+        self.tick = now
+        self.used = [one * self.left**self.period for one in self.used]
+        for i, start in running.items():
+            self.count(i, start, now)
+        one, other = self.used
+        self.share = [1.0, 1.0] if one == other else [1.0, 0.5] if one < other else [0.5, 1.0]
+
+    def of(self, i):
+        """Return a job's priority."""
+        age = min(1.0, max(0, self.tick - self.workload.submit[i]) / self.max_age)
+        return max(1, int(self.weights[0] * age + self.weights[1] * self.share[self.users[i]]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed):
+    rng = np.random.default_rng(seed)
+    n, period, half_life, max_age, weights = 14, 60, 1800, 900, (700, 1000)
+    asked = 60 * rng.integers(1, 8, n)
+    workload = Workload.from_columns(
+        np.arange(n), submit=np.sort(rng.integers(0, 600, n)), procs=rng.integers(1, 9, n), requested=asked,
+        run_time=rng.integers(1, asked + 1), machine_procs=MACHINE,
+    )  # fmt: skip
+    users = rng.integers(0, 2, n)
+    tree = Shares(np.array([-1, 0, 0, 1, 2]), np.ones(5, dtype=int), np.array([False] * 3 + [True] * 2))
+    share = FairShare(tree, users + 3, workload.procs.astype(float), half_life, period)
+    rule = Multifactor(age=weights[0], fair_share=weights[1], max_age=max_age, calc_period=period)
+    order = rule.order(workload, np.ones(n, dtype=int), 8, np.zeros(n), np.ones(n, dtype=int), fair_share=share)
+    loops = Loops(interval=10, resolution=30, calc_period=period)
+    plain = Plain(workload, users.tolist(), period, half_life, weights, max_age)
+    assert simulate(workload, Policy(order, loops)).start.tolist() == plainly(workload, loops, [], plain)
 
 
 @st.composite

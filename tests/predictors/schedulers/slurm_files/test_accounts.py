@@ -84,6 +84,8 @@ def test_tables_are_read_as_a_tree(tmp_path):
         (DUMP + "Account - '':Fairshare=1\n", "file:13: an account has no name"),
         (DUMP + "User - 'ann':Fairshare=2\n", "file:13: user ann of physics stands at .*file:11 already"),
         (DUMP + "Cluster - 'u':Fairshare=1\n", "file:13: account root stands at .*file:5 already"),
+        (DUMP + "User - 'bo", "file:13: .* is no line of `sacctmgr dump`"),
+        (DUMP + "User - 'bob':Description='half", "file:13: .* is no line of `sacctmgr dump`"),
         ("Cluster - 't':Fairshare\n", "file:1: .* is no line of `sacctmgr dump`"),
     ],
 )
