@@ -115,11 +115,16 @@ def _first_untried(sim: Arrays) -> int:
 
 @step
 def _first(sim: Arrays) -> int:
-    """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order."""
+    """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order.
+
+    Where groups are listed it is -1 once a pass has passed over the jobs of all of them: their list is empty then.
+    """
     lists, state = sim.lists, sim.state[0]
     if not state.finds_first:
         return first_slot(lists, state, at.QUEUE)
-    return first_now(sim) if state.order >= WFP3 else sim.groups[first_slot(lists, state, at.GROUPS)].listed
+    if state.order >= WFP3:
+        return first_now(sim)
+    return sim.groups[first_slot(lists, state, at.GROUPS)].listed if state.n_nodes[at.GROUPS] > 0 else -1
 
 
 @step

@@ -27,6 +27,7 @@ print(ask(np.arange(3), {index}))
 def checked(cache: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """Run Python with bounds checks in every kernel, compiled into a cache of its own."""
     env = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(cache), "PYTHONPATH": str(ROOT)}
+    env["MALLOC_PERTURB_"] = "165"  # memory that nobody has written holds no number that may be an index
     return subprocess.run([sys.executable, *command], cwd=ROOT, env=env, capture_output=True, text=True)
 
 
