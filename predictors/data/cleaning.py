@@ -228,8 +228,8 @@ _REQUESTS: Final = (
 def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:
     jobs = f"{counted(count, 'job')} {'is' if count == 1 else 'are'}"
     return JobcastError(
-        f"{log.name}: {jobs} wider than the machine of {machine:,} processors (the widest has {widest:,}); "
-        "give a larger --procs, or --drop-wide to leave them out."
+        f"{log.name}: {jobs} wider than the machine of {counted(machine, 'processor')} (the widest has {widest:,}); "
+        "give a larger --procs or --machine, or --drop-wide to leave them out."
     )
 
 

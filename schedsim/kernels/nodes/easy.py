@@ -19,6 +19,8 @@ reservation, at which the head has such a place; at the promise likewise, by req
 Does not handle several reservations of jobs, gates, agents, ceilings and failures.
 """
 
+from typing import Final
+
 import predictors.core.events as event
 import schedsim.kernels.nodes.records as of
 import schedsim.kernels.reasons as why
@@ -33,6 +35,9 @@ from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, Records
 from schedsim.kernels.reservation import promised
 from schedsim.kernels.start_end import start
+
+_IN_NO_WINDOW: Final = -at.NEVER
+"""The end of a job that no reservation of nodes hinders."""
 
 
 @lean
@@ -437,11 +442,11 @@ def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) ->
     if one.rule != why.HEAD and one.rule != why.RESOURCES:
         return
     job, now = sim.jobs_now[slot], sim.state[0].now
-    one.lacking = lacking(places, demand, now)
-    if len(places.windows) > 0 and find_place(places, demand, now) > 0:  # but for what is reserved it has a place
-        for i in range(demand.first_member, demand.end_member):
+    one.lacking = lacking(places, demand, _IN_NO_WINDOW)
+    if len(places.windows) > 0 and find_place(places, demand, _IN_NO_WINDOW) > 0:
+        for i in range(demand.first_member, demand.end_member):  # but for what is reserved it has a place
             begins = places.nodes[places.members[i]].reserved_from
-            if now < begins < now + job.requested_time:
+            if begins < now + job.requested_time:
                 one.collides = min(one.collides, begins)
         if one.rule == why.RESOURCES:
             one.rule = why.OUTAGE

@@ -184,7 +184,7 @@ def test_an_experiment_killed_outright_goes_on_and_writes_the_same(tmp_path, sch
     first.send_signal(signal.SIGKILL)
     first.wait()
     parts = list(out.glob("unfinished-*/parts/[!.]*"))
-    assert 1 <= len(parts) < 3, "killed too early or too late to tell anything"
+    assert 1 <= len(parts) < 5, "killed too early or too late to tell anything"
     before = {part.name: part.stat().st_mtime_ns for part in parts}
     jobs, undisturbed = read_log(tmp_path / "log.swf")[0], tmp_path / "undisturbed"
     undisturbed.mkdir()
@@ -202,7 +202,7 @@ def test_an_experiment_killed_outright_goes_on_and_writes_the_same(tmp_path, sch
     monkeypatch.setattr("experiments.registry.experiment_by_name", lambda name: looks)
     pool = Pool(scheduler=scheduler.scheduler_address)
     report = perform("ceil", Setting(jobs, out, quick=True, pool=pool))
-    assert len(seen) == 3 and before.items() <= seen.items()  # what was done was not done again
+    assert len(seen) == 5 and before.items() <= seen.items()  # what was done was not done again
     assert not list(out.glob("unfinished-*"))
     assert report.verdict == expected.verdict
     made = files_of(out)

@@ -136,7 +136,7 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     assert asked.exit_code == 0, asked.output
     found = json.loads(asked.stdout)
     assert "Not tried, since they count processors alone: conservative." in found["notes"]
-    assert found["facts"]["nodes"] == f"site: {NODES.words}"
+    assert json.loads(next(place.rglob("report.json")).read_text())["facts"]["nodes"] == f"site: {NODES.words}"
     first = found["tables"]["as logged, with commands"][0]
     assert "--machine machine.toml" in first["command"]
     again = json.loads(run(app, [*first["command"].split()[1:], "--json"]).stdout)
@@ -177,7 +177,8 @@ def test_the_study_of_backfilling_runs_on_nodes(place, monkeypatch):
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert {row["case"] for row in told["tables"]["medians"]} >= {"EASY", "careful", "balanced"}
-    assert told["facts"]["processors"] == 24 and told["facts"]["nodes"] == NODES.words
+    facts = json.loads(next(place.rglob("report.json")).read_text())["facts"]
+    assert facts["processors"] == 24 and facts["nodes"] == NODES.words
     assert f'"{NODES.words}"' in next(place.rglob("runs_site.csv")).read_text()  # pooled with no runs without nodes
 
 

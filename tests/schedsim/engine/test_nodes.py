@@ -182,6 +182,11 @@ def test_reservations_are_told_and_kept():
     assert found["available"] == pytest.approx(1 - 2 * 18 / (4 * 35))
     told = "\n".join(in_words(explain(schedule, 2, rule, outages=outages)))
     assert "reserved of the machine from t=12 on" in told
+    late = workload(boxes, [ask(1, 13, 5, 1, 1), ask(2, 13, 5, 1, 1), ask(3, 14, 9, 1)])
+    schedule = simulate(late, rule, outages=outages)
+    head, behind = ("\n".join(in_words(explain(schedule, number, rule, outages=outages))) for number in (1, 2))
+    assert "reserved of the machine from t=12 on" in head and "lacked" not in head  # a GPU lies idle, but reserved
+    assert "until t=28, into what is reserved of the machine from t=12 on; job 1 headed the queue" in behind
 
 
 @pytest.mark.parametrize(
