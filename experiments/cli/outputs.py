@@ -55,9 +55,10 @@ class CheckedCommand(TyperCommand):
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
                 elif isinstance(one, str) and one.startswith("slurm:"):
+                    from experiments.runs.slurm import files_of_policy
                     from predictors.schedulers.slurm_files.conf import files_of
 
-                    first, *others = one.removeprefix("slurm:").split(",")
+                    first, *others = files_of_policy(one)
                     yield from files_of(first)
                     yield from map(Path, others)
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
