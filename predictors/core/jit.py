@@ -74,23 +74,56 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
     return lean(function.py_func)  # type: ignore[attr-defined]  # of numba's functions
 
 
-@numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba
+@numba.extending.intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]  # numba
 def move(_typing: Any, numbers: Any, target: Any, source: Any, n: Any) -> Any:
-    """Move `n` numbers of an array within it, all at once: a few instructions where `n` is a constant.
+    """Move `n` numbers of an array within it, all at once, in a few instructions.
 
-    For steps alone. Neither place is looked at: both must leave room for `n` numbers.
+    For steps alone; `n` is a constant of the module that calls. Neither place is looked at: both must leave room for
+    `n` numbers.
     """
+    if not isinstance(n, types.IntegerLiteral):
+        return None
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
-        word, flag = ir.IntType(64), ir.IntType(1)
-        pointers = [builder.gep(array.data, [place]) for place in arguments[1:3]]
-        size = builder.mul(builder.sext(arguments[3], word), word(8))
-        memmove = builder.module.declare_intrinsic("llvm.memmove", [p.type for p in pointers] + [word])
-        builder.call(memmove, [*pointers, size, flag(0)])
+        row = ir.VectorType(ir.IntType(64), n.literal_value).as_pointer()
+        there, here = (builder.bitcast(builder.gep(array.data, [place]), row) for place in arguments[1:3])
+        builder.store(builder.load(here, align=8), there, align=8)
         return context.get_dummy_value()
 
-    return types.void(numbers, target, source, n), generate
+    return types.void(numbers, types.int64, types.int64, n), generate
+
+
+@numba.extending.intrinsic(prefer_literal=True)  # type: ignore[untyped-decorator]  # numba
+def below(_typing: Any, numbers: Any, limit: Any, n: Any) -> Any:
+    """Return which of the first `n` numbers of an array are smaller than a limit: bit k is that of the k-th.
+
+    All are compared at once, in a few instructions and without a guess. For steps alone; `n` is a constant of the
+    module that calls, below 64, and the array has so many places.
+    """
+    if not isinstance(n, types.IntegerLiteral):
+        return None
+    lanes, word = n.literal_value, ir.IntType(64)
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        array = context.make_array(signature.args[0])(context, builder, arguments[0])
+        row, index = ir.VectorType(word, lanes), ir.IntType(32)
+        values = builder.load(builder.bitcast(array.data, row.as_pointer()), align=8)
+        one = builder.insert_element(row(ir.Undefined), arguments[1], index(0))
+        each = builder.shuffle_vector(one, row(ir.Undefined), ir.VectorType(index, lanes)([0] * lanes))
+        return builder.zext(builder.bitcast(builder.icmp_signed("<", values, each), ir.IntType(lanes)), word)
+
+    return types.int64(numbers, types.int64, n), generate
+
+
+@numba.extending.intrinsic  # type: ignore[untyped-decorator]  # numba
+def lowest_bit(_typing: Any, bits: Any) -> Any:
+    """Return the place of the lowest bit that is set in a number; 64 if none is."""
+
+    def generate(_context: Any, builder: Any, _signature: Any, arguments: Any) -> Any:
+        return builder.cttz(arguments[0], ir.IntType(1)(0))
+
+    return types.int64(types.int64), generate
 
 
 def machine_code(function: Callable[P, R]) -> Callable[P, R]:

@@ -4,12 +4,12 @@ An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined,
 leaves up to three quarters. A leaf has twice as many places: the empty ones behind its entries hold the greatest key
 and more processors than any machine, and to make or close a gap as many places as a leaf has entries move at once.
-Neither a search within a leaf nor a move depends on how many entries there are: a processor does both without a guess.
-The list searched for backfills knows of each leaf and node the job with fewest processors and, for each power of two,
-the shortest one below that number: a search reads two numbers to pass over a whole node. Where such a job has gone, the
-row is loose: a search that enters it looks for the next ones first. A list of one leaf has no such bounds. The lists of
-running jobs know sums of processors. Of each leaf and node it may be kept which job comes first under an order that
-changes with time.
+Neither a search within a leaf nor a move depends on how many entries there are: a processor does both without a guess,
+for all places at once. The list searched for backfills knows of each leaf and node the job with fewest processors and,
+for each power of two, the shortest one below that number: a search reads two numbers to pass over a whole node. Where
+such a job has gone, the row is loose: a search that finds nothing in it looks for the next ones. A list of one leaf has
+no such bounds. The lists of running jobs know sums of processors, and no lengths. Of each leaf and node it may be kept
+which job comes first under an order that changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
@@ -17,8 +17,8 @@ Does not handle: two entries with equal (key, tie); running out of rows (the cal
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.jit import move, rare, step
-from schedsim.kernels.records import Arrays, ListRow, Records, State
+from predictors.core.jit import below, lowest_bit, move, rare, step
+from schedsim.kernels.records import BLOCK, Arrays, ListRow, Records, State
 
 
 @step
@@ -195,9 +195,7 @@ def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
 @step
 def place_of(leaf: ListRow, key: int, tie: int) -> int:
     """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
-    place, n = 0, leaf.count
-    for k in range(at.BLOCK):  # all at once, without a branch: halving would guess wrong at every other step
-        place += 1 if leaf.key[k] < key else 0
+    place, n = lowest_bit(~below(leaf.key, key, BLOCK)), leaf.count  # halving would guess wrong at every other step
     while place < n and leaf.key[place] == key and leaf.tie[place] < tie:
         place += 1
     return place
@@ -293,34 +291,28 @@ def next_fitting(
         node = node_at(lists, which, i)
         if not _may_fit(node, c, free, slack, extra):
             continue
-        if node.is_loose:
-            _tighten(lists, state, which, node)
-            if not _may_fit(node, c, free, slack, extra):
-                continue
         begin = leaf_of(lists, node, key, tie) if i == first else 0
         for j in range(begin, node.count):
             leaf = leaf_at(lists, node, j)
             if not _may_fit(leaf, c, free, slack, extra):
                 continue
-            if leaf.is_loose:
-                sum_leaf(leaf, state, is_searched(state, which))
-                if not _may_fit(leaf, c, free, slack, extra):
-                    continue
             place = place_of(leaf, key, tie) if i == first and j == begin else 0
             slot = _fitting_in(leaf, place, free, slack, extra)
             if slot >= 0:
                 return slot
+            if leaf.is_loose:
+                sum_leaf(leaf, state, is_searched(state, which))
+        if node.is_loose:
+            _tighten(lists, state, which, node)
     return -1
 
 
 @step
 def _fitting_in(leaf: ListRow, place: int, free: int, slack: int, extra: int) -> int:
     """Return the slot of a leaf's first entry from a place on that may be backfilled, or -1."""
-    for k in range(place, leaf.count):
-        procs = leaf.procs[k]
-        if procs <= free and (leaf.length[k] <= slack or procs <= extra):
-            return leaf.slot[k]
-    return -1
+    short, few = below(leaf.length, slack + 1, BLOCK), below(leaf.procs, extra + 1, BLOCK)
+    fitting = below(leaf.procs, free + 1, BLOCK) & (short | few) & (-1 << place)
+    return leaf.slot[lowest_bit(fitting)] if fitting != 0 else -1
 
 
 @step
@@ -438,7 +430,7 @@ def insert(
     if _leaf_of_list(lists, state, which, i, j).count == at.BLOCK:
         i, j = _make_room(lists, state, which, i, j, key, tie)
     leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
-    _put(leaf, key, tie, slot, procs, length)
+    _put(leaf, _has_lengths(which), key, tie, slot, procs, length)
     bounded = is_searched(state, which) and not _is_only_leaf(state, which, node)
     add(leaf, state, bounded, procs, length)
     add(node, state, bounded, procs, length)
@@ -488,20 +480,27 @@ def _make_room(
 
 
 @step
-def _move_entries(leaf: ListRow, target: int, source: int) -> None:
-    """Move the entries of a leaf from a place on to another, and as many places behind them as a leaf has entries."""
-    move(leaf.key, target, source, at.BLOCK)
-    move(leaf.tie, target, source, at.BLOCK)
-    move(leaf.slot, target, source, at.BLOCK)
-    move(leaf.procs, target, source, at.BLOCK)
-    move(leaf.length, target, source, at.BLOCK)
+def _has_lengths(which: int) -> bool:
+    """Return whether the entries of a list keep their lengths: those of running jobs do not, nobody asks for them."""
+    return which < at.RUNNING or which > at.LIMITS
 
 
 @step
-def _put(leaf: ListRow, key: int, tie: int, slot: int, procs: int, length: int) -> None:
+def _move_entries(leaf: ListRow, has_lengths: bool, target: int, source: int) -> None:
+    """Move the entries of a leaf from a place on to another, and as many places behind them as a leaf has entries."""
+    move(leaf.key, target, source, BLOCK)
+    move(leaf.tie, target, source, BLOCK)
+    move(leaf.slot, target, source, BLOCK)
+    move(leaf.procs, target, source, BLOCK)
+    if has_lengths:
+        move(leaf.length, target, source, BLOCK)
+
+
+@step
+def _put(leaf: ListRow, has_lengths: bool, key: int, tie: int, slot: int, procs: int, length: int) -> None:
     """Put an entry into a leaf with room."""
     place = place_of(leaf, key, tie)
-    _move_entries(leaf, place + 1, place)
+    _move_entries(leaf, has_lengths, place + 1, place)
     leaf.key[place] = key
     leaf.tie[place] = tie
     leaf.slot[place] = slot
@@ -586,7 +585,7 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
     leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     procs, length = leaf.procs[place], leaf.length[place]
     leaf.count -= 1
-    _move_entries(leaf, place, place + 1)
+    _move_entries(leaf, _has_lengths(which), place, place + 1)
     leaf.procs_sum -= procs
     node.procs_sum -= procs
     leaf.first_until = node.first_until = at.NOTHING

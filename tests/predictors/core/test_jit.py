@@ -120,3 +120,37 @@ def test_kernels_do_without_scipy_and_others_compiled_code_does_not():
     """Importing it takes a tenth of a short command; a predictor plugged in may compile linear algebra."""
     done = subprocess.run([sys.executable, "-c", ASK_SCIPY], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "18.0", "True"]
+
+
+ROWS = """
+import numpy as np
+from predictors.core.jit import below, lean, lowest_bit, move
+from schedsim.kernels.records import BLOCK, LIST_ROW
+@lean
+def moved(rows, target: int, source: int) -> None:
+    move(rows[1].key, target, source, BLOCK)
+@lean
+def place(rows, key: int) -> int:
+    return lowest_bit(~below(rows[1].key, key, BLOCK))
+@lean
+def last(rows, key: int) -> int:
+    return lowest_bit(below(rows[1].key, key, BLOCK))
+rows, ends = np.zeros(3, LIST_ROW), np.iinfo(np.int64)
+for target, source in (3, 2), (2, 3), (BLOCK, BLOCK - 1), (0, 1), (BLOCK, 0):
+    rows["key"][1] = plain = np.arange(2 * BLOCK)
+    plain[target:target + BLOCK] = plain[source:source + BLOCK].copy()
+    moved(rows, target, source)
+    assert rows["key"].tolist() == [[0] * 2 * BLOCK, plain.tolist(), [0] * 2 * BLOCK], (target, source)
+rows["key"][1] = np.sort(np.random.default_rng(0).integers(-9, 9, 2 * BLOCK))
+for key in (ends.min, *range(-10, 11), ends.max):
+    assert place(rows, key) == (rows["key"][1, :BLOCK] < key).sum(), key
+    assert last(rows, key) == (0 if key > rows["key"][1, 0] else 64), key
+"""
+
+
+def test_all_numbers_of_a_row_are_moved_and_compared_at_once(tmp_path):
+    """The row between two others: neither is written."""
+    (tmp_path / "rows.py").write_text(ROWS)
+    env = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_CACHE_DIR": str(tmp_path)}
+    ended = subprocess.run([sys.executable, "rows.py"], cwd=tmp_path, env=env, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
