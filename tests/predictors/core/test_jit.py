@@ -148,6 +148,7 @@ for key in (ends.min, *range(-10, 11), ends.max):
 """
 
 
+@pytest.mark.slow  # it compiles
 def test_all_numbers_of_a_row_are_moved_and_compared_at_once(tmp_path):
     """The row between two others: neither is written."""
     (tmp_path / "rows.py").write_text(ROWS)
