@@ -7,6 +7,7 @@ from typing import Any, Final
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
 from experiments.runs.on_nodes import check_goes_on, ready_for
 from experiments.runs.simulate import agent_named
+from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, machine_size, of_partition
@@ -24,7 +25,6 @@ from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.policies.networks import Dras
-from schedsim.policies.policy import make_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +45,8 @@ class PlannedLog:
         What the log lacks, so that its runs may mislead.
     machine : Machine or None
         The nodes whose processors, GPUs and memory its jobs take; None: processors count alone.
+    of_policies : ReadingReport or None
+        What its policies do not use of their files; None: they have none.
     """
 
     jobs: JobLog
@@ -53,6 +55,7 @@ class PlannedLog:
     digests: tuple[str, str]
     lacks: tuple[Lack, ...] = ()
     machine: Machine | None = None
+    of_policies: ReadingReport | None = None
 
     @property
     def sha256(self) -> str:
@@ -70,7 +73,7 @@ class PlannedLog:
             **log_identity(self.jobs),
             "path": self.path,
             "jobs": len(self.jobs),
-            "account": self.account.to_dict(),
+            "account": (self.account if self.of_policies is None else self.account + self.of_policies).to_dict(),
             "lacks": [lack.to_dict() for lack in self.lacks],
             **({} if self.machine is None else {"machine": asdict(self.machine)}),
         }
@@ -90,12 +93,15 @@ class Plan:
         The runs, by log, seed and case.
     agents : mapping of str to NamedAgent
         What was read from agent files, by the policy's name: every worker runs these.
+    slurm : mapping of str to SlurmFiles
+        Likewise of Slurm's files.
     """
 
     sweep: Sweep
     logs: Mapping[str, PlannedLog]
     cells: tuple[Cell, ...]
     agents: Mapping[str, NamedAgent] = field(default_factory=dict)
+    slurm: Mapping[str, SlurmFiles] = field(default_factory=dict)
 
     def about(self) -> dict[str, Any]:
         """Return the provenance that is known before anything is run."""
@@ -107,7 +113,11 @@ class Plan:
             **code_identity(),
             "sweep": self.sweep.to_json(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
-            **({"agents": {name: agent.digest for name, agent in self.agents.items()}} if self.agents else {}),
+            **{
+                what: {name: one.digest for name, one in read.items()}
+                for what, read in (("agents", self.agents), ("slurm", self.slurm))
+                if read
+            },
         }
 
     def identity(self) -> str:
@@ -119,7 +129,7 @@ class Plan:
         ]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
-        return digest_of_values([*known, about["agents"]] if self.agents else known)
+        return digest_of_values([*known, *(about[what] for what in ("agents", "slurm") if what in about)])
 
 
 def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = None) -> Plan:
@@ -152,15 +162,26 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
     cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
-    agents = {
-        case.policy: agent_named(case.policy)
-        for case in pinned.all_cases
-        if isinstance(case, Case) and is_agent(case.policy)
-    }
-    for planned in found.values():
+    policies = dict.fromkeys(case.policy for case in pinned.all_cases if isinstance(case, Case))
+    agents = {name: agent_named(name) for name in policies if is_agent(name)}
+    slurm = {name: SlurmFiles.read(name) for name in policies if is_slurm(name)}
+    for sha256, planned in found.items():
         for name, agent in agents.items():
             _check_network(name, agent, planned.jobs)
-    return Plan(pinned, found, cells, agents)
+        if slurm:
+            found[sha256] = replace(planned, of_policies=_of_files(slurm, planned.jobs))
+    return Plan(pinned, found, cells, agents, slurm)
+
+
+def _of_files(slurm: Mapping[str, SlurmFiles], jobs: JobLog) -> ReadingReport:
+    """Return what Slurm policies do not use of their files; refuse those that cannot rank a log's jobs."""
+    account = ReadingReport(jobs.name)
+    for name, files in slurm.items():
+        try:
+            account += files.policy(jobs)[1]
+        except JobcastError as error:
+            raise JobcastError(f"{name} cannot rank the jobs of {jobs.name}: {error}") from error
+    return account
 
 
 def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
@@ -174,7 +195,7 @@ def _planned(
     if sweep.kind == "simulate":
         for case in sweep.all_cases:
             if isinstance(case, Case):
-                check_goes_on(nodes, case.name, case.policy, case.rule)
+                check_goes_on(nodes, case.name, case.policy, case.passes)
         ready = ready_for(nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
         digests = (ready.used.digest(), ready.prepared.log.digest())
         return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
@@ -239,7 +260,7 @@ def _dealt(cells: Sequence[Cell], costs: Mapping[Cell, float], room: float) -> I
 def _weight(case: Case | Learner) -> float:
     if isinstance(case, Learner):
         return HEAVY
-    slow = not is_agent(case.policy) and make_policy(case.policy).kind in ("profile", "compress", "knapsack")
+    slow = case.passes is not None and case.passes.kind in ("profile", "compress", "knapsack", "loops")
     predictor = PREDICTORS.get(str(case.estimates))
     fitted = predictor is not None and not issubclass(predictor, ColumnPredictor | OnlinePredictor)
     return HEAVY if slow or fitted else 1.0 if case.policy == "easy" else 3.0

@@ -51,7 +51,8 @@ class Batch:
     cells : tuple of Cell
         The runs.
     options : dict
-        The fields of the sweep that runs look at (kill, by, train, protocol), and its agents by the policy's name.
+        The fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
+        policy's name.
     machine : Machine or None
         The nodes whose processors, GPUs and memory the jobs take; None: processors count alone.
     """
@@ -148,10 +149,12 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     jobs, workload = _jobs_of(log, batch, cell.seed)
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
     agent = batch.options.get("agents", {}).get(case.policy)
+    slurm = batch.options.get("slurm", {}).get(case.policy)
+    rule = case.rule if slurm is None else slurm.policy(jobs)[0]
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
         kill=batch.options["kill"], budget=case.budget, workload=workload,
-        rule=case.rule if agent is None else agent.policy, soft_limits=case.soft_limits,
+        rule=rule if agent is None else agent.policy, soft_limits=case.soft_limits,
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "soft_limits", "engine_seconds",
              "jobs_per_second")  # fmt: skip
