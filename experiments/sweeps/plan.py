@@ -1,7 +1,9 @@
 """Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
@@ -63,6 +65,11 @@ class PlannedLog:
         return self.digests[0]
 
     @property
+    def runs_on(self) -> str:
+        """The machine in a word or two: the file of its nodes, or how many processors it has."""
+        return f"{self.jobs.max_procs} processors" if self.machine is None else Path(self.machine.source).stem
+
+    @property
     def key(self) -> str:
         """Differs for any two logs; two logs of the same jobs may differ in the size of the machine."""
         return f"{self.sha256}-{self.jobs.max_procs}-{self.jobs.name}"
@@ -88,7 +95,7 @@ class Plan:
     sweep : Sweep
         What was declared, addresses of models pinned to versions.
     logs : mapping of str to PlannedLog
-        By digest, in the order of the sweep.
+        By name, in the order of the sweep.
     cells : tuple of Cell
         The runs, by log, seed and case.
     agents : mapping of str to NamedAgent
@@ -140,36 +147,30 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
     Raises
     ------
     JobcastError
-        If there is no log, one cannot be read or cleaned, two have the same name or the same jobs, or the network of an
-        agent sees another machine.
+        If there is no log, one cannot be read or cleaned, two on one machine have the same name or the same jobs, or
+        the network of an agent sees another machine.
     """
     if bool(logs) == bool(sweep.logs):
         raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")
     given = [_read(one) for one in sweep.logs] or [(log, ReadingReport(log.name), LogFile(log.name)) for log in logs]
-    found: dict[str, PlannedLog] = {}
+    all_logs = []
     for jobs, account, source in given:
         nodes = machine if source.machine is None else read_machine(source.machine)
-        planned = _planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs))
-        if planned.sha256 in found:
-            raise JobcastError(
-                f"{source.path}: holds the same jobs as {found[planned.sha256].jobs.name}; give it once."
-            )
-        if any(planned.jobs.name == other.jobs.name for other in found.values()):
-            raise JobcastError(f"{source.path}: another log of this sweep is called {planned.jobs.name}; rename one.")
-        found[planned.sha256] = planned
+        all_logs.append(_planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs)))
+    found = _by_name(sweep.kind, all_logs, [source.path for *_, source in given])
     pinned = sweep
     if sweep.kind == "simulate":
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
-    cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
+    cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)
     policies = dict.fromkeys(case.policy for case in pinned.all_cases if isinstance(case, Case))
     agents = {name: agent_named(name) for name in policies if is_agent(name)}
     slurm = {name: SlurmFiles.read(name) for name in policies if is_slurm(name)}
-    for sha256, planned in found.items():
+    for log, planned in found.items():
         for name, agent in agents.items():
             _check_network(name, agent, planned.jobs)
         if slurm:
-            found[sha256] = replace(planned, of_policies=_of_files(slurm, planned.jobs))
+            found[log] = replace(planned, of_policies=_of_files(slurm, planned.jobs))
     return Plan(pinned, found, cells, agents, slurm)
 
 
@@ -208,6 +209,29 @@ def _planned(
     lacks = (*lacks_of_reading(jobs, account), *lacks)
     total = (account + others + left_out).using(len(counted))
     return PlannedLog(part, total, path, (part.digest(),) * 2, lacks)
+
+
+def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dict[str, PlannedLog]:
+    """Return logs by name; of one that is simulated on several machines the name tells which.
+
+    Raises
+    ------
+    JobcastError
+        If two on one machine have the same jobs or the same name.
+    """
+    times = Counter(log.path for log in logs if log.path and kind == "simulate")
+    found: dict[str, PlannedLog] = {}
+    for log, path in zip(logs, paths, strict=True):
+        name = log.jobs.name
+        for other in found.values():
+            if other.sha256 == log.sha256 and (kind != "simulate" or other.runs_on == log.runs_on):
+                raise JobcastError(f"{path}: holds the same jobs as {other.jobs.name}; give it once.")
+        if times[log.path] > 1:
+            name = f"{name} on {log.runs_on}"
+        if name in found:
+            raise JobcastError(f"{path}: another log of this sweep is called {log.jobs.name}; rename one.")
+        found[name] = replace(log, jobs=replace(log.jobs, name=name))
+    return found
 
 
 def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:

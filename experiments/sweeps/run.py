@@ -178,9 +178,8 @@ def _results(planned: Plan, done: Done, wall: float) -> Results:
     import pandas as pd
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}
-    names = {(log.jobs.name): sha256 for sha256, log in planned.logs.items()}
     rows = sorted(done.rows, key=lambda row: rank[key_of(row)])
-    groups = sorted(done.groups, key=lambda row: rank[names[row["log"]], row["case"], row["seed"]])
+    groups = sorted(done.groups, key=lambda row: rank[key_of(row)])
     first = LEADING[planned.sweep.kind]
     runs = pd.DataFrame(rows)
     runs = runs[[*first, *(name for name in runs.columns if name not in first)]].astype({"budget": "float64"})

@@ -86,8 +86,9 @@ class Case:
     @property
     def passes(self) -> Policy | None:
         """The policy, or one with the same passes where each log has its own; None for an agent, whose file tells."""
-        if self.rule is not None or is_agent(self.policy):
-            return self.rule
+        rule: Policy | None = self.rule
+        if rule is not None or is_agent(self.policy):
+            return rule
         return ANY_LOG if is_slurm(self.policy) else make_policy(self.policy)
 
     def to_row(self) -> dict[str, Any]:
@@ -118,7 +119,7 @@ class Learner:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep: a log by its digest, a case, a seed."""
+    """One run of a sweep: a log by its name, a case, a seed."""
 
     log: str
     case: Case | Learner

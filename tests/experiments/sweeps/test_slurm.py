@@ -136,7 +136,7 @@ def test_advice_begins_with_the_sites_own_slurm(log, policy):
     soft = Question(log, policy, seeds=5, soft_limits="slurm").cases
     assert {case.policy for case in soft} == {policy} and soft[1].soft_limits == "slurm"
     asked = Question(log, policy, seeds=5)
-    assert asked.plan.logs[log.digest()].of_policies.count("slurm-no-accounts") == 0
+    assert asked.plan.logs[log.name].of_policies.count("slurm-no-accounts") == 0
     assert list(asked.plan.slurm) == [policy]
 
 
