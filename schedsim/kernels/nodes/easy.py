@@ -27,7 +27,16 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.placement import change, date_nodes, find_place, lacking, occupy, room_on, vacate
+from schedsim.kernels.nodes.placement import (
+    change,
+    date_nodes,
+    find_place,
+    lacking,
+    next_opening,
+    occupy,
+    room_on,
+    vacate,
+)
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
@@ -158,7 +167,7 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
     state.shadow_time = at.NEVER
     i, time = 0, state.now
     while True:
-        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, _next_opening(places, time))
+        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, next_opening(places, time))
         if time == at.NEVER:
             break
         while i < n and _planned_end(sim.jobs_now[sim.scratch[i]]) <= time:
@@ -177,16 +186,6 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
         _keep_promise(sim, places, head)
     state.stale = False
     one.moment += 1
-
-
-@step
-def _next_opening(places: NodeArrays, time: int) -> int:
-    """Return the first end of a reservation of nodes after a time, or NEVER."""
-    found = at.NEVER
-    for k in range(len(places.windows)):
-        if places.windows[k, 1] > time:
-            found = min(found, places.windows[k, 1])
-    return found
 
 
 @step
