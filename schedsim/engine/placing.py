@@ -77,7 +77,7 @@ def counts_alone(policy: Policy) -> str | None:
     (None, 'several reservations')
     """
     reasons = {
-        "a knapsack of jobs": policy.kind == "knapsack",
+        "knapsacks of jobs": policy.kind == "knapsack",
         "Slurm's loops": policy.kind == "loops",
         "several reservations": policy.kind not in ("counts", "greedy"),
         "gates": policy.gate is not None,
@@ -99,7 +99,7 @@ def refuse_counting(policy: Policy) -> None:
     what = counts_alone(policy)
     if what is not None:
         raise JobcastError(
-            f"This policy has {what}, counted in processors alone, and the jobs take GPUs and memory of nodes. "
+            f"This policy has {what}, which count processors alone, and the jobs take GPUs and memory of nodes. "
             "Take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), "
             "careful, balanced, binpacking or random; or leave out the machine file."
         )
