@@ -1,13 +1,15 @@
 """The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
 from types import MappingProxyType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -140,13 +142,10 @@ class SlurmFiles:
         The slurm.conf.
     accounts : Accounts or None
         What the files of sacctmgr say; None: there are none.
-    digest : str
-        SHA-256 of all files.
     """
 
     conf: SlurmConf
     accounts: Accounts | None
-    digest: str
 
     @classmethod
     def read(cls, policy: str) -> Self:
@@ -158,9 +157,18 @@ class SlurmFiles:
             If one has no name, cannot be read, or is none of Slurm's.
         """
         first, *others = files_of_policy(policy)
-        conf, accounts = read_slurm_conf(first), read_accounts(tuple(others)) if others else None
-        digests = (sha256(path.read_bytes()).digest() for path in read_from(policy))
-        return cls(conf, accounts, sha256(b"".join(digests)).hexdigest())
+        return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what they say, wherever they lie."""
+        conf, found = self.conf, self.accounts
+        said: list[Any] = [_said(conf.settings), _tables(conf.partitions), conf.nodes, conf.procs]
+        if found is not None:
+            said += [_tables(found.qos), found.default_account]
+            said += [[one.account, one.user, one.partition, one.parent, _said(one.settings)]
+                     for one in found.associations]  # fmt: skip
+        return sha256(json.dumps(said).encode()).hexdigest()
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
         """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
@@ -171,6 +179,14 @@ class SlurmFiles:
             If a setting cannot be used, or a job's partition is not in the files.
         """
         return _policy(self.conf, self.accounts, log)
+
+
+def _said(row: Mapping[str, Setting]) -> dict[str, str]:
+    return {key: one.value for key, one in row.items()}
+
+
+def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, str]]:
+    return {name: _said(row) for name, row in rows.items()}
 
 
 def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:

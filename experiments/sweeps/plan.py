@@ -65,6 +65,11 @@ class PlannedLog:
         return self.digests[0]
 
     @property
+    def place(self) -> object:
+        """The machine: its nodes, or how many processors it has."""
+        return self.jobs.max_procs if self.machine is None else self.machine.nodes
+
+    @property
     def runs_on(self) -> str:
         """The machine in a word or two: the file of its nodes, or how many processors it has."""
         return f"{self.jobs.max_procs} processors" if self.machine is None else Path(self.machine.source).stem
@@ -219,17 +224,17 @@ def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dic
     JobcastError
         If two on one machine have the same jobs or the same name.
     """
-    times = Counter(log.path for log in logs if log.path and kind == "simulate")
+    times = Counter((log.path, log.jobs.name) for log in logs if log.path and kind == "simulate")
     found: dict[str, PlannedLog] = {}
     for log, path in zip(logs, paths, strict=True):
         name = log.jobs.name
         for other in found.values():
-            if other.sha256 == log.sha256 and (kind != "simulate" or other.runs_on == log.runs_on):
+            if other.sha256 == log.sha256 and (kind != "simulate" or other.place == log.place):
                 raise JobcastError(f"{path}: holds the same jobs as {other.jobs.name}; give it once.")
-        if times[log.path] > 1:
+        if times[log.path, name] > 1:
             name = f"{name} on {log.runs_on}"
         if name in found:
-            raise JobcastError(f"{path}: another log of this sweep is called {log.jobs.name}; rename one.")
+            raise JobcastError(f"{path}: another log of this sweep is called {name}; rename one.")
         found[name] = replace(log, jobs=replace(log.jobs, name=name))
     return found
 

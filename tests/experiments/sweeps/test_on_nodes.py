@@ -215,3 +215,7 @@ def test_one_log_on_several_machines_stands_in_a_row_for_each(place):
     assert together[figures].equals(alone[figures])
     with pytest.raises(JobcastError, match="holds the same jobs as site on fewer; give it once"):
         ran(*names, names[1])
+    (place / "other").mkdir()
+    (place / "other" / "fewer.toml").write_text(MACHINE)
+    with pytest.raises(JobcastError, match="another log of this sweep is called site on fewer; rename one"):
+        ran(names[1], ", machine = 'other/fewer.toml'")
