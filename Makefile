@@ -44,7 +44,7 @@ docs: .venv/developer  ## the site, into build/site: strict, without network
 	NO_MKDOCS_2_WARNING=1 $(RUN)/python -m mkdocs build --quiet --strict
 	@echo "Open build/site/index.html; with search: .venv/bin/python -m http.server --directory build/site"
 
-bench: .venv/developer  ## speed, beside the last stored figures
+bench: .venv/developer  ## speed, beside the last stored figures; what needs real logs or a real Slurm says so
 	for file in tests/bench/bench_*.py; do $(RUN)/python $$file || exit 1; done
 
 clean:

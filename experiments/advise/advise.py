@@ -17,6 +17,7 @@ from experiments.runs.clusters import Pool
 from experiments.runs.on_nodes import check_goes_on, goes_on
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import usual_estimates
+from experiments.runs.slurm import files_of_policy, is_slurm
 from experiments.sweeps.plan import Plan, plan
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
@@ -106,7 +107,8 @@ def cases_with(current: str, *more: Case, nodes: Machine | None = None) -> tuple
     for case in SHORT_LIST:
         if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", case.policy) else ""):
             return case, (case, *(other for other in able if other is not case), *more, PERFECT)
-    own = Case(current, current)
+    name = Path(files_of_policy(current)[0]).name if is_slurm(current) else current
+    own = Case(name, current)
     own.check()
     return own, (own, *able, *more, PERFECT)
 
@@ -160,7 +162,7 @@ class Question:
                 f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
             )
         for case in self.cases:  # unknown names are refused before anything is run, and what cannot plan on nodes
-            check_goes_on(self.machine, case.name, case.policy, case.rule)
+            check_goes_on(self.machine, case.name, case.policy, case.passes)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:

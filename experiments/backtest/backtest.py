@@ -22,11 +22,14 @@ from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import estimates_by_name, policy_named, table_by, usual_correction
+from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
 from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import Policy
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
 from schedsim.workload.shaking import shaken
@@ -102,6 +105,16 @@ class Backtest:
         )  # fmt: skip
         return Case(TODAY, self.policy), soft
 
+    @cached_property
+    def files(self) -> SlurmFiles | None:
+        """The files of a Slurm policy, read once; None for another policy."""
+        return SlurmFiles.read(self.policy) if is_slurm(self.policy) else None
+
+    @property
+    def of_policy(self) -> ReadingReport:
+        """What the policy does not use of its files."""
+        return ReadingReport(self.log.name) if self.files is None else self.files.policy(self.log)[1]
+
     @property
     def after(self) -> str:
         """The name of the case with soft limits."""
@@ -113,12 +126,13 @@ class Backtest:
 
         log = log_identity(self.log)
         about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
+        about |= {} if self.files is None else {"slurm": self.files.digest}
         identity = digest_of_values(about)
         kept = folder / f"runs-{identity[:12]}"
         seeds = [AS_LOGGED, *first_seeds(self.seeds)]
         with run_directory(kept, "backtest", identity, about):
             setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
-            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases), seeds)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.files), seeds)
         whole = pd.concat(parts, ignore_index=True)
         tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
         return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
@@ -144,15 +158,16 @@ class Found:
     months: "pd.DataFrame"
 
 
-def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFrame":
+def _compared(shared: tuple[JobLog, tuple[Case, Case], SlurmFiles | None], seed: int) -> "pd.DataFrame":
     """Return all rows of one seed, told apart by the column `table`."""
     import pandas as pd
 
-    log, cases = shared
+    log, cases, files = shared
     jobs = log if seed == AS_LOGGED else shaken(log, seed)
     workload, months = Workload.from_log(jobs), Months.of(jobs)
-    before, _ = _scheduled(jobs, workload, cases[0])
-    after, limit = _scheduled(jobs, workload, cases[1])
+    rule = policy_named(cases[0].policy) if files is None else files.policy(jobs)[0]
+    before, _ = _scheduled(jobs, workload, cases[0], rule)
+    after, limit = _scheduled(jobs, workload, cases[1], rule)
     counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)
     rows: list[dict[str, Any]] = []
     leading = {"log": jobs.name, "seed": seed}
@@ -167,14 +182,14 @@ def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFr
     return pd.DataFrame(rows)
 
 
-def _scheduled(jobs: JobLog, workload: Workload, case: Case) -> tuple[Schedule, Floats]:
-    """Return the schedule of a case, and each job's soft limit [s]; the hard one where there are no soft ones."""
+def _scheduled(jobs: JobLog, workload: Workload, case: Case, rule: Policy) -> tuple[Schedule, Floats]:
+    """Return a case's schedule under a policy, and each job's soft limit [s], the hard one where there is no other."""
     assert isinstance(case.estimates, str)
     estimates = estimates_by_name(case.estimates, jobs, workload, case.budget)
     if case.soft_limits is None:
-        return simulate(workload, policy_named(case.policy), estimates), workload.requested.astype(np.float64)
+        return simulate(workload, rule, estimates), workload.requested.astype(np.float64)
     limits = soft_limits_named(case.soft_limits).of(estimates, workload)
-    schedule = simulate(workload, policy_named(case.policy), limits.estimates, case.correction)
+    schedule = simulate(workload, rule, limits.estimates, case.correction)
     return schedule, limits.seconds
 
 

@@ -31,7 +31,11 @@ SEEDS = 20
 def advise(
     log: Annotated[Path, typer.Argument(help="The site's job log in any known format.", metavar="LOG")],
     current: Annotated[
-        str, typer.Option(help="What the site runs today: easy, conservative, wfp, fcfs, any policy's name.")
+        str,
+        typer.Option(
+            help="What the site runs today: easy, conservative, wfp, fcfs, any policy's name; slurm:FILE is its own "
+            "slurm.conf, with files of sacctmgr behind commas."
+        ),
     ] = "easy",
     predictor: Annotated[
         str | None,
@@ -81,6 +85,7 @@ def advise(
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
+    from predictors.data.report import ReadingReport
     from schedsim.machine.node_groups import read_machine
 
     begin, workers = perf_counter(), pool.built()
@@ -112,6 +117,8 @@ def advise(
         report = report_on(advice, found, cleaned, folder, source, begin, soft_limits, question.left_out)
         page = write_report(folder, report)
     total = account + ready.account
+    for planned in question.plan.logs.values():
+        total += planned.of_policies or ReadingReport(cleaned.name)
     if as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks]}
         more |= {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}

@@ -54,13 +54,11 @@ class CheckedCommand(TyperCommand):
                     yield one
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
-                elif isinstance(one, str) and one.startswith("slurm:"):
-                    from experiments.runs.slurm import files_of_policy
-                    from predictors.schedulers.slurm_files.conf import files_of
+                elif isinstance(one, str) and "slurm:" in one:
+                    from experiments.runs.slurm import is_slurm, names_of_policies, read_from
 
-                    first, *others = files_of_policy(one)
-                    yield from files_of(first)
-                    yield from map(Path, others)
+                    for policy in filter(is_slurm, names_of_policies(one)):
+                        yield from read_from(policy)
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
 

@@ -244,7 +244,7 @@ class CeilOptions:
         if self.dilation_seed is not None and self.dilation is None:
             raise JobcastError("--dilation-seed draws by how much runs take longer; ask for that, --dilation start.")
 
-    def built(self, cleaned: "JobLog", policy: str, kill: bool) -> dict[str, Any]:
+    def built(self, cleaned: "JobLog", policy: "Policy", kill: bool) -> dict[str, Any]:
         """Return the arguments of a simulation of a cleaned log: `rule`, `run_times`, `deadline`, `kill`.
 
         Raises
@@ -252,13 +252,12 @@ class CeilOptions:
         JobcastError
             If options do not go with the policy or the log.
         """
-        from experiments.runs.simulate import policy_named
         from schedsim.policies.policy import with_limits
         from schedsim.workload.deadlines import deadlines_by
 
         seed = self.postpone_seed or 0
         deadline = None if self.postponable is None else deadlines_by(self.postponable, cleaned, seed)
-        rule = with_limits(policy_named(policy, cleaned), self.ceiling, self.release_below, self.queue_only)
+        rule = with_limits(policy, self.ceiling, self.release_below, self.queue_only)
         run_times = self._run_times()
         return {"rule": rule, "run_times": run_times, "deadline": deadline, "kill": kill and run_times is None}
 
@@ -307,6 +306,7 @@ def set_up(
 
     `nodes` are those of a machine file; `drop_wide` leaves out the jobs that fit on none.
     """
+    from experiments.runs.simulate import policy_named
     from experiments.runs.slurm import is_slurm, slurm_policy_of
     from predictors.data.cleaning import within_requests
     from schedsim.cobalt.rules import within_shares
@@ -321,9 +321,13 @@ def set_up(
     if nodes is not None:
         log, demands, left = demands_of(log, nodes, drop_wide)
         account += left
-    options = machine.built(log) | ceil.built(log, policy, kill)
+    options = machine.built(log)
     if is_slurm(policy):
-        account += slurm_policy_of(policy, log)[1]
+        rule, of_files = slurm_policy_of(policy, log)
+        account += of_files
+    else:
+        rule = policy_named(policy)
+    options |= ceil.built(log, rule, kill)
     allocator = options["allocator"]
     if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own
         options["allocator"] = within_shares(allocator, rules, widened(Workload.from_log(log), allocator))

@@ -31,7 +31,12 @@ DECLARED: Final = (*LISTS, *OWN)
 @grouped
 def sweep(
     files: Annotated[list[Path], typer.Argument(help="FILE.toml that declares it, or job logs.", metavar="FILE…")],
-    policies: Names = "",
+    policies: Annotated[
+        str,
+        typer.Option(
+            help="Names, separated by commas; slurm:FILE,FILE stands last, as all that follows it are its files."
+        ),
+    ] = "",
     estimates: Names = "",
     corrections: Names = "",
     predictors: Annotated[str, typer.Option(help="To evaluate or train; names, separated by commas.")] = "",
@@ -121,6 +126,7 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     from dataclasses import replace
 
     from experiments.cli.evaluate import names_of
+    from experiments.runs.slurm import names_of_policies
     from experiments.sweeps.sweep import LogFile, Sweep, first_seeds
     from predictors.core.compressed import read_text
     from predictors.core.errors import JobcastError
@@ -136,6 +142,8 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     procs, seeds, rule, machine = (set_ones.pop(name, None) for name in ("procs", "seeds", "requests_from", "machine"))
     nodes = None if machine is None else str(machine)
     declared: dict[str, Any] = {name: names_of(v) if name in LISTS else v for name, v in set_ones.items()}
+    if "policies" in set_ones:
+        declared["policies"] = names_of_policies(set_ones["policies"])
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
     drawn = first_seeds(usual if seeds is None else seeds, first)
     logs = tuple(LogFile(str(path), procs, requests_from=rule, machine=nodes) for path in files)

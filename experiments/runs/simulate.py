@@ -121,7 +121,7 @@ def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """
     if is_slurm(name):
         if log is None:
-            raise JobcastError(f"{name} ranks the jobs of one log: it is a policy of `jobcast simulate` alone.")
+            raise JobcastError(f"{name} ranks the jobs of one log: simulate, sweep, advise and backtest take it.")
         return slurm_policy_of(name, log)[0]
     return agent_named(name).policy if is_agent(name) else make_policy(name)
 

@@ -1,11 +1,15 @@
 """The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
 
+import json
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final, Self
 
 import numpy as np
 
@@ -14,8 +18,8 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.schedulers.slurm_files.accounts import read_accounts
-from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, read_slurm_conf
+from predictors.schedulers.slurm_files.accounts import Accounts, read_accounts
+from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, files_of, read_slurm_conf
 from schedsim.policies.backfilling import Loops
 from schedsim.policies.fair_share import Algorithm, FairShare
 from schedsim.policies.limits import Limits
@@ -25,6 +29,8 @@ from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"
 """Begins the name of such a policy."""
+ANY_LOG: Final = slurm_policy(None, Loops())
+"""What passes such a policy has, whatever the files and the log."""
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
@@ -91,6 +97,30 @@ def files_of_policy(policy: str) -> tuple[str, ...]:
     return files
 
 
+def names_of_policies(text: str) -> tuple[str, ...]:
+    """Return the policies in a list separated by commas; behind `slurm:` all are its files, up to the next `slurm:`.
+
+    Examples
+    --------
+    >>> names_of_policies("easy, fcfs, slurm:a.conf,a.dump,slurm:b.conf")
+    ('easy', 'fcfs', 'slurm:a.conf,a.dump', 'slurm:b.conf')
+    """
+    first, *others = re.split(rf"(?:^|,)\s*(?={PREFIX})", text)
+    return *(name.strip() for name in first.split(",") if name.strip()), *others
+
+
+def read_from(policy: str) -> tuple[Path, ...]:
+    """Return all files that a policy is read from, included ones too.
+
+    Raises
+    ------
+    JobcastError
+        If one has no name, or the slurm.conf cannot be read.
+    """
+    first, *others = files_of_policy(policy)
+    return *files_of(first), *map(Path, others)
+
+
 def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
     """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use.
 
@@ -99,14 +129,73 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
     JobcastError
         If a file is none of Slurm's, or a job's partition is not in them.
     """
-    first, *others = files_of_policy(policy)
-    conf, accounts = read_slurm_conf(first), read_accounts(tuple(others))
-    findings = list(_unused(conf, bool(others)))
+    return SlurmFiles.read(policy).policy(log)
+
+
+@dataclass(frozen=True, eq=False)
+class SlurmFiles:
+    """The files that a policy names, as read once: by these every worker plans.
+
+    Parameters
+    ----------
+    conf : SlurmConf
+        The slurm.conf.
+    accounts : Accounts or None
+        What the files of sacctmgr say; None: there are none.
+    """
+
+    conf: SlurmConf
+    accounts: Accounts | None
+
+    @classmethod
+    def read(cls, policy: str) -> Self:
+        """Read the files of a policy's name.
+
+        Raises
+        ------
+        JobcastError
+            If one has no name, cannot be read, or is none of Slurm's.
+        """
+        first, *others = files_of_policy(policy)
+        return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what they say, wherever they lie."""
+        conf, found = self.conf, self.accounts
+        said: list[Any] = [_said(conf.settings), _tables(conf.partitions), conf.nodes, conf.procs]
+        if found is not None:
+            said += [_tables(found.qos), found.default_account]
+            said += [[one.account, one.user, one.partition, one.parent, _said(one.settings)]
+                     for one in found.associations]  # fmt: skip
+        return sha256(json.dumps(said).encode()).hexdigest()
+
+    def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
+        """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
+
+        Raises
+        ------
+        JobcastError
+            If a setting cannot be used, or a job's partition is not in the files.
+        """
+        return _policy(self.conf, self.accounts, log)
+
+
+def _said(row: Mapping[str, Setting]) -> dict[str, str]:
+    return {key: one.value for key, one in row.items()}
+
+
+def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, str]]:
+    return {name: _said(row) for name, row in rows.items()}
+
+
+def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:
+    findings = list(_unused(conf, accounts is not None))
     workload = Workload.from_log(log)
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
     nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
-    owners = Owners(conf, accounts, log, workload, nodes) if others else None
+    owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
     loops = _loops(conf, None if owners is None else owners.limits())
     order = None
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):

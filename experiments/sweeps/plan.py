@@ -1,12 +1,15 @@
 """Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
 from experiments.runs.on_nodes import check_goes_on, ready_for
 from experiments.runs.simulate import agent_named
+from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, machine_size, of_partition
@@ -24,7 +27,6 @@ from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.policies.networks import Dras
-from schedsim.policies.policy import make_policy
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,6 +47,8 @@ class PlannedLog:
         What the log lacks, so that its runs may mislead.
     machine : Machine or None
         The nodes whose processors, GPUs and memory its jobs take; None: processors count alone.
+    of_policies : ReadingReport or None
+        What its policies do not use of their files; None: they have none.
     """
 
     jobs: JobLog
@@ -53,11 +57,22 @@ class PlannedLog:
     digests: tuple[str, str]
     lacks: tuple[Lack, ...] = ()
     machine: Machine | None = None
+    of_policies: ReadingReport | None = None
 
     @property
     def sha256(self) -> str:
         """Digest of the log as it is used."""
         return self.digests[0]
+
+    @property
+    def place(self) -> object:
+        """The machine: its nodes, or how many processors it has."""
+        return self.jobs.max_procs if self.machine is None else self.machine.nodes
+
+    @property
+    def runs_on(self) -> str:
+        """The machine in a word or two: the file of its nodes, or how many processors it has."""
+        return f"{self.jobs.max_procs} processors" if self.machine is None else Path(self.machine.source).stem
 
     @property
     def key(self) -> str:
@@ -70,7 +85,7 @@ class PlannedLog:
             **log_identity(self.jobs),
             "path": self.path,
             "jobs": len(self.jobs),
-            "account": self.account.to_dict(),
+            "account": (self.account if self.of_policies is None else self.account + self.of_policies).to_dict(),
             "lacks": [lack.to_dict() for lack in self.lacks],
             **({} if self.machine is None else {"machine": asdict(self.machine)}),
         }
@@ -85,17 +100,20 @@ class Plan:
     sweep : Sweep
         What was declared, addresses of models pinned to versions.
     logs : mapping of str to PlannedLog
-        By digest, in the order of the sweep.
+        By name, in the order of the sweep.
     cells : tuple of Cell
         The runs, by log, seed and case.
     agents : mapping of str to NamedAgent
         What was read from agent files, by the policy's name: every worker runs these.
+    slurm : mapping of str to SlurmFiles
+        Likewise of Slurm's files.
     """
 
     sweep: Sweep
     logs: Mapping[str, PlannedLog]
     cells: tuple[Cell, ...]
     agents: Mapping[str, NamedAgent] = field(default_factory=dict)
+    slurm: Mapping[str, SlurmFiles] = field(default_factory=dict)
 
     def about(self) -> dict[str, Any]:
         """Return the provenance that is known before anything is run."""
@@ -107,7 +125,11 @@ class Plan:
             **code_identity(),
             "sweep": self.sweep.to_json(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
-            **({"agents": {name: agent.digest for name, agent in self.agents.items()}} if self.agents else {}),
+            **{
+                what: {name: one.digest for name, one in read.items()}
+                for what, read in (("agents", self.agents), ("slurm", self.slurm))
+                if read
+            },
         }
 
     def identity(self) -> str:
@@ -119,7 +141,7 @@ class Plan:
         ]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}
         known = [sweep, about["cases"], logs, about["versions"], about["code"]]
-        return digest_of_values([*known, about["agents"]] if self.agents else known)
+        return digest_of_values([*known, *(about[what] for what in ("agents", "slurm") if what in about)])
 
 
 def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = None) -> Plan:
@@ -130,37 +152,42 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
     Raises
     ------
     JobcastError
-        If there is no log, one cannot be read or cleaned, two have the same name or the same jobs, or the network of an
-        agent sees another machine.
+        If there is no log, one cannot be read or cleaned, two on one machine have the same name or the same jobs, or
+        the network of an agent sees another machine.
     """
     if bool(logs) == bool(sweep.logs):
         raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")
     given = [_read(one) for one in sweep.logs] or [(log, ReadingReport(log.name), LogFile(log.name)) for log in logs]
-    found: dict[str, PlannedLog] = {}
+    all_logs = []
     for jobs, account, source in given:
         nodes = machine if source.machine is None else read_machine(source.machine)
-        planned = _planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs))
-        if planned.sha256 in found:
-            raise JobcastError(
-                f"{source.path}: holds the same jobs as {found[planned.sha256].jobs.name}; give it once."
-            )
-        if any(planned.jobs.name == other.jobs.name for other in found.values()):
-            raise JobcastError(f"{source.path}: another log of this sweep is called {planned.jobs.name}; rename one.")
-        found[planned.sha256] = planned
+        all_logs.append(_planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs)))
+    found = _by_name(sweep.kind, all_logs, [source.path for *_, source in given])
     pinned = sweep
     if sweep.kind == "simulate":
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
-    cells = tuple(Cell(sha256, case, seed) for sha256 in found for case, seed in pinned.runs_of_a_log)
-    agents = {
-        case.policy: agent_named(case.policy)
-        for case in pinned.all_cases
-        if isinstance(case, Case) and is_agent(case.policy)
-    }
-    for planned in found.values():
+    cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)
+    policies = dict.fromkeys(case.policy for case in pinned.all_cases if isinstance(case, Case))
+    agents = {name: agent_named(name) for name in policies if is_agent(name)}
+    slurm = {name: SlurmFiles.read(name) for name in policies if is_slurm(name)}
+    for log, planned in found.items():
         for name, agent in agents.items():
             _check_network(name, agent, planned.jobs)
-    return Plan(pinned, found, cells, agents)
+        if slurm:
+            found[log] = replace(planned, of_policies=_of_files(slurm, planned.jobs))
+    return Plan(pinned, found, cells, agents, slurm)
+
+
+def _of_files(slurm: Mapping[str, SlurmFiles], jobs: JobLog) -> ReadingReport:
+    """Return what Slurm policies do not use of their files; refuse those that cannot rank a log's jobs."""
+    account = ReadingReport(jobs.name)
+    for name, files in slurm.items():
+        try:
+            account += files.policy(jobs)[1]
+        except JobcastError as error:
+            raise JobcastError(f"{name} cannot rank the jobs of {jobs.name}: {error}") from error
+    return account
 
 
 def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
@@ -174,7 +201,7 @@ def _planned(
     if sweep.kind == "simulate":
         for case in sweep.all_cases:
             if isinstance(case, Case):
-                check_goes_on(nodes, case.name, case.policy, case.rule)
+                check_goes_on(nodes, case.name, case.policy, case.passes)
         ready = ready_for(nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
         digests = (ready.used.digest(), ready.prepared.log.digest())
         return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
@@ -187,6 +214,29 @@ def _planned(
     lacks = (*lacks_of_reading(jobs, account), *lacks)
     total = (account + others + left_out).using(len(counted))
     return PlannedLog(part, total, path, (part.digest(),) * 2, lacks)
+
+
+def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dict[str, PlannedLog]:
+    """Return logs by name; of one that is simulated on several machines the name tells which.
+
+    Raises
+    ------
+    JobcastError
+        If two on one machine have the same jobs or the same name.
+    """
+    times = Counter((log.path, log.jobs.name) for log in logs if log.path and kind == "simulate")
+    found: dict[str, PlannedLog] = {}
+    for log, path in zip(logs, paths, strict=True):
+        name = log.jobs.name
+        for other in found.values():
+            if other.sha256 == log.sha256 and (kind != "simulate" or other.place == log.place):
+                raise JobcastError(f"{path}: holds the same jobs as {other.jobs.name}; give it once.")
+        if times[log.path, name] > 1:
+            name = f"{name} on {log.runs_on}"
+        if name in found:
+            raise JobcastError(f"{path}: another log of this sweep is called {name}; rename one.")
+        found[name] = replace(log, jobs=replace(log.jobs, name=name))
+    return found
 
 
 def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
@@ -239,7 +289,7 @@ def _dealt(cells: Sequence[Cell], costs: Mapping[Cell, float], room: float) -> I
 def _weight(case: Case | Learner) -> float:
     if isinstance(case, Learner):
         return HEAVY
-    slow = not is_agent(case.policy) and make_policy(case.policy).kind in ("profile", "compress", "knapsack")
+    slow = case.passes is not None and case.passes.kind in ("profile", "compress", "knapsack", "loops")
     predictor = PREDICTORS.get(str(case.estimates))
     fitted = predictor is not None and not issubclass(predictor, ColumnPredictor | OnlinePredictor)
     return HEAVY if slow or fitted else 1.0 if case.policy == "easy" else 3.0

@@ -22,9 +22,7 @@ from predictors.data.cleaning import clean
 from predictors.data.formats.parquet import write_parquet
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
-from schedsim.agents.files import is_agent
 from schedsim.machine.node_groups import Machine, NodeGroup
-from schedsim.policies.policy import make_policy
 
 WARM: Final = "warm"
 OPTIONS: Final = ("kill", "by", "train", "protocol")
@@ -136,7 +134,7 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
     for case in planned.sweep.all_cases:
         which: object = case.name
         if isinstance(case, Case):
-            rule = case.rule or (None if is_agent(case.policy) else make_policy(case.policy))
+            rule = case.passes
             which = (rule is None or rule.kind, rule is not None and rule.order.code, str(case.estimates))
         cases.setdefault(which, case)
     options = _options(planned)
@@ -153,8 +151,9 @@ def _warm_log() -> JobLog:
 
 
 def _options(planned: Plan) -> dict[str, Any]:
-    """Return what all batches of a sweep look at: some of its fields, and its agents."""
-    return {name: getattr(planned.sweep, name) for name in OPTIONS} | {"agents": dict(planned.agents)}
+    """Return what all batches of a sweep look at: some of its fields, its agents, and Slurm's files."""
+    read = {"agents": dict(planned.agents), "slurm": dict(planned.slurm)}
+    return {name: getattr(planned.sweep, name) for name in OPTIONS} | read
 
 
 @contextmanager
@@ -179,9 +178,8 @@ def _results(planned: Plan, done: Done, wall: float) -> Results:
     import pandas as pd
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}
-    names = {(log.jobs.name): sha256 for sha256, log in planned.logs.items()}
     rows = sorted(done.rows, key=lambda row: rank[key_of(row)])
-    groups = sorted(done.groups, key=lambda row: rank[names[row["log"]], row["case"], row["seed"]])
+    groups = sorted(done.groups, key=lambda row: rank[key_of(row)])
     first = LEADING[planned.sweep.kind]
     runs = pd.DataFrame(rows)
     runs = runs[[*first, *(name for name in runs.columns if name not in first)]].astype({"budget": "float64"})

@@ -15,20 +15,20 @@ from experiments.runs.simulate import (
     STORED,
     TABLES,
     check_names,
-    policy_named,
     usual_correction,
     usual_estimates,
 )
-from experiments.runs.slurm import is_slurm
+from experiments.runs.slurm import ANY_LOG, files_of_policy, is_slurm
+from experiments.runs.slurm import PREFIX as OF_SLURM
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
 from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
-from schedsim.agents.files import PREFIX, SHIPPED
+from schedsim.agents.files import PREFIX, SHIPPED, is_agent
 from schedsim.policies.corrections import correction_code
-from schedsim.policies.policy import Policy, policy_name
+from schedsim.policies.policy import Policy, make_policy, policy_name
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]
@@ -61,8 +61,8 @@ class Case:
         check_fields(self, f"Case {self.name!r}")
         if self.rule is not None and not isinstance(self.rule, Policy):
             raise JobcastError(f"Case {self.name!r}: rule is a schedsim.policies.policy.Policy; got {self.rule!r}.")
-        if self.rule is not None and self.policy.startswith(PREFIX):
-            raise JobcastError(f"Case {self.name!r}: an agent has a policy of its own; leave rule out.")
+        if self.rule is not None and (is_agent(self.policy) or is_slurm(self.policy)):
+            raise JobcastError(f"Case {self.name!r}: {self.policy} has a policy of its own; leave rule out.")
         object.__setattr__(self, "policy", policy_name(self.policy))
         if isinstance(self.estimates, str):
             object.__setattr__(self, "estimates", estimates_name(self.estimates))
@@ -73,7 +73,7 @@ class Case:
         """Raise JobcastError unless there is such a policy, estimates and correction, and they go together."""
         try:
             if is_slurm(self.policy):
-                policy_named(self.policy)
+                files_of_policy(self.policy)
             check_names(self.policy, self.estimates, self.correction, self.budget, self.soft_limits)
             if not kill and self.correction not in ("requested", "doubling"):
                 raise JobcastError(
@@ -82,6 +82,14 @@ class Case:
                 )
         except JobcastError as error:
             raise JobcastError(f"Case {self.name!r}: {error}") from error
+
+    @property
+    def passes(self) -> Policy | None:
+        """The policy, or one with the same passes where each log has its own; None for an agent, whose file tells."""
+        rule: Policy | None = self.rule
+        if rule is not None or is_agent(self.policy):
+            return rule
+        return ANY_LOG if is_slurm(self.policy) else make_policy(self.policy)
 
     def to_row(self) -> dict[str, Any]:
         """Return what stands in a table."""
@@ -111,7 +119,7 @@ class Learner:
 
 @dataclass(frozen=True)
 class Cell:
-    """One run of a sweep: a log by its digest, a case, a seed."""
+    """One run of a sweep: a log by its name, a case, a seed."""
 
     log: str
     case: Case | Learner
@@ -373,11 +381,11 @@ class Sweep:
             if isinstance(case, dict) and not isinstance(case.get("estimates", ""), str):
                 raise JobcastError(f"{where}: estimates of a case must be a text; got {case['estimates']!r}.")
             if isinstance(case, dict) and isinstance(case.get("policy"), str):
-                case["policy"] = _agent_in_folder(case["policy"], folder)
+                case["policy"] = _files_in_folder(case["policy"], folder)
         if isinstance(policies := table.get("policies"), list):
-            table["policies"] = [_agent_in_folder(one, folder) if isinstance(one, str) else one for one in policies]
+            table["policies"] = [_files_in_folder(one, folder) if isinstance(one, str) else one for one in policies]
         if isinstance(beside := table.get("beside"), str):
-            table["beside"] = _agent_in_folder(beside, folder)
+            table["beside"] = _files_in_folder(beside, folder)
         logs = table.get("logs", [])
         for log in logs if isinstance(logs, list) else [logs]:
             if not isinstance(log, str | dict):
@@ -400,8 +408,10 @@ def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
     return tuple(range(start, start + min(count, MOST_SEEDS + 1)))
 
 
-def _agent_in_folder(policy: str, folder: Path) -> str:
-    """Return the name of a policy, of an agent file with the folder from which its path starts."""
+def _files_in_folder(policy: str, folder: Path) -> str:
+    """Return the name of a policy; the paths of an agent's or Slurm's files in it with the folder they start from."""
+    if is_slurm(policy):
+        return OF_SLURM + ",".join(str(folder / file) for file in files_of_policy(policy))
     name = policy.removeprefix(PREFIX)
     return policy if name == policy or name in SHIPPED or name.startswith(STORED) else f"{PREFIX}{folder / name}"
 

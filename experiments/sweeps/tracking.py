@@ -36,7 +36,7 @@ def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
         if found.kind == "train":
             for cell in planned.cells:
                 model = folder / MODELS / model_folder(cell)
-                row = found.runs[(found.runs["log_sha256"] == cell.log) & (found.runs["case"] == cell.case.name)
+                row = found.runs[(found.runs["log"] == cell.log) & (found.runs["case"] == cell.case.name)
                                  & (found.runs["seed"] == cell.seed)].iloc[0]  # fmt: skip
                 _log_model(
                     model, planned.logs[cell.log].jobs, {str(k): v for k, v in row.items()}, cell.seed, parent.run_id

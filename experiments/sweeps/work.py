@@ -7,6 +7,7 @@ import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
+from hashlib import sha256
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
@@ -51,7 +52,8 @@ class Batch:
     cells : tuple of Cell
         The runs.
     options : dict
-        The fields of the sweep that runs look at (kill, by, train, protocol), and its agents by the policy's name.
+        The fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
+        policy's name.
     machine : Machine or None
         The nodes whose processors, GPUs and memory the jobs take; None: processors count alone.
     """
@@ -76,7 +78,7 @@ class Done:
 
 def key_of(row: Row) -> tuple[str, str, int]:
     """Return the identity of a row's run, as `Cell.key`."""
-    return row["log_sha256"], row["case"], row["seed"]
+    return row["log"], row["case"], row["seed"]
 
 
 def do(log: bytes | JobLog, batch: Batch) -> Done:
@@ -97,7 +99,7 @@ def do(log: bytes | JobLog, batch: Batch) -> Done:
         except JobcastError as error:
             done.failures.append((f"{cell.case.name} on {jobs.name}, seed {cell.seed}", str(error)))
             continue
-        leading = {"log": jobs.name, "log_sha256": cell.log, **cell.case.to_row(), "seed": cell.seed}
+        leading = {"log": jobs.name, "log_sha256": batch.digests[0], **cell.case.to_row(), "seed": cell.seed}
         done.rows.append(leading | row | {"seconds": perf_counter() - begin})
         names = {key: leading[key] for key in ("log", "case", "seed")}
         done.groups.extend(names | group for group in groups)
@@ -108,7 +110,8 @@ def do(log: bytes | JobLog, batch: Batch) -> Done:
 
 def model_folder(cell: Cell) -> str:
     """Return the name of the folder that a trained model is kept in until it is written down."""
-    return f"{cell.log[:16]}-{cell.case.name}-{cell.seed}".replace("/", "_")
+    log = sha256(cell.log.encode()).hexdigest()[:16]
+    return f"{log}-{cell.case.name}-{cell.seed}".replace("/", "_")
 
 
 _MOST_LOGS: Final = 4
@@ -148,10 +151,12 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     jobs, workload = _jobs_of(log, batch, cell.seed)
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
     agent = batch.options.get("agents", {}).get(case.policy)
+    slurm = batch.options.get("slurm", {}).get(case.policy)
+    rule = case.rule if slurm is None else slurm.policy(jobs)[0]
     schedule, found = run_by_name(
         jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
         kill=batch.options["kill"], budget=case.budget, workload=workload,
-        rule=case.rule if agent is None else agent.policy, soft_limits=case.soft_limits,
+        rule=rule if agent is None else agent.policy, soft_limits=case.soft_limits,
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "soft_limits", "engine_seconds",
              "jobs_per_second")  # fmt: skip
@@ -181,9 +186,9 @@ def _trained(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], Map
     with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
         folder = Path(scratch, "model")
         folder.mkdir()
-        sha256 = save_model(model, folder, Origin.of(model.name, log, until))
+        digest = save_model(model, folder, Origin.of(model.name, log, until))
         files = {str(p.relative_to(folder)): p.read_bytes() for p in sorted(folder.rglob("*")) if p.is_file()}
-    return {"model_sha256": sha256, **_scored(found)}, list(_by_user(found)), files
+    return {"model_sha256": digest, **_scored(found)}, list(_by_user(found)), files
 
 
 def _evaluation(log: JobLog, cell: Cell, batch: Batch) -> "Evaluation":

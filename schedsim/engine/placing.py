@@ -77,6 +77,8 @@ def counts_alone(policy: Policy) -> str | None:
     (None, 'several reservations')
     """
     reasons = {
+        "knapsacks of jobs": policy.kind == "knapsack",
+        "Slurm's loops": policy.kind == "loops",
         "several reservations": policy.kind not in ("counts", "greedy"),
         "gates": policy.gate is not None,
         "agents": policy.agent is not None,

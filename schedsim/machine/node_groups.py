@@ -29,7 +29,7 @@ partition (its queue, where the log tells no partition); one of unknown partitio
 
 import os
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -45,7 +45,7 @@ from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 from schedsim.kernels.records import NEVER
-from schedsim.machine.outages import Outages, Reservation, mask_of, where
+from schedsim.machine.outages import Outages, Pieces, Reservation, where
 from schedsim.machine.topology import MOST_NODES
 from schedsim.workload.demands import KB_OF_GB, Demands
 from schedsim.workload.workload import MOST_PROCS
@@ -59,6 +59,8 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
+MOST_RESERVED: Final = 1 << 27
+"""Reservations times groups of nodes that are told apart by them."""
 MOST_MEMORY: Final = 1 << 62
 """What a job asks for that asks for more [KB]: no machine has it."""
 
@@ -305,8 +307,34 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     outages.check_machine(n_nodes)
     windows = np.array([(one.start, one.end) for one in outages.reservations], dtype=np.int64).reshape(-1, 2)
     whole = ((0, n_nodes),)
-    closed = [mask_of(whole if one.nodes is None else one.nodes, n_nodes) for one in outages.reservations]
-    return demands.reserving(windows, np.array(closed, dtype=np.bool_).reshape(-1, n_nodes))
+    return demands.reserving(
+        windows, *_kinds([whole if one.nodes is None else one.nodes for one in outages.reservations], n_nodes)
+    )
+
+
+def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
+    """Return which kinds of nodes are reserved each time, shape (n, n_kinds), and the kind of each node.
+
+    Examples
+    --------
+    >>> closed, kind_of = _kinds([((0, 2), (3, 4)), ((2, 3),)], 5)
+    >>> closed.tolist(), kind_of.tolist()
+    ([[False, False, True], [False, True, False]], [2, 2, 1, 2, 0])
+    """
+    edges = np.unique([0, n_nodes, *(edge for pieces in reserved for piece in pieces for edge in piece)])
+    if len(reserved) * len(edges) > MOST_RESERVED:
+        raise JobcastError(
+            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many to be held; "
+            "leave the small ones out."
+        )
+    taken = np.zeros((len(reserved), len(edges) - 1), dtype=np.bool_)
+    for row, pieces in zip(taken, reserved, strict=True):
+        for first, end in np.searchsorted(edges, np.array(pieces).reshape(-1, 2)).tolist():
+            row[first:end] = True
+    if not len(taken):
+        return np.empty((0, 1), dtype=np.bool_), np.zeros(n_nodes, dtype=np.int64)
+    closed, kind = np.unique(taken, axis=1, return_inverse=True)
+    return closed, np.repeat(kind.reshape(-1), np.diff(edges))
 
 
 def in_processors(demands: Demands, outages: Outages) -> Outages:
@@ -321,14 +349,17 @@ def in_processors(demands: Demands, outages: Outages) -> Outages:
     [(5, 7, 4), (7, 9, 8), (9, 20, 8)]
     """
     found = reserving(demands, outages)
-    assert found.windows is not None and found.closed is not None
-    seconds, procs = np.unique(found.windows), found.nodes["procs"]
-    spans = []
-    for begin, end in zip(seconds[:-1].tolist(), seconds[1:].tolist(), strict=True):
-        closed = found.closed[(found.windows[:, 0] < end) & (found.windows[:, 1] > begin)].any(axis=0)
-        if closed.any():
-            spans.append(Reservation(begin, end, int(procs[closed].sum())))
-    return Outages(tuple(spans))
+    assert found.windows is not None and found.closed is not None and found.kind_of is not None
+    seconds = np.unique(found.windows)
+    begin, end = np.searchsorted(seconds, found.windows).T
+    times = np.zeros((len(seconds), found.closed.shape[1]), dtype=np.int64)  # that nodes of a kind are reserved
+    np.add.at(times, begin, found.closed)
+    np.subtract.at(times, end, found.closed)
+    procs = (times.cumsum(axis=0) > 0) @ np.bincount(found.kind_of, found.nodes["procs"], times.shape[1]).astype(
+        np.int64
+    )
+    spans = zip(seconds[:-1].tolist(), seconds[1:].tolist(), procs[:-1].tolist(), strict=True)
+    return Outages(tuple(Reservation(*span) for span in spans if span[2]))
 
 
 def _demands(log: JobLog, machine: Machine) -> Demands:

@@ -48,9 +48,11 @@ class Demands:
     shape_of : int64 array of shape (n_jobs,)
         The number of each job's shape.
     windows : int64 array of shape (n_windows, 2)
-        From which second to before which second nodes are reserved, so that no job may have them.
-    closed : bool array of shape (n_windows, n_nodes)
-        Which nodes.
+        From which second to before which second nodes are reserved, so that no job may have them; by the end.
+    closed : bool array of shape (n_windows, n_kinds)
+        Which kinds of nodes.
+    kind_of : int64 array of shape (n_nodes,)
+        The kind of each node: those of one kind are reserved together.
     """
 
     nodes: Records[Node]
@@ -60,6 +62,7 @@ class Demands:
     shape_of: Ints
     windows: Ints | None = None
     closed: Bools | None = None
+    kind_of: Ints | None = None
 
     def __len__(self) -> int:
         return len(self.shape_of)
@@ -68,17 +71,19 @@ class Demands:
         """Return the demands of some of the jobs, on the same nodes."""
         return replace(self, shape_of=self.shape_of[rows])
 
-    def reserving(self, windows: Ints, closed: Bools) -> Self:
-        """Return the same demands on nodes that are reserved from time to time."""
-        for array in (windows, closed):
+    def reserving(self, windows: Ints, closed: Bools, kind_of: Ints) -> Self:
+        """Return the same demands on nodes that are reserved from time to time; windows in any order."""
+        by_end = np.argsort(windows[:, 1], kind="stable")
+        windows, closed = windows[by_end], closed[by_end]
+        for array in (windows, closed, kind_of):
             array.flags.writeable = False
-        return replace(self, windows=windows, closed=closed)
+        return replace(self, windows=windows, closed=closed, kind_of=kind_of)
 
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the nodes, the demands and what is reserved."""
         sha = hashlib.sha256()
-        reserved = [part for part in (self.windows, self.closed) if part is not None and len(part)]
+        reserved = [part for part in (self.windows, self.closed, self.kind_of) if part is not None and len(part)]
         for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved):
             sha.update(np.ascontiguousarray(part).tobytes())
         return sha.hexdigest()
@@ -98,9 +103,14 @@ class Demands:
         tried, one, n_nodes = np.full(len(self.shapes), -1, of.TRIED), np.zeros(1, of.PLACES), len(self.nodes)
         one[0].spare_part = one[0].released_at_scan = one[0].occupied_at_scan = one[0].head_at_scan = -1
         one[0].dated_until = FIRST_SECOND if self.windows is not None and len(self.windows) else at.NEVER
-        windows = _NO_WINDOWS if self.windows is None else self.windows
-        closed = np.zeros((0, n_nodes), dtype=np.bool_) if self.closed is None else self.closed
-        closed.flags.writeable = False
+        windows, closed, kind_of = self.windows, self.closed, self.kind_of
+        if windows is None or closed is None or kind_of is None:
+            windows, closed, kind_of = _NO_WINDOWS, np.empty((0, 1), np.bool_), np.zeros(n_nodes, dtype=np.int64)
+        opens = np.full((len(windows) + 1, closed.shape[1]), at.NEVER, dtype=np.int64)
+        begins = np.where(closed[::-1], windows[::-1, :1], at.NEVER)
+        opens[:-1] = np.minimum.accumulate(begins, axis=0)[::-1]
+        for array in (opens, kind_of):
+            array.flags.writeable = False
         parts: Any = np.empty(int(self.nodes["procs"].sum()), of.PART)  # each takes a processor at least
         return NodeArrays(
             self.nodes.copy(),
@@ -112,7 +122,8 @@ class Demands:
             self.members,
             self.serves,
             windows,
-            closed,
+            opens,
+            kind_of,
             tried,  # type: ignore[arg-type]
             parts,
             np.full(len(self), -1),

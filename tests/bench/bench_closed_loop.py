@@ -176,12 +176,17 @@ def is_late(row):
 def main():
     """Play each rule until the file holds so many runs of it, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("rules", nargs="*", choices=[*RULES], default=[*RULES])
+    parser.add_argument("rules", nargs="*", default=[*RULES], metavar="RULE", help=", ".join(RULES))
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--speed", type=int, default=240)
     parser.add_argument("--runs", type=int, default=1)
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    if unknown := [name for name in given.rules if name not in RULES]:
+        parser.error(f"no rule {unknown[0]!r}; there are {', '.join(RULES)}")
+    if given.out is None:
+        sys.stdout.write("Left out: minutes of a real Slurm. Name --out FILE.\n")
+        return
     warnings.simplefilter("ignore")
     log = Cluster().workload(given.seed)
     for number in range(1, given.runs + 1):

@@ -1,9 +1,9 @@
 """How soon drift alarms come on real logs, and how many are false: a model frozen after 30 % of a log, beside last-two.
 
-    python -m tests.bench.bench_drift LOG… [--predictor forest] [--rate 0.05]
+    python -m tests.bench.bench_drift [LOG…] [--predictor forest] [--rate 0.05]
 
 For each log: the alarms on the rest of it as it is, and with the model's errors blown up from the middle on, so that
-their squares add up to two and four times last-two's.
+their squares add up to two and four times last-two's. Without a log, on 8,000 jobs of the synthetic one.
 """
 
 import argparse
@@ -13,6 +13,8 @@ import numpy as np
 
 from predictors.core.arrays import Floats
 from predictors.data.formats.detect import read_log
+from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.drift import ALARMS_PER_YEAR, DriftTest
 from predictors.evaluation.evaluate import jobs_that_count
 from predictors.registry import make_predictor
@@ -21,9 +23,9 @@ _DAY = 86_400
 _SHARE = 0.3
 
 
-def errors_of(path: str, predictor: str) -> tuple[Floats, Floats, Floats]:
+def errors_of(log: JobLog, predictor: str) -> tuple[Floats, Floats, Floats]:
     """Return ends, the frozen model's errors and last-two's [s], in the order of the ends."""
-    log, _ = jobs_that_count(read_log(path)[0])
+    log, _ = jobs_that_count(log)
     n = int(len(log) * _SHARE)
     rest = log.select(np.arange(len(log)) >= n)
     ran = rest.filled("run_time").astype(np.float64)
@@ -51,12 +53,13 @@ def alarms(end: Floats, ours: Floats, theirs: Floats, rate: float) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the alarms of each log."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("logs", nargs="+", metavar="LOG")
+    parser.add_argument("logs", nargs="*", metavar="LOG")
     parser.add_argument("--predictor", default="forest")
     parser.add_argument("--rate", type=float, default=ALARMS_PER_YEAR, help="false alarms a year at most")
     given = parser.parse_args(arguments)
-    for path in given.logs:
-        end, ours, theirs = errors_of(path, given.predictor)
+    logs = ((path, read_log(path)[0]) for path in given.logs)
+    for path, log in logs if given.logs else [("synthetic", generate_log(8_000, seed=1))]:
+        end, ours, theirs = errors_of(log, given.predictor)
         middle = (end[0] + end[-1]) / 2
         late = end > middle
         print(f"{path}: {len(end):,} jobs, {(end[-1] - end[0]) / _DAY:.0f} days, {given.predictor}")

@@ -164,8 +164,10 @@ def played(kind, log, partition, seed, speed, folder):
 
 
 def compared(start, other, submit):
-    """Return how far the starts of a simulation lie from those of the cluster."""
+    """Return how far the starts of a simulation lie from those of the cluster; in words, where nothing waits."""
     waits = np.maximum(start - submit, other - submit) > TOLERANCE
+    if not waits.any():
+        return {"waiting": 0, "says": f"no job waits longer than {TOLERANCE} s: there is no start to compare"}
     moved = np.abs(other - start)
     one, two = np.triu_indices(int(waits.sum()), 1)
     apart, apart_too = (at[waits][one] - at[waits][two] for at in (start, other))
@@ -176,7 +178,7 @@ def compared(start, other, submit):
         "mean_error_s": float(moved[waits].mean()),
         "median_error_s": float(np.median(moved[waits])),
         "mean_wait_s": float((other - submit).mean()),
-        "inverted_pairs": float((apart[clear] * apart_too[clear] < 0).mean()),
+        "inverted_pairs": float((apart[clear] * apart_too[clear] < 0).mean()) if clear.any() else None,
     }
 
 
@@ -206,14 +208,17 @@ def again(ran, start, other, other_start):
 def main():
     """Play each seed, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("seeds", nargs="+", type=int)
+    parser.add_argument("seeds", nargs="*", type=int)
     parser.add_argument("--kind", choices=("size", "parts", "accounts"), default="size")
     parser.add_argument("--jobs", type=int, default=80)
     parser.add_argument("--speed", type=int, default=240)
     parser.add_argument("--again", action="store_true")
     parser.add_argument("--keep", type=Path, help="a folder for the logs and the files of the clusters")
-    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--out", type=Path)
     given = parser.parse_args()
+    if not given.seeds or given.out is None:
+        sys.stdout.write("Left out: minutes of a real Slurm. Name the seeds, and --out FILE.\n")
+        return
     warnings.simplefilter("ignore")
     for seed in given.seeds:
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:

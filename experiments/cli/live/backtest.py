@@ -35,7 +35,13 @@ def backtest(
     soft_limits: Annotated[
         str, typer.Option(help="Which scheduler holds them: slurm, slurm-23.11 (before 25.05.4) or pbs.")
     ] = "slurm",
-    policy: Annotated[str, typer.Option(help="The machine's policy: easy, conservative, any policy's name.")] = "easy",
+    policy: Annotated[
+        str,
+        typer.Option(
+            help="The machine's policy: easy, conservative, any policy's name; slurm:FILE is a slurm.conf's own, with "
+            "files of sacctmgr behind commas."
+        ),
+    ] = "easy",
     seeds: Annotated[
         int, typer.Option(help=f"Shaken copies of the log, at least {LEAST}; more make surer.", min=1)
     ] = SEEDS,
@@ -79,7 +85,7 @@ def backtest(
     with working("Drawing"):
         report = report_on(asked, found, folder, begin)
         page = write_report(folder, report)
-    total, lacks = account + prepared.account, prepared.lacks()
+    total, lacks = account + prepared.account + asked.of_policy, prepared.lacks()
     if as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "account": total.to_dict()}
         print_json(report.to_json() | more | {"page": str(page), "files": files_of(folder)})

@@ -37,7 +37,9 @@ STATES: Final[Mapping[str, int]] = MappingProxyType(
         "PREEMPTED": FAILED,
         "REVOKED": CANCELLED,
         "REQUEUED": MISSING,
+        "REQUEUE_HOLD": MISSING,
         "REQUEUED_HOLD": MISSING,
+        "RESV_DEL_HOLD": MISSING,
         "REQUEUE_FED": MISSING,
         "RESIZING": MISSING,
         "PENDING": MISSING,
@@ -54,7 +56,7 @@ STATES: Final[Mapping[str, int]] = MappingProxyType(
 """SWF's status of each state of a job; `MISSING` where the job has not ended."""
 
 PUT_BACK: Final = frozenset(
-    ("REQUEUED", "REQUEUED_HOLD", "REQUEUE_FED", "RESIZING", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL")
+    ("REQUEUED", "REQUEUE_HOLD", "REQUEUED_HOLD", "REQUEUE_FED", "RESIZING", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL")
 )
 """States in which a job may go back into the queue: if a later record of the job follows, it did."""
 

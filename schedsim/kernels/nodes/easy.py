@@ -27,7 +27,16 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.placement import change, date_nodes, find_place, lacking, occupy, room_on, vacate
+from schedsim.kernels.nodes.placement import (
+    change,
+    date_nodes,
+    find_place,
+    lacking,
+    next_opening,
+    occupy,
+    room_on,
+    vacate,
+)
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
@@ -158,7 +167,7 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
     state.shadow_time = at.NEVER
     i, time = 0, state.now
     while True:
-        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, _next_opening(places, time))
+        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, next_opening(places, time))
         if time == at.NEVER:
             break
         while i < n and _planned_end(sim.jobs_now[sim.scratch[i]]) <= time:
@@ -177,16 +186,6 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
         _keep_promise(sim, places, head)
     state.stale = False
     one.moment += 1
-
-
-@step
-def _next_opening(places: NodeArrays, time: int) -> int:
-    """Return the first end of a reservation of nodes after a time, or NEVER."""
-    found = at.NEVER
-    for k in range(len(places.windows)):
-        if places.windows[k, 1] > time:
-            found = min(found, places.windows[k, 1])
-    return found
 
 
 @step
@@ -289,45 +288,33 @@ def _change_at(
 
 
 @step
-def _book(places: NodeArrays, nodes: Records[Node], demand: Demand, head: Demand, n: int, sign: int, end: int) -> int:
-    """Take the place found last from what is free at a time, or release it; return how much the head's room grows."""
+def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_promise: bool) -> bool:
+    """Take the place found last for a job from what is free at the head's shadow time or promise, or release it.
+
+    Returns whether the head has a place then.
+    """
+    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].head].row)
+    nodes, end = (places.at_promise, at.NOTHING) if at_promise else (places.later, one.head_end)
     more = 0
     for i in range(n):
-        more += _change_at(places, nodes, places.chosen[i], demand, places.chosen_pieces[i], sign, head, end)
-    return more
+        number, pieces = places.chosen[i], places.chosen_pieces[i]
+        more += _change_at(places, nodes, number, _demand_of(places, job.row), pieces, sign, head, end)
+    if at_promise:
+        one.promise_room += more
+        return one.promise_room >= head.pieces
+    one.head_room += more
+    return one.head_room >= head.pieces
 
 
 @step
-def _book_later(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
-    """Take the place that was found last for a job from what is free at the head's shadow time, or release it."""
-    demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
-    places.one[0].head_room += _book(places, places.later, demand, head, n, sign, places.one[0].head_end)
+def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int, at_promise: bool) -> bool:
+    """Return whether the head has a place at its shadow time or promise beside a job in the place found last.
 
-
-@step
-def _book_at_promise(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int) -> None:
-    """Take the place that was found last for a job from what is free at the head's promise, or release it."""
-    demand, head = _demand_of(places, job.row), _demand_of(places, sim.jobs_now[sim.state[0].head].row)
-    places.one[0].promise_room += _book(places, places.at_promise, demand, head, n, sign, at.NOTHING)
-
-
-@step
-def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> bool:
-    """Return whether the head has a place at its shadow time beside a job in the place found last, which takes it."""
-    _book_later(sim, places, job, n, of.TAKE)
-    if places.one[0].head_room >= _demand_of(places, sim.jobs_now[sim.state[0].head].row).pieces:
+    If so, the job takes that place.
+    """
+    if _book(sim, places, job, n, of.TAKE, at_promise):
         return True
-    _book_later(sim, places, job, n, of.RELEASE)
-    return False
-
-
-@step
-def _keeps_promise(sim: Arrays, places: NodeArrays, job: JobNow, n: int) -> bool:
-    """Return whether the head has a place at its promise beside a job in the place found last, which takes it."""
-    _book_at_promise(sim, places, job, n, of.TAKE)
-    if places.one[0].promise_room >= _demand_of(places, sim.jobs_now[sim.state[0].head].row).pieces:
-        return True
-    _book_at_promise(sim, places, job, n, of.RELEASE)
+    _book(sim, places, job, n, of.RELEASE, at_promise)
     return False
 
 
@@ -392,15 +379,15 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.RESOURCES)
         return
-    if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n)):
+    if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False)):
         tried.in_the_way_at = one.moment
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.DELAYS_HEAD)
         return
-    if beyond and (tried.breaks_promise_at == one.moment or not _keeps_promise(sim, places, job, n)):
+    if beyond and (tried.breaks_promise_at == one.moment or not _leaves_head_room(sim, places, job, n, True)):
         tried.breaks_promise_at = one.moment
         if late:
-            _book_later(sim, places, job, n, of.RELEASE)
+            _book(sim, places, job, n, of.RELEASE, False)
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.PROMISE)
             reasons[slot].shadow = state.guaranteed_start
@@ -409,9 +396,9 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
         state.extra_procs -= demand.pieces * demand.procs if late else 0
     else:  # it takes nothing
         if late:
-            _book_later(sim, places, job, n, of.RELEASE)
+            _book(sim, places, job, n, of.RELEASE, False)
         if beyond:
-            _book_at_promise(sim, places, job, n, of.RELEASE)
+            _book(sim, places, job, n, of.RELEASE, True)
     if reasons is not None:
         _note_behind(reasons, sim, slot, places, why.STARTS)
     _start(sim, places, slot, n, at.READY if state.depth == at.GREEDY else at.BACKFILLED)

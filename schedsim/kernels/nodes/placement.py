@@ -18,18 +18,30 @@ from schedsim.kernels.records import Records
 @step
 def date_nodes(places: NodeArrays, nodes: Records[Node], time: int) -> int:
     """Find for each node from when on it is reserved, seen from a time; return the second until which that holds."""
-    until = at.NEVER
+    window = _first_ahead(places, time)
     for i in range(len(nodes)):
-        nodes[i].reserved_from = at.NEVER
-    for k in range(len(places.windows)):
-        begin, end = places.windows[k, 0], places.windows[k, 1]
-        if end <= time:
-            continue
-        until = min(until, end)
-        for i in range(len(nodes)):
-            if places.closed[k, i]:
-                nodes[i].reserved_from = min(nodes[i].reserved_from, begin)
-    return until
+        nodes[i].reserved_from = places.opens[window, places.kind_of[i]]
+    return next_opening(places, time)
+
+
+@step
+def next_opening(places: NodeArrays, time: int) -> int:
+    """Return the first end of a reservation of nodes after a time, or NEVER."""
+    window = _first_ahead(places, time)
+    return places.windows[window, 1] if window < len(places.windows) else at.NEVER
+
+
+@step
+def _first_ahead(places: NodeArrays, time: int) -> int:
+    """Return the number of the first reservation that ends after a time; if none does, how many there are."""
+    low, high = 0, len(places.windows)
+    while low < high:
+        middle = (low + high) >> 1
+        if places.windows[middle, 1] > time:
+            high = middle
+        else:
+            low = middle + 1
+    return low
 
 
 @step

@@ -81,8 +81,9 @@ class NodeArrays(NamedTuple):
     shape_of: Ints  # number of each job's shape, by row; read-only
     members: Ints  # nodes of each node set; read-only
     serves: Bools  # whether a node is in a node set, shape (node sets, nodes); read-only
-    windows: Ints  # from when to when some nodes are reserved, shape (n, 2); read-only
-    closed: Bools  # which ones, shape (n, nodes); read-only
+    windows: Ints  # from when to when some nodes are reserved, by the end, shape (n, 2); read-only
+    opens: Ints  # the first begin of a window from a number on, by kind of node, shape (n + 1, kinds); read-only
+    kind_of: Ints  # the kind of each node: those of one kind are reserved together; read-only
     tried: Records[Tried]  # by shape
     parts: Records[Part]
     first_part: Ints  # of each running job, by row, or -1

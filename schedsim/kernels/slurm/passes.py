@@ -51,7 +51,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
             if is_due:
                 _backfill_loop(sim, reasons, slurm)
             elif reasons is not None:
-                _note_turns(reasons, sim)
+                why.note_turns(reasons, sim)
         if is_due:
             pace.is_changed = False
         _wake(sim, slurm)
@@ -95,11 +95,12 @@ def _limit_of(slurm: SlurmArrays, row: int) -> int:
 @step
 def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> bool:
     """Return whether a limit holds a job now, and note which."""
-    row = sim.jobs_now[slot].row
-    limit = _limit_of(slurm, row)
-    slurm.held_by[row] = limit
+    job = sim.jobs_now[slot]
+    limit = _limit_of(slurm, job.row)
+    slurm.held_by[job.row] = limit
     if limit < 0:
         return False
+    job.tried_in_pass = sim.state[0].n_passes
     if reasons is not None:
         why.note(reasons, sim, slot, why.GATE)
     return True
@@ -242,22 +243,6 @@ def _note_head(reasons: Reasons, sim: Arrays) -> None:
     state.after_tie = at.FIRST_TIE
     why.note_head(reasons, sim)
     reasons[state.head].booked = state.shadow_time
-
-
-@rare
-def _note_turns(reasons: Reasons, sim: Arrays) -> None:
-    """Note of the jobs behind the head that it was not their turn: the backfill loop does not run now."""
-    state = sim.state[0]
-    key, tie = at.FIRST_KEY, at.FIRST_TIE
-    while True:
-        slot = slot_from(sim.lists, state, at.QUEUE, key, tie)
-        if slot < 0:
-            return
-        job = sim.jobs_now[slot]
-        key, tie = job.keys[at.QUEUE], job.row + 1
-        if slot != state.head and reasons[slot].rule != why.GATE:
-            why.note_behind(reasons, sim, slot, why.TURN)
-            reasons[slot].extra = at.NEVER
 
 
 @rare

@@ -10,7 +10,6 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.runs.simulate import NamedSimulation, run_by_name
 from experiments.runs.slurm import slurm_policy_of
-from experiments.sweeps.sweep import Case
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
@@ -191,11 +190,6 @@ def test_limits_of_many_users_are_made_in_a_moment(files):
     assert len(limits.names) == 2 * users
     assert limits.names[0] == "QOS high: MaxJobsPU=3 (u0)"
     assert int(limits.records["holds"].sum()) == n
-
-
-def test_a_sweep_says_that_the_policy_is_of_simulate_alone(files):
-    with pytest.raises(JobcastError, match="a policy of `jobcast simulate` alone"):
-        Case("site", files()).check()
 
 
 def test_dates_that_no_calendar_has_are_refused(files):

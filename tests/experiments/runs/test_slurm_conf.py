@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
+from experiments.runs import slurm
 from experiments.runs.simulate import run_by_name
 from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
@@ -188,6 +189,17 @@ def test_an_included_file_is_an_input_that_no_output_replaces(conf, tmp_path):
         refused = CliRunner().invoke(app, given)
         assert "is the very file that is read" in str(refused.exception)
     assert (tmp_path / "nodes.conf").read_text() == NODES
+
+
+def test_a_simulation_makes_the_policy_once(conf, tmp_path, monkeypatch):
+    log, made = tmp_path / "log.parquet", []
+    writer_for(log)(made_log([(0, 8, 9, 0), (1, 8, 9, 1)]), log)
+    read = slurm.read_slurm_conf
+    monkeypatch.setattr(slurm, "read_slurm_conf", lambda path: made.append(path) or read(path))
+    for more in ([], ["--explain", "1"]):
+        made.clear()
+        done = CliRunner().invoke(app, ["simulate", str(log), "--policy", f"slurm:{conf}", *more])
+        assert (done.exit_code, made) == (0, [str(conf)])
 
 
 def test_no_look_ahead(conf):

@@ -3,6 +3,7 @@
 import json
 
 import numpy as np
+import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
@@ -74,8 +75,6 @@ def test_a_sweep_on_nodes_is_the_same_for_any_number_of_workers_and_goes_on(plac
         seeds=(1, 2),
     )
     alone = run_sweep(sweep, folder=place / "one")
-    import pandas as pd
-
     pd.testing.assert_frame_equal(told(run_sweep(sweep, pool=Pool(workers=2)).runs), told(alone.runs))
     pd.testing.assert_frame_equal(told(read_results(place / "one").runs), told(alone.runs))
 
@@ -194,3 +193,29 @@ def test_an_experiment_is_kept_beside_that_of_another_machine(tmp_path):
     assert (facts["processors"], facts["nodes"]) == (
         24, "thin: count 2, processors 8; gpu: count 2, processors 4, gpus 2",
     )  # fmt: skip
+
+
+def test_one_log_on_several_machines_stands_in_a_row_for_each(place):
+    """On nodes, on nodes with fewer GPUs and on processors alone; each run is what it is without the others."""
+    (place / "fewer.toml").write_text(MACHINE.replace("gpus = 2", "gpus = 1"))
+    names = (", machine = 'machine.toml'", ", machine = 'fewer.toml'", ", procs = 24", ", procs = 64")
+    text = "policies = ['easy', 'careful']\nseeds = 1\n"
+
+    def ran(*more):
+        logs = ", ".join(f"{{path = 'site.parquet'{one}}}" for one in more)
+        return run_sweep(Sweep.from_toml(f"{text}logs = [{logs}]\ndrop_wide = true\n", "a.toml", place)).runs
+
+    together = ran(*names)
+    assert list(dict.fromkeys(together["log"])) == [
+        f"site on {one}" for one in ("machine", "fewer", "24 processors", "64 processors")
+    ]
+    alone = pd.concat([ran(one) for one in names], ignore_index=True)
+    assert set(alone["log"]) == {"site"}
+    figures = ["log_sha256", "case", "seed", "n_jobs", "mean_wait_s", "mean_bounded_slowdown", "makespan_s"]
+    assert together[figures].equals(alone[figures])
+    with pytest.raises(JobcastError, match="holds the same jobs as site on fewer; give it once"):
+        ran(*names, names[1])
+    (place / "other").mkdir()
+    (place / "other" / "fewer.toml").write_text(MACHINE)
+    with pytest.raises(JobcastError, match="another log of this sweep is called site on fewer; rename one"):
+        ran(names[1], ", machine = 'other/fewer.toml'")

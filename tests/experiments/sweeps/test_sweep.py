@@ -570,7 +570,7 @@ def test_numbers_survive_being_kept(tmp_path):
 
     planned = plan(Sweep(cases=WAYS[:1]), [LOG])
     place, cell = SweepFolder(tmp_path, planned), planned.cells[0]
-    told = {"log_sha256": cell.log, "case": cell.case.name, "seed": cell.seed}
+    told = {"log": cell.log, "case": cell.case.name, "seed": cell.seed}
     rows = [told | {"a": 0.1 + 0.2, "b": float("nan"), "c": float("inf"), "d": None, "e": 2**53 - 1, "f": True}]
     place.keep(Done(rows=rows))
     pd.testing.assert_frame_equal(pd.DataFrame(place.kept().rows), pd.DataFrame(rows))

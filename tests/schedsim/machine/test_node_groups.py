@@ -1,9 +1,12 @@
 """Machine files: what jobs ask of nodes, bad files, jobs that fit nowhere; figures, laws and words of schedules."""
 
 import json
+import time
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
@@ -13,7 +16,10 @@ from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
+from schedsim.kernels.records import NEVER
+from schedsim.machine import node_groups
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
+from schedsim.machine.outages import Outages, Reservation, mask_of
 from schedsim.policies.policy import make_policy
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.validate.laws import ON_NODES
@@ -229,3 +235,50 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     assert told["jobs_with_gpus"] == 2
     assert told["jobs_with_memory"] is None
     assert np.isclose(found["resources"]["gpus"]["utilisation"], 300 / (2 * 200), atol=0.01)
+
+
+PIECE = st.tuples(st.integers(0, 6), st.integers(1, 6)).map(lambda one: (one[0], min(7, sum(one))))
+RESERVATION = st.tuples(
+    st.integers(-3, 9), st.integers(1, 6), st.none() | st.lists(PIECE, min_size=1, max_size=3).map(tuple)
+).map(lambda one: Reservation(one[0], one[0] + one[1], nodes=one[2]))
+
+
+@settings(max_examples=30)
+@given(st.lists(RESERVATION, max_size=6))
+def test_what_is_reserved_is_the_same_second_by_second_and_node_by_node(reserved):
+    """From when on each node is reserved, seen from any second, and how many processors are."""
+    machine = Machine((NodeGroup("thin", 4, 2), NodeGroup("fat", 3, 5)))
+    procs = np.repeat([2, 5], [4, 3])
+    demands, outages = demands_of(log_of([(9, 1, {})], machine.procs), machine)[1], Outages(reserved)
+    masks = [mask_of(((0, 7),) if one.nodes is None else one.nodes, 7) for one in reserved]
+    arrays, spans = reserving(demands, outages).arrays(), in_processors(demands, outages).reservations
+    for second in range(-4, 17):
+        ahead = int(np.searchsorted(arrays.windows[:, 1], second, side="right"))
+        opens = arrays.opens[ahead, arrays.kind_of].tolist()
+        slow = [
+            min((one.start for one, mask in zip(reserved, masks, strict=True) if mask[node] and one.end > second),
+                default=NEVER)
+            for node in range(7)
+        ]  # fmt: skip
+        assert opens == slow
+        now = np.zeros(7, dtype=bool)
+        for one, mask in zip(reserved, masks, strict=True):
+            now |= mask & (one.start <= second < one.end)
+        assert sum(one.procs for one in spans if one.start <= second < one.end) == procs[now].sum()
+
+
+def test_thousands_of_reservations_take_a_moment(monkeypatch):
+    """They are looked up, not gone through at each end: without that this takes minutes."""
+    machine = Machine((NodeGroup("thin", 3, 8),))
+    log = log_of([(60, 8, {}), (900, 24, {}), (60, 8, {})], machine.procs)
+    workload = Workload.from_log(log, demands_of(log, machine)[1])
+    few, many = (Outages([Reservation(10 * i, 10 * i + 5, nodes=((i % 3, i % 3 + 1),)) for i in range(n)])
+                 for n in (3, 1500))  # fmt: skip
+    simulate(workload, make_policy("easy"), outages=few)  # compiled
+    begin = time.process_time()
+    found = simulate(workload, make_policy("easy"), outages=many)
+    assert time.process_time() - begin < 5
+    assert found.start.tolist() == [14_975, 15_035, 15_935]  # once its node is free for ever; each behind the other
+    monkeypatch.setattr(node_groups, "MOST_RESERVED", 4000)
+    with pytest.raises(JobcastError, match="1,500 reservations of 3 different groups of nodes are too many"):
+        simulate(workload, make_policy("easy"), outages=many)

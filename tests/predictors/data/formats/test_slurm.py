@@ -190,10 +190,11 @@ def test_memory_of_old_and_new_slurm(asked: str, kilobytes: int | None) -> None:
     assert account.count("not-a-memory") == (kilobytes is None)
 
 
-def test_a_requeued_job_is_its_last_run() -> None:
+@pytest.mark.parametrize("put_back", ["REQUEUED", "REQUEUE_HOLD"])
+def test_a_requeued_job_is_its_last_run(put_back: str) -> None:
     back = {"Submit": "2021-03-27T10:03:00", "Eligible": "2021-03-27T10:05:00"}
     log, account = read(
-        row(State="REQUEUED"),
+        row(State=put_back),
         row(
             State="NODE_FAIL",
             **back | {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"},
@@ -412,7 +413,7 @@ def test_json_of_a_newer_slurm() -> None:
     assert account.count("no-limit") == 1
 
 
-@pytest.mark.parametrize("put_back", ["REQUEUED", "RESIZING"])
+@pytest.mark.parametrize("put_back", ["REQUEUED", "REQUEUE_HOLD", "RESIZING"])
 def test_a_run_before_a_requeue_in_json_has_two_states(put_back) -> None:
     """As Slurm 26.05 writes it: the first of them is PENDING, and the run is no job of its own."""
     later = {name: 1_700_000_500 + number for number, name in enumerate(("submission", "eligible", "start", "end"))}

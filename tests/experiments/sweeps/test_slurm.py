@@ -1,0 +1,161 @@
+"""A site's own Slurm in sweeps, advice and backtests: read once, as `simulate` has it, and part of the identity."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from experiments.advise.advise import Question, cases_with
+from experiments.backtest.backtest import Backtest
+from experiments.compare.measures import AS_LOGGED
+from experiments.runs.clusters import Pool
+from experiments.runs.simulate import NamedSimulation, run_by_name
+from experiments.sweeps.plan import plan
+from experiments.sweeps.results import TIMES
+from experiments.sweeps.run import run_plan, run_sweep
+from experiments.sweeps.sweep import Case, Sweep
+from predictors.core.errors import JobcastError
+from predictors.data.formats.detect import writer_for
+from predictors.data.joblog import JobLog
+from schedsim.machine.node_groups import Machine, NodeGroup
+
+CONF = """PriorityType=priority/multifactor
+PriorityWeightFairshare=1000
+PriorityWeightQOS=100
+PriorityCalcPeriod=1
+AccountingStorageType=accounting_storage/slurmdbd
+AccountingStorageEnforce=limits,qos
+SchedulerParameters=bf_interval=1,bf_resolution=1
+NodeName=n[1-2] CPUs=4
+PartitionName=p
+"""
+DUMP = """Cluster - 't':Fairshare=1
+Parent - 'root'
+Account - 'a':Fairshare=1
+Parent - 'a'
+User - 'ann':DefaultAccount='a':Fairshare=9
+User - 'bob':DefaultAccount='a':Fairshare=1:MaxJobs=1:MaxSubmitJobs=9
+"""
+
+
+@pytest.fixture
+def site(tmp_path):
+    """Return a folder with a slurm.conf and a dump."""
+    (tmp_path / "slurm.conf").write_text(CONF)
+    (tmp_path / "t.dump").write_text(DUMP)
+    return tmp_path
+
+
+@pytest.fixture
+def policy(site):
+    """Return the name of their policy."""
+    return f"slurm:{site / 'slurm.conf'},{site / 't.dump'}"
+
+
+@pytest.fixture(scope="module")
+def log():
+    """Return 60 jobs of two users on 8 processors that are in demand."""
+    rng, n = np.random.default_rng(4), 60
+    run = rng.integers(60, 3000, n)
+    columns = {
+        "job_id": np.arange(1, n + 1), "submit": np.sort(rng.integers(0, 15_000, n)), "run_time": run,
+        "requested_time": 2 * run, "requested_procs": rng.integers(1, 9, n), "user": rng.integers(0, 2, n),
+        "queue": np.zeros(n, dtype=np.int64),
+    }  # fmt: skip
+    return JobLog.from_columns(columns, {}, max_procs=8, categories={"user": ("ann", "bob"), "queue": ("p",)})
+
+
+def same(one, other):
+    """Return whether two tables agree on all but times."""
+    figures = [name for name in one if name not in TIMES]
+    return one[figures].equals(other[figures])
+
+
+def test_a_sweep_runs_the_files_as_they_were_read(log, site, policy):
+    sweep = Sweep(policies=("easy", policy), seeds=(1, 2))
+    planned = plan(sweep, [log])
+    account = planned.about()["logs"][0]["account"]["findings"]
+    assert any("MaxSubmitJobs" in one["text"] for one in account)
+    here = run_plan(planned).runs
+    alone = run_by_name(log, policy)[1]
+    own = here[(here["policy"] == policy) & (here["seed"] == AS_LOGGED)]
+    assert own["mean_wait_s"].tolist() == [alone["mean_wait_s"]]
+    waits = here.groupby("case")["mean_wait_s"].apply(list)
+    assert all(one != other for one, other in zip(waits["easy"], waits[policy], strict=True))
+    (site / "t.dump").write_text(DUMP.replace(":MaxJobs=1", ""))  # the plan has what it has read
+    assert same(run_plan(planned).runs, here)
+    other = plan(sweep, [log])
+    assert other.identity() != planned.identity()
+    assert not same(run_plan(other).runs, here)
+
+
+def test_it_goes_on_in_its_folder_unless_a_file_has_changed(log, site, policy, tmp_path):
+    sweep, folder = Sweep(policies=(policy,), seeds=(1,)), tmp_path / "out"
+    first = run_sweep(sweep, [log], folder=folder).runs
+    assert same(run_sweep(sweep, [log], folder=folder).runs, first)
+    (site / "t.dump").write_text(DUMP + "User - 'cid':Fairshare=1\n")
+    with pytest.raises(JobcastError, match="holds the results of another sweep, which differs in slurm"):
+        run_sweep(sweep, [log], folder=folder)
+
+
+def test_files_in_a_declaration_start_from_its_folder(site, log):
+    text = "logs = ['log.parquet']\nbeside = 'slurm:slurm.conf'\n"
+    text += "policies = ['easy', 'slurm:slurm.conf,t.dump', 'slurm:slurm.conf']\nseeds = 0"
+    sweep = Sweep.from_toml(text, "a.toml", site)
+    assert sweep.policies[1:] == (f"slurm:{site}/slurm.conf,{site}/t.dump", f"slurm:{site}/slurm.conf")
+    assert sweep.beside == sweep.policies[2]
+
+
+def test_the_command_takes_files_behind_other_policies(log, site, command, monkeypatch):
+    monkeypatch.chdir(site)
+    writer_for(site / "log.parquet")(log, site / "log.parquet")
+    line = "sweep log.parquet --policies easy,slurm:slurm.conf,t.dump --seeds 3 --out out --json"
+    status, out, err = command(line)
+    assert (status, err) == (0, ""), err
+    assert [one["case"] for one in json.loads(out)["about"]["cases"]] == ["easy", "slurm:slurm.conf,t.dump"]
+    status, _, err = command("sweep log.parquet --policies slurm:slurm.conf,t.dump,easy --out other")
+    assert status == 2 and "easy: cannot be read" in err and not (site / "other").exists()
+
+
+def test_what_cannot_be_ranked_is_refused_before_anything_is_run(log, site, policy):
+    with pytest.raises(JobcastError, match="files of sacctmgr behind commas"):
+        Case("site", "slurm:a.conf,").check()
+    with pytest.raises(JobcastError, match="has a policy of its own; leave rule out"):
+        Case("site", policy, rule=Case("easy", "easy").passes)
+    (site / "slurm.conf").write_text(CONF.replace("Name=p", "Name=other"))
+    with pytest.raises(JobcastError, match=r"cannot rank the jobs of .*: Job 1: No partition in"):
+        plan(Sweep(policies=(policy,)), [log])
+    with pytest.raises(JobcastError, match=r"Case .*slurm.*nodes"):
+        plan(Sweep(policies=(policy,)), [log], Machine((NodeGroup("n", 2, 4),)))
+
+
+def test_advice_begins_with_the_sites_own_slurm(log, policy):
+    first, cases = cases_with(policy)
+    assert (first.name, first.policy, cases[0]) == ("slurm.conf", policy, first)
+    soft = Question(log, policy, seeds=5, soft_limits="slurm").cases
+    assert {case.policy for case in soft} == {policy} and soft[1].soft_limits == "slurm"
+    asked = Question(log, policy, seeds=5)
+    assert asked.plan.logs[log.name].of_policies.count("slurm-no-accounts") == 0
+    assert list(asked.plan.slurm) == [policy]
+
+
+def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
+    asked = Backtest(replace(log, name="site"), "last-two", policy=policy, seeds=5)
+    found = asked.run(tmp_path / "runs").runs
+    figures = NamedSimulation(log, policy, "last-two", "slurm", soft_limits="slurm").run()[1]
+    hard = run_by_name(log, policy)[1]
+    plain = found[found["seed"] == AS_LOGGED].set_index("case")["mean_wait_s"]
+    assert plain["requests"] == hard["mean_wait_s"] and plain["last-two"] == figures["mean_wait_s"]
+    assert "MaxSubmitJobs" in str(asked.of_policy)
+    (site / "t.dump").unlink()
+    with pytest.raises(JobcastError, match=r"t\.dump: cannot be read"):
+        Backtest(log, policy=policy, seeds=5).run(tmp_path / "runs")
+
+
+@pytest.mark.slow
+def test_workers_are_sent_the_files(log, site, policy):
+    planned = plan(Sweep(policies=("easy", policy), seeds=(1, 2)), [log])
+    here = run_plan(planned).runs
+    (site / "slurm.conf").unlink()
+    assert same(run_plan(planned, Pool(workers=2)).runs, here)
