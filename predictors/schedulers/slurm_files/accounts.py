@@ -85,6 +85,7 @@ class Accounts:
     qos: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
     default_account: dict[str, str] = field(default_factory=dict)
     _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
+    _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
 
     def read(self, path: str | Path) -> None:
         """Add what a file says.
@@ -124,7 +125,7 @@ class Accounts:
             if kind == "Parent":
                 parent = name
             elif kind == "QOS":
-                self.qos[name] = settings
+                self._add_qos(name, settings, place, of_table=False)
             elif kind == "Cluster":
                 self._add(Association(ROOT, "", "", "", settings, place))
             elif kind == "Account":
@@ -137,6 +138,14 @@ class Accounts:
         if "defaultaccount" in settings:
             self.default_account[user] = settings["defaultaccount"].value
         self._add(Association(account, user, partition, account, settings, place))
+
+    def _add_qos(self, name: str, settings: Mapping[str, Setting], place: str, of_table: bool) -> None:
+        """Add a QOS; a table, which has all its settings, goes before a dump."""
+        first, by_table = self._qos_at.get(name, (place, of_table))
+        if first != place and by_table == of_table:
+            raise JobcastError(f"{place}: QOS {printable(name)[:40]} stands at {first} already; name each once.")
+        if of_table or not by_table:
+            self.qos[name], self._qos_at[name] = settings, (place, of_table)
 
     def _add(self, one: Association) -> None:
         if not one.account:
@@ -167,7 +176,7 @@ class Accounts:
             row = dict(zip(header, cells, strict=True))
             settings = _settings((key, value, place) for key, value in zip(written, cells, strict=True) if key)
             if kind == "qos":
-                self.qos[row["name"]] = settings
+                self._add_qos(row["name"], settings, place, of_table=True)
                 continue
             account, user = row["account"].strip(), row["user"].strip()
             if user:

@@ -1,5 +1,7 @@
 """Files of sacctmgr: what a dump and tables say, in their real form, and files that are none."""
 
+from pathlib import Path
+
 import pytest
 
 from predictors.core.errors import JobcastError
@@ -109,3 +111,15 @@ def test_memory_is_in_mb_whether_or_not_it_has_a_unit():
     written = "cpu=-1,mem=2G,bb/fast=1T,billing=2K"
     assert tres_of(Setting("GrpTRES", written, "a:1")) == {"mem": 2048, "bb/fast": 2**20, "billing": 2048}
     assert tres_of(Setting("GrpTRES", "mem=2048", "a:1")) == {"mem": 2048}
+
+
+def test_a_table_of_qos_goes_before_a_dump_and_each_stands_once(tmp_path):
+    places = [str(tmp_path / name) for name in ("t.dump", "qos.txt", "more.txt")]
+    for place, text in zip(places, (DUMP, QOS.replace("high|100", "high|7"), QOS), strict=True):
+        Path(place).write_text(text)
+    for order in (places[:2], places[1::-1]):
+        assert read_accounts(tuple(order)).qos["high"]["priority"].value == "7"
+    with pytest.raises(JobcastError, match=r"more\.txt:2: QOS normal stands at .*qos\.txt:2 already; name each once"):
+        read_accounts(tuple(places))
+    with pytest.raises(JobcastError, match=r"file:4: QOS normal stands at .*file:2 already"):
+        read("Name|Priority\nnormal|1\nhigh|2\nnormal|3\n", tmp_path)
