@@ -105,6 +105,11 @@ UNTRAINED: Final = (
 )
 """Every method without training; the first is what the others are compared with."""
 
+AHEAD: Final = "look-ahead"
+"""At each pass the best of five orders, found by draining the queue; it trains nothing. Its frame is *again*."""
+SLOW: Final = (Case(AHEAD, _always("look-ahead")),)
+"""Methods without training that take so long that they run by few seeds, on the months to test alone."""
+
 FROZEN: Final = ", frozen"
 """What the names of trained agents end in whose network no longer learns during the test."""
 CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
@@ -117,4 +122,6 @@ COPIED: Final = ", copied test months"
 """What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
 LINEAR: Final = "linear agent"
 """Twelve weights, tuned on the training months in the same frame as DRAS and the random picks, *kept*."""
+LINEAR_TRUE: Final = f"{LINEAR}, {TRUE_TIMES}"
+"""The linear agent that sees, and plans by, true run times: an upper bound."""
 CAPACITY: Final = "DRAS-PG, reward (2)"

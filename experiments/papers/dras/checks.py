@@ -9,6 +9,8 @@ import pandas as pd
 from experiments.compare.result import LEAST, LEVEL, Ratio, of_each
 from experiments.compare.sentences import in_percent
 from experiments.papers.dras.cases import (
+    AGAIN,
+    AHEAD,
     CAPACITY,
     CONTROLS,
     COPIED,
@@ -19,6 +21,7 @@ from experiments.papers.dras.cases import (
     FULL_RETURNS,
     KEPT,
     LINEAR,
+    LINEAR_TRUE,
     ORACLE,
     PG,
     TRUE_TIMES,
@@ -37,7 +40,8 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
     """Return agents and controls beside random picks in the same frame, on the months to test.
 
     What is said of reward and of waits is told apart: waits are shorter (longer) where mean wait or bounded slowdown
-    surely is, and the other one is not surely the contrary. The intervals of all rows hold together.
+    surely is, and the other one is not surely the contrary. The intervals of all rows hold together. The look-ahead
+    ranks anew at each pass, so that random picks beside it do.
     """
     expected = {
         **dict.fromkeys((PG, PG + FROZEN, DQL, DQL + FROZEN), "more reward, shorter waits"),
@@ -46,19 +50,23 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
         CAPACITY: "",
         LINEAR: "",
         TRUE_TIMES: "more reward, shorter waits",
+        LINEAR_TRUE: "shorter waits",
+        AHEAD: "",
         ORACLE: "shorter waits",
     }
     present = [name for name in expected if name in set(runs[runs["part"] == TEST]["case"])]
     level, rows = of_each(LEVEL, 3 * max(1, len(present))), []
     for name in present:
-        wait, slow = (ratio(runs, name, KEPT, column, level=level) for column in WAITS)
-        reward = difference(runs, name, KEPT, "capability_reward", level=level)
+        beside = AGAIN if name == AHEAD else KEPT
+        wait, slow = (ratio(runs, name, beside, column, level=level) for column in WAITS)
+        reward = difference(runs, name, beside, "capability_reward", level=level)
         if wait is None or slow is None or reward is None:
             continue
         few = seeds_of(runs, name) < LEAST
         rows.append(
             {
                 "agent": name,
+                "beside": beside,
                 "seeds": seeds_of(runs, name),
                 "mean_wait": in_percent(wait),
                 "bounded_slowdown": in_percent(slow),
@@ -87,6 +95,36 @@ def _waits(wait: Ratio, slow: Ratio) -> str:
     """
     said = {_sign(one, 1.0, "shorter", "longer") for one in (wait, slow)} - {"open"}
     return said.pop() if len(said) == 1 else "open"
+
+
+def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return agents that see true run times beside random picks and agents that do not: they should wait less than all.
+
+    The intervals of all rows hold together.
+    """
+    bounds = (TRUE_TIMES, LINEAR_TRUE)
+    others = (KEPT, "untrained", PG, PG + FROZEN, DQL, DQL + FROZEN, DECIMA, LINEAR, AHEAD)
+    present = set(runs[runs["part"] == TEST]["case"])
+    pairs = [(one, other) for one in bounds for other in others if {one, other} <= present]
+    level, rows = of_each(LEVEL, 2 * max(1, len(pairs))), []
+    for name, other in pairs:
+        seeds = len(_common(runs, name, other)["seed"].unique())
+        if not seeds:
+            continue
+        wait, slow = (ratio(runs, name, other, column, level=level) for column in WAITS)
+        if wait is None or slow is None:
+            continue
+        rows.append(
+            {
+                "agent": name,
+                "beside": other,
+                "seeds": seeds,
+                "mean_wait": in_percent(wait),
+                "bounded_slowdown": in_percent(slow),
+                "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:

@@ -35,7 +35,7 @@ from experiments.papers.dras.cases import (
     RANDOM,
     WINDOW,
 )
-from experiments.papers.dras.checks import controls, copied, openness, train_and_test
+from experiments.papers.dras.checks import controls, copied, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
 from experiments.papers.dras.figures import (
     by_week,
@@ -67,6 +67,8 @@ from experiments.papers.dras.runs import (
     WHOLE,
     Plan,
     Work,
+    slow_runs,
+    slow_tasks,
     table_of,
     untrained_runs,
 )
@@ -104,11 +106,13 @@ def run(setting: Setting) -> Report:
     rules = run_all(setting, "Rules by seed", untrained_runs, work, seeds)
     agents = run_all(setting, "Training agents", trained_runs, work, tasks_of(work))
     linear = run_all(setting, "Tuning linear agents", linear_runs, work, linear_tasks(work))
-    everything = pd.concat([*rules, *agents, *linear], ignore_index=True)
+    slow = run_all(setting, "Looking ahead", slow_runs, work, slow_tasks(work))
+    everything = pd.concat([*rules, *slow, *agents, *linear], ignore_index=True)
     runs, curve = table_of(everything, RUN), table_of(everything, CURVE)
     training = training_of(everything)
     tables = dict(tables_of(runs, training, log, parts, train, plan, WINDOW))
     tables["Agents and controls, beside random picks in the same frame"] = controls(runs)
+    tables["Agents that see true run times, beside those that do not"] = upper_bounds(runs)
     tables["On the months learnt from and on those to test, beside random picks"] = train_and_test(runs)
     tables["Agents that learnt from the very jobs of the test"] = copied(runs)
     tables["Entropy of agents' picks on the validation month"] = openness(curve)
