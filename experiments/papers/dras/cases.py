@@ -34,6 +34,8 @@ FRAMES: Final[MappingProxyType[str, Reserve]] = MappingProxyType({KEPT: "kept", 
 
 FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
+AHEAD: Final = "look-ahead"
+"""At each pass the best of five orders, found by draining the queue. It ranks anew each time: its frame is *again*."""
 CQSIM: Final = ", cqsim estimates"
 """What the names of methods with CQSim's estimates end in."""
 
@@ -98,17 +100,13 @@ UNTRAINED: Final = (
     Case(FIRST, _always(Policy(backfill=Easy(), agent=OLDEST_FIRST, reserve="kept", window=WINDOW))),
     *(Case(name, _always(name)) for name in _RULES),
     Case("careful", _always("careful"), "careful"),
+    Case(AHEAD, _always("look-ahead")),
     Case(ORACLE, _always(Policy(ORDERS["saf"], Easy())), ORACLE),
     Case(FCFS + CQSIM, _always("easy"), "cqsim"),
     Case(KEPT + CQSIM, _random("kept"), "cqsim"),
     Case(OLDEST + CQSIM, _random("oldest"), "cqsim"),
 )
 """Every method without training; the first is what the others are compared with."""
-
-AHEAD: Final = "look-ahead"
-"""At each pass the best of five orders, found by draining the queue; it trains nothing. Its frame is *again*."""
-SLOW: Final = (Case(AHEAD, _always("look-ahead")),)
-"""Methods without training that take so long that they run by few seeds, on the months to test alone."""
 
 FROZEN: Final = ", frozen"
 """What the names of trained agents end in whose network no longer learns during the test."""

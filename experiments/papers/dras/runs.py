@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import pandas as pd
 
-from experiments.papers.dras.cases import DQL, PG, SLOW, UNTRAINED
+from experiments.papers.dras.cases import DQL, PG, UNTRAINED
 from experiments.papers.dras.job_sets import HUNDREDTH, ORDERS, TENTH, THETA_NODES, Counts, Parts
 from experiments.papers.dras.measures import by_size, jobs_of, of_rows, row_of, size_bounds, weeks_of
 from predictors.data.joblog import JobLog
@@ -136,19 +136,6 @@ def untrained_runs(work: Work, seed: int) -> pd.DataFrame:
     """Return the runs of every method without training by one seed."""
     found = [evaluated(work, case.name, seed, partial(case.run, seed=seed)) for case in UNTRAINED]
     return pd.concat(found, ignore_index=True)
-
-
-def slow_tasks(work: Work) -> list[tuple[str, int]]:
-    """Return the methods without training that take long, each by as many seeds as controls have."""
-    seeds = range(work.first_seed, work.first_seed + work.plan.control_seeds)
-    return [(case.name, seed) for case in SLOW for seed in seeds]
-
-
-def slow_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:
-    """Return the run of one of them by one seed on the months to test."""
-    name, seed = task
-    case = next(one for one in SLOW if one.name == name)
-    return evaluated(work, name, seed, partial(case.run, seed=seed), only=TEST)
 
 
 def table_of(runs: pd.DataFrame, table: str) -> pd.DataFrame:

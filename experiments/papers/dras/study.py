@@ -35,7 +35,7 @@ from experiments.papers.dras.cases import (
     RANDOM,
     WINDOW,
 )
-from experiments.papers.dras.checks import controls, copied, openness, train_and_test, upper_bounds
+from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
 from experiments.papers.dras.figures import (
     by_week,
@@ -67,8 +67,6 @@ from experiments.papers.dras.runs import (
     WHOLE,
     Plan,
     Work,
-    slow_runs,
-    slow_tasks,
     table_of,
     untrained_runs,
 )
@@ -106,12 +104,12 @@ def run(setting: Setting) -> Report:
     rules = run_all(setting, "Rules by seed", untrained_runs, work, seeds)
     agents = run_all(setting, "Training agents", trained_runs, work, tasks_of(work))
     linear = run_all(setting, "Tuning linear agents", linear_runs, work, linear_tasks(work))
-    slow = run_all(setting, "Looking ahead", slow_runs, work, slow_tasks(work))
-    everything = pd.concat([*rules, *slow, *agents, *linear], ignore_index=True)
+    everything = pd.concat([*rules, *agents, *linear], ignore_index=True)
     runs, curve = table_of(everything, RUN), table_of(everything, CURVE)
     training = training_of(everything)
     tables = dict(tables_of(runs, training, log, parts, train, plan, WINDOW))
     tables["Agents and controls, beside random picks in the same frame"] = controls(runs)
+    tables["Look-ahead, beside random picks that are made anew at each pass"] = look_ahead(runs)
     tables["Agents that see true run times, beside those that do not"] = upper_bounds(runs)
     tables["On the months learnt from and on those to test, beside random picks"] = train_and_test(runs)
     tables["Agents that learnt from the very jobs of the test"] = copied(runs)

@@ -32,7 +32,7 @@ from experiments.papers.dras.cases import (
     UNTRAINED,
     planned_by,
 )  # fmt: skip
-from experiments.papers.dras.checks import controls, copied, openness, train_and_test, upper_bounds
+from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
 from experiments.papers.dras.linear import linear_runs
@@ -45,8 +45,6 @@ from experiments.papers.dras.runs import (
     WARM,
     Work,
     evaluated,
-    slow_runs,
-    slow_tasks,
     table_of,
 )
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
@@ -226,13 +224,12 @@ def test_what_sees_true_run_times_should_be_better_than_all():
 
 def test_a_look_ahead_stands_beside_random_picks_in_its_frame():
     values = {AGAIN: (0.4, 5e4, 30, 2e6), AHEAD: (0.4, 6e4, 35, 2e6)}  # shorter than kept, longer than again
-    row = controls(made(BASE | values)).set_index("agent").loc[AHEAD]
-    assert (row["beside"], row["waits"]) == (AGAIN, "longer")
-    assert slow_tasks(WORK) == [(AHEAD, 1)] and not slow_tasks(replace(WORK, plan=plans.WHOLE))
-    found = table_of(slow_runs(WORK, (AHEAD, 1)), RUN)
-    by_hand = shaken(PARTS.test, 1)
-    schedule = simulate(Workload.from_log(by_hand), make_policy("look-ahead"))
-    assert found["part"].tolist() == [TEST] and found["mean_wait_s"].item() == schedule.wait.mean()
+    row = look_ahead(made(BASE | values)).set_index("agent").loc[AHEAD]
+    assert (row["waits"], row["expected"]) == ("longer", "shorter waits")
+    jobs = Workload.from_log(PARTS.test.select(slice(0, 300)))
+    found = CASES[AHEAD].run(PARTS.test, jobs, 1)
+    assert np.array_equal(found.start, simulate(jobs, make_policy("look-ahead")).start)
+    assert not np.array_equal(found.start, CASES[FCFS].run(PARTS.test, jobs, 1).start)
 
 
 def test_the_linear_agent_that_sees_true_run_times_plans_by_them(monkeypatch):
