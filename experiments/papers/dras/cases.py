@@ -34,6 +34,8 @@ FRAMES: Final[MappingProxyType[str, Reserve]] = MappingProxyType({KEPT: "kept", 
 
 FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
+AHEAD: Final = "look-ahead"
+"""At each pass the best of five orders, found by draining the queue. It ranks anew each time: its frame is *again*."""
 CQSIM: Final = ", cqsim estimates"
 """What the names of methods with CQSim's estimates end in."""
 
@@ -98,6 +100,7 @@ UNTRAINED: Final = (
     Case(FIRST, _always(Policy(backfill=Easy(), agent=OLDEST_FIRST, reserve="kept", window=WINDOW))),
     *(Case(name, _always(name)) for name in _RULES),
     Case("careful", _always("careful"), "careful"),
+    Case(AHEAD, _always("look-ahead")),
     Case(ORACLE, _always(Policy(ORDERS["saf"], Easy())), ORACLE),
     Case(FCFS + CQSIM, _always("easy"), "cqsim"),
     Case(KEPT + CQSIM, _random("kept"), "cqsim"),
@@ -117,4 +120,6 @@ COPIED: Final = ", copied test months"
 """What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
 LINEAR: Final = "linear agent"
 """Twelve weights, tuned on the training months in the same frame as DRAS and the random picks, *kept*."""
+LINEAR_TRUE: Final = f"{LINEAR}, {TRUE_TIMES}"
+"""The linear agent that sees, and plans by, true run times: an upper bound."""
 CAPACITY: Final = "DRAS-PG, reward (2)"

@@ -1,6 +1,6 @@
 """Checks of what agents learnt: beside random picks and controls, on months seen before; how open their picks are."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -9,6 +9,8 @@ import pandas as pd
 from experiments.compare.result import LEAST, LEVEL, Ratio, of_each
 from experiments.compare.sentences import in_percent
 from experiments.papers.dras.cases import (
+    AGAIN,
+    AHEAD,
     CAPACITY,
     CONTROLS,
     COPIED,
@@ -19,6 +21,7 @@ from experiments.papers.dras.cases import (
     FULL_RETURNS,
     KEPT,
     LINEAR,
+    LINEAR_TRUE,
     ORACLE,
     PG,
     TRUE_TIMES,
@@ -48,11 +51,21 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
         TRUE_TIMES: "more reward, shorter waits",
         ORACLE: "shorter waits",
     }
+    return _beside(runs, expected, KEPT)
+
+
+def look_ahead(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return the look-ahead beside random picks that are made anew at each pass, as it ranks the queue anew."""
+    return _beside(runs, {AHEAD: "shorter waits"}, AGAIN)
+
+
+def _beside(runs: pd.DataFrame, expected: Mapping[str, str], random: str) -> pd.DataFrame:
+    """Return methods beside random picks in a frame, and what is expected of them."""
     present = [name for name in expected if name in set(runs[runs["part"] == TEST]["case"])]
     level, rows = of_each(LEVEL, 3 * max(1, len(present))), []
     for name in present:
-        wait, slow = (ratio(runs, name, KEPT, column, level=level) for column in WAITS)
-        reward = difference(runs, name, KEPT, "capability_reward", level=level)
+        wait, slow = (ratio(runs, name, random, column, level=level) for column in WAITS)
+        reward = difference(runs, name, random, "capability_reward", level=level)
         if wait is None or slow is None or reward is None:
             continue
         few = seeds_of(runs, name) < LEAST
@@ -87,6 +100,37 @@ def _waits(wait: Ratio, slow: Ratio) -> str:
     """
     said = {_sign(one, 1.0, "shorter", "longer") for one in (wait, slow)} - {"open"}
     return said.pop() if len(said) == 1 else "open"
+
+
+def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
+    """Return agents that see true run times beside random picks and agents that do not: they should wait less than all.
+
+    The claim is that an agent is better than every other one. It holds only where each row says so, and needs no wider
+    intervals for many rows (an intersection-union test, Berger, Technometrics 24, 1982); both of a row hold together.
+    """
+    bounds = (TRUE_TIMES, LINEAR_TRUE)
+    others = (KEPT, "untrained", PG, PG + FROZEN, DQL, DQL + FROZEN, DECIMA, LINEAR)
+    present = set(runs[runs["part"] == TEST]["case"])
+    pairs = [(one, other) for one in bounds for other in others if {one, other} <= present]
+    level, rows = of_each(LEVEL, 2), []
+    for name, other in pairs:
+        seeds = len(_common(runs, name, other)["seed"].unique())
+        if not seeds:
+            continue
+        wait, slow = (ratio(runs, name, other, column, level=level) for column in WAITS)
+        if wait is None or slow is None:
+            continue
+        rows.append(
+            {
+                "agent": name,
+                "beside": other,
+                "seeds": seeds,
+                "mean_wait": in_percent(wait),
+                "bounded_slowdown": in_percent(slow),
+                "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:

@@ -6,8 +6,9 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.dras.cases import COPIED, LINEAR, WINDOW
+from experiments.papers.dras.cases import COPIED, LINEAR, LINEAR_TRUE, WINDOW
 from experiments.papers.dras.runs import TEST, Work, evaluated, months
+from experiments.runs.simulate import estimates_by_name
 from experiments.tune.objective import Objective
 from experiments.tune.search import Frame, Search, check_cma, found_by, policy_of
 from predictors.core.errors import JobcastError
@@ -18,7 +19,7 @@ from schedsim.workload.workload import Workload
 
 GENERATIONS: Final = 30
 """Of the search, twelve agents each."""
-LINEARS: Final = (LINEAR, LINEAR + COPIED)
+LINEARS: Final = (LINEAR, LINEAR + COPIED, LINEAR_TRUE)
 
 
 def tunable() -> bool:
@@ -39,14 +40,14 @@ def linear_tasks(work: Work) -> list[tuple[str, int]]:
 def linear_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:
     """Tune a linear agent by a seed, on the training months or on the very jobs to test, and return its runs."""
     name, seed = task
-    copied = name.endswith(COPIED)
+    copied, estimates = name.endswith(COPIED), "clairvoyant" if name == LINEAR_TRUE else "requested"
     log = next(log for part, log, _ in months(work, seed) if part == TEST) if copied else work.parts.train
-    search = Search(Frame(Objective(), WINDOW, seed=seed), "kept", GENERATIONS)
+    search = Search(Frame(Objective(), WINDOW, estimates, seed), "kept", GENERATIONS)
     begin = process_time()
     policy = policy_of(np.array(found_by(log, search)), "kept", WINDOW)
     about = {"train_seconds": process_time() - begin, "updates": GENERATIONS}
 
-    def go(_: JobLog, jobs: Workload) -> Schedule:
-        return simulate(jobs, policy)
+    def go(log: JobLog, jobs: Workload) -> Schedule:
+        return simulate(jobs, policy, estimates_by_name(estimates, log, jobs))
 
-    return evaluated(work, name, seed, go, about, only=TEST if copied else None)
+    return evaluated(work, name, seed, go, about, only=None if name == LINEAR else TEST)

@@ -35,7 +35,7 @@ from experiments.papers.dras.cases import (
     RANDOM,
     WINDOW,
 )
-from experiments.papers.dras.checks import controls, copied, openness, train_and_test
+from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
 from experiments.papers.dras.figures import (
     by_week,
@@ -109,6 +109,8 @@ def run(setting: Setting) -> Report:
     training = training_of(everything)
     tables = dict(tables_of(runs, training, log, parts, train, plan, WINDOW))
     tables["Agents and controls, beside random picks in the same frame"] = controls(runs)
+    tables["Look-ahead, beside random picks that are made anew at each pass"] = look_ahead(runs)
+    tables["Agents that see true run times, beside those that do not"] = upper_bounds(runs)
     tables["On the months learnt from and on those to test, beside random picks"] = train_and_test(runs)
     tables["Agents that learnt from the very jobs of the test"] = copied(runs)
     tables["Entropy of agents' picks on the validation month"] = openness(curve)

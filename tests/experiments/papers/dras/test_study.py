@@ -6,11 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+import experiments.papers.dras.linear as linear
 import experiments.papers.dras.study as study
 from experiments.compare.result import Ratio
 from experiments.papers.dras import runs as plans
 from experiments.papers.dras.cases import (
     AGAIN,
+    AHEAD,
     COPIED,
     CQSIM,
     DQL,
@@ -19,21 +21,32 @@ from experiments.papers.dras.cases import (
     FROZEN,
     KEPT,
     LINEAR,
+    LINEAR_TRUE,
     OLDEST,
     OPTIMIZATION,
     ORACLE,
     PAPER,
     PG,
     RANDOM,
+    TRUE_TIMES,
     UNTRAINED,
     planned_by,
 )  # fmt: skip
-from experiments.papers.dras.checks import controls, copied, openness, train_and_test
+from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
 from experiments.papers.dras.linear import linear_runs
 from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
-from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, WARM, Work, evaluated, table_of
+from experiments.papers.dras.runs import (
+    CURVE,
+    RUN,
+    TEST,
+    VALIDATION,
+    WARM,
+    Work,
+    evaluated,
+    table_of,
+)
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
 from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
 from experiments.runs.clusters import Pool
@@ -41,7 +54,10 @@ from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from schedsim.engine.simulation import simulate
+from schedsim.policies.agents import OLDEST_FIRST
 from schedsim.policies.policy import make_policy
+from schedsim.workload.estimates import clairvoyant
+from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
 LOG = clean(default_log(1)[0])[0]
@@ -191,6 +207,39 @@ def test_reward_and_waits_are_judged_apart():
     assert tuple(table.loc["untrained", ["reward", "waits"]]) == ("open", "open")
     few = controls(made(BASE | {"untrained": (0.5, 1e4, 4, 1e6)}, seeds=4)).iloc[0]
     assert few["reward"] == few["waits"] == "too few seeds"
+
+
+def test_what_sees_true_run_times_should_be_better_than_all():
+    values = {PG: (0.4, 7e4, 40, 1e6), LINEAR: (0.4, 6e4, 30, 1e6), LINEAR_TRUE: (0.4, 5e4, 20, 1e6),
+              TRUE_TIMES: (0.4, 8e4, 45, 1e6)}  # fmt: skip
+    told = upper_bounds(made(BASE | values)).set_index(["agent", "beside"])["waits"].to_dict()
+    assert {told[LINEAR_TRUE, other] for other in (KEPT, PG, LINEAR)} == {"shorter"}
+    assert {told[TRUE_TIMES, other] for other in (KEPT, PG, LINEAR)} == {"longer"}
+    few = made(BASE | values)
+    few = few[(few["case"] != TRUE_TIMES) | (few["seed"] <= 3)]
+    table = upper_bounds(few).set_index("agent")
+    assert set(table.loc[TRUE_TIMES, "seeds"]) == {3} and set(table.loc[TRUE_TIMES, "waits"]) == {"too few seeds"}
+    assert upper_bounds(made(BASE)).empty
+
+
+def test_a_look_ahead_stands_beside_random_picks_in_its_frame():
+    values = {AGAIN: (0.4, 5e4, 30, 2e6), AHEAD: (0.4, 6e4, 35, 2e6)}  # shorter than kept, longer than again
+    row = look_ahead(made(BASE | values)).set_index("agent").loc[AHEAD]
+    assert (row["waits"], row["expected"]) == ("longer", "shorter waits")
+    jobs = Workload.from_log(PARTS.test.select(slice(0, 300)))
+    found = CASES[AHEAD].run(PARTS.test, jobs, 1)
+    assert np.array_equal(found.start, simulate(jobs, make_policy("look-ahead")).start)
+    assert not np.array_equal(found.start, CASES[FCFS].run(PARTS.test, jobs, 1).start)
+
+
+def test_the_linear_agent_that_sees_true_run_times_plans_by_them(monkeypatch):
+    """Longest waiting first under true run times is EASY under them; nothing is searched here."""
+    seen = []
+    monkeypatch.setattr(linear, "found_by", lambda log, search: seen.append(search) or OLDEST_FIRST.weights)
+    found = table_of(linear_runs(WORK, (LINEAR_TRUE, 1)), RUN)
+    jobs = Workload.from_log(shaken(PARTS.test, 1))
+    assert (seen[0].frame.estimates, seen[0].reserve, found["part"].tolist()) == ("clairvoyant", "kept", [TEST])
+    assert found["mean_wait_s"].item() == simulate(jobs, make_policy("easy"), clairvoyant(jobs)).wait.mean()
 
 
 def test_what_leaks_is_seen_by_what_an_agent_learns_for():
