@@ -32,6 +32,8 @@ class Rule(NamedTuple):
         The run times of everybody's ended jobs, as shares of their requests, in classes of the request, join the sample
         that plans with running jobs; together they count as so many runs. Given the elapsed time, what is shorter is
         left out.
+    own_first : bool
+        Everybody's runs join the sample of a job only where its user has ended jobs.
     forget : float
         So many ended jobs of a class make the older ones count for 1 / e.
     protected : int
@@ -63,6 +65,7 @@ class Rule(NamedTuple):
     quantile: float = 0.5
     request_weight: float = 0.1
     pooled: float = 0.0
+    own_first: bool = False
     forget: float = 500.0
     protected: int = 0
     protected_after: float = 0.0
@@ -282,15 +285,16 @@ def plan(n: int, elapsed: int, start: int, jobs: Jobs, running: Running, history
         running.planned[n], running.change[n] = running.end[n], NEVER
         return False
     request, values, size = jobs.request[row], running.values[n], running.size[n]
+    pooled = 0.0 if rule.own_first and size == 1 else rule.pooled
     running.planned[n] = start + beyond(
-        elapsed, request, values, running.weights[n], size, rule.quantile, history.pool, rule.pooled
+        elapsed, request, values, running.weights[n], size, rule.quantile, history.pool, pooled
     )
     running.change[n] = NEVER
     for k in range(size):
         if values[k] > elapsed:
             running.change[n] = start + values[k]
             break
-    if rule.pooled > 0:
+    if pooled > 0:
         for place in range(bin_of(max(elapsed, 1) / request), BINS):
             if middle_of(place, request) > elapsed:
                 running.change[n] = min(running.change[n], start + middle_of(place, request))

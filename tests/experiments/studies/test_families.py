@@ -57,6 +57,10 @@ def test_a_protection_of_nobody_and_a_bound_that_nobody_reaches_change_nothing()
     plain = starts(workload, Rule())
     for rule in (Rule(protected=4, protected_after=1e9), Rule(bound=1e9), Rule(overrun=0.0, caution_after=1.0)):
         assert np.array_equal(starts(workload, rule), plain)
+    nobody = replace(workload, user=None)
+    by_request = starts(nobody, Rule())
+    assert np.array_equal(starts(nobody, Rule(pooled=10.0, own_first=True)), by_request)
+    assert not np.array_equal(starts(nobody, Rule(pooled=10.0)), by_request)
     first = starts(workload, Rule(bound=1e-12))
     assert not np.array_equal(first, plain)
 
