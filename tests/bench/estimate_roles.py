@@ -4,7 +4,7 @@
 
 On shaken logs, all beside EASY: `balanced` as it is; with true run times in some roles of its estimates (planning with
 running jobs, candidates for backfilling, the order); and with other due dates, which no site could know: the start that
-EASY would give each job, and six hours.
+EASY would give each job, and six hours. It runs the engine; `tests.bench.families` has more rules in a faster copy.
 """
 
 import argparse
