@@ -195,7 +195,8 @@ def leaf_of(lists: Records[ListRow], node: ListRow, key: int, tie: int) -> int:
 @step
 def place_of(leaf: ListRow, key: int, tie: int) -> int:
     """Return the place of the leaf's first entry not before (key, tie), or the number of entries."""
-    place, n = lowest_bit(~below(leaf.key, key, BLOCK)), leaf.count  # halving would guess wrong at every other step
+    place: int = lowest_bit(~below(leaf.key, key, BLOCK))  # halving would guess wrong at every other step
+    n = leaf.count
     while place < n and leaf.key[place] == key and leaf.tie[place] < tie:
         place += 1
     return place
