@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.context import LARGE, Context, Future
+from predictors.service.api.context import LARGE, Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
 from predictors.service.api.schema import (
     MOST_NODES,
@@ -104,12 +104,10 @@ class RuntimeRoutes:
         """Wait until an event has been learnt; return the champion with all that may be known at a second."""
         if as_of is None:
             return None
-        service, learnt = self._service, Future()
-        if as_of > service.job_state.sequence:
+        if as_of > self._service.job_state.sequence:
             raise Refusal(409, "as_of: there is no such event yet")
-        service.learner.when(as_of, lambda: service.as_at(now, learnt.set))
-        published: Published = await learnt.result("not learnt in time; ask again")
-        return published
+        learnt = asyncio.wrap_future(self._service.as_at(as_of, now))
+        return await waited(learnt, "not learnt in time; ask again")
 
 
 def identified(model: Identity, sequence: int | None) -> dict[str, Any]:

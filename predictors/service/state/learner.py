@@ -1,16 +1,18 @@
 """The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
 
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
+from queue import SimpleQueue
+from typing import Any, Final
 
 from predictors.service.state.jobs import Happened
 from predictors.service.state.model import CHAMPION, Model
-from predictors.service.state.worker import Worker
 
 Callback = Callable[[], None]
 
 
-class Learner(Worker[tuple[Sequence[Happened], int]]):
+class Learner:
     """Models by role, each at the same event.
 
     Requests use what is published and do not wait for the learner, unless they ask for the state after an event
@@ -25,30 +27,45 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
-        super().__init__("learner", crashed)
         self.models: dict[str, Model] = {}
         self.sequence = 0
         """Newest event learnt."""
         self.keep = keep
+        self._crashed: Final = crashed
+        self._queue: Final[SimpleQueue[Callback | None]] = SimpleQueue()
+        self._lock: Final = threading.Lock()
         self._waiting: list[tuple[int, Callback]] = []
         self.pending = 0
         """Events handed over and not learnt yet."""
+        self._thread: Final = threading.Thread(target=self._run, name="learner", daemon=True)
 
     @property
     def champion(self) -> Model:
         """The model whose answers are given."""
         return self.models[CHAMPION]
 
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do what was handed over, then end."""
+        self.do(None)
+        self._thread.join()
+
     def put(self, happened: Sequence[Happened], sequence: int) -> None:
         """Queue what happened until an event."""
-        with self._condition:
-            self._queue.append((happened, sequence))
+        with self._lock:
             self.pending += len(happened)
-            self._condition.notify_all()
+        self.do(partial(self._learn, happened, sequence))
+
+    def do(self, command: Callback | None) -> None:
+        """Call a function after all that was handed over before; None ends the thread."""
+        self._queue.put(command)
 
     def when(self, sequence: int, callback: Callback) -> None:
         """Call a function as soon as an event has been learnt, at once if it has; it must not take long."""
-        with self._condition:
+        with self._lock:
             if self.sequence < sequence:
                 self._waiting.append((sequence, callback))
                 return
@@ -62,24 +79,21 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
         """Pass a slice of events to every model; for the thread, and for rebuilding before it starts."""
         for model in self.models.values():
             self.keep([model.record(one, answer) for one, answer in model.follow(happened, sequence)])
-        with self._condition:
+        with self._lock:
             self.sequence = sequence
             ready = [callback for least, callback in self._waiting if least <= sequence]
             self._waiting = [(least, callback) for least, callback in self._waiting if least > sequence]
         for callback in ready:
             callback()
 
-    def _work(self) -> None:
-        while True:
-            with self._condition:
-                while not self._queue and not self._stopping:
-                    self._condition.wait()
-                if not self._queue:
-                    return
-                work = self._queue.popleft()
-            if callable(work):
-                work()
-                continue
-            self.follow(*work)
-            with self._condition:
-                self.pending -= len(work[0])
+    def _learn(self, happened: Sequence[Happened], sequence: int) -> None:
+        self.follow(happened, sequence)
+        with self._lock:
+            self.pending -= len(happened)
+
+    def _run(self) -> None:
+        try:
+            for command in iter(self._queue.get, None):
+                command()
+        except Exception as error:  # whatever it is: what is half done must not go on
+            self._crashed(error)

@@ -5,6 +5,7 @@ A model takes its role between two commits of the writer and between two slices 
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 from predictors.core.errors import JobcastError
@@ -13,7 +14,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, checked_for
-from predictors.service.state.writer import Writer
+from predictors.service.state.writer import Writer, outcome
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Store
 
@@ -136,7 +137,7 @@ class Roles:
 
     def _assign(self, model: Model, role: str, why: str) -> Model:
         """Write down that a model takes a role, between two commits; then let it, between two slices of the learner."""
-        done, trouble = threading.Event(), []
+        done: Future[Model] = Future()
 
         def in_writer() -> None:
             since = self._job_state.sequence
@@ -145,8 +146,7 @@ class Roles:
             try:
                 number = self._store.record_model(_row(model, role, why, since, learns_since))
             except StorageError as error:
-                trouble.append(error)
-                done.set()
+                done.set_exception(error)
                 return
 
             def in_learner() -> None:
@@ -154,17 +154,12 @@ class Roles:
                     model.begin(since)
                 model.number, model.role = number, role
                 self._learner.assign(model)
-                done.set()
+                done.set_result(model)
 
             self._learner.do(in_learner)
 
         self._writer.do(in_writer)
-        while not done.wait(0.5):
-            if self._stopping.is_set():
-                raise JobcastError("The service stops.")
-        if trouble:
-            raise trouble[0]
-        return model
+        return outcome(done, self._stopping)
 
 
 def _row(model: Model, role: str, why: str, since: int, learns_since: int) -> dict[str, Any]:

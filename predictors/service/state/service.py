@@ -5,8 +5,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from threading import Event as Flag
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +40,7 @@ from predictors.service.state.recovery import (
     warm_up,
 )
 from predictors.service.state.roles import Roles
-from predictors.service.state.writer import Busy, Done, Failed, Writer
+from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
@@ -212,18 +212,16 @@ class Service:
     # --- requests
     # --------------------------------------------------------------------------------------------------------
 
-    def take(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
-        """Take in events; see `Writer.put`."""
-        self.writer.put(events, done, failed)
-
-    def as_at(self, now: int | None, callback: Callable[[Published], None]) -> None:
-        """Call a function with the champion as it would predict at a second, after all that was handed over before."""
+    def as_at(self, sequence: int, now: int | None) -> "Future[Published]":
+        """Return the champion to come as it would predict at a second, when an event has been learnt."""
+        found: Future[Published] = Future()
 
         def in_learner() -> None:
             model = self.learner.champion
-            callback(model.published if now is None else model.as_at(now))
+            found.set_result(model.published if now is None else model.as_at(now))
 
-        self.learner.do(in_learner)
+        self.learner.when(sequence, lambda: self.learner.do(in_learner))
+        return found
 
     def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
         """Return the champion's predictions of jobs (see `JobState.rows`) if they were submitted now."""
@@ -270,19 +268,8 @@ class Service:
         """
         jobs, now = self.silent_jobs(seconds)
         for i in range(0, len(jobs), _FORGET_AT_ONCE):
-            done, trouble = threading.Event(), list[StorageError]()
-
-            def failed(error: StorageError, trouble: list[StorageError] = trouble, done: Flag = done) -> None:
-                trouble.append(error)
-                done.set()
-
             events = [Event(job, FORGOTTEN, now) for job in jobs[i : i + _FORGET_AT_ONCE]]
-            self.take(events, lambda _, done=done: done.set(), failed)  # type: ignore[misc]
-            while not done.wait(0.5):
-                if self._stopping.is_set():
-                    raise JobcastError("The service stops.")
-            if trouble:
-                raise trouble[0]
+            outcome(self.writer.put(events), self._stopping)
         if jobs:
             log.warning("%d jobs were given up: nothing was heard of them for %g s", len(jobs), seconds)
         return len(jobs)

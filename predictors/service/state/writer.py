@@ -1,15 +1,16 @@
 """The one thread that writes: it commits events in groups, then hands them to the job state and to the learner."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, TypeVar
 
+from predictors.core.errors import JobcastError
 from predictors.service.event import Event
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
-from predictors.service.state.worker import Command, Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 
@@ -20,22 +21,36 @@ SLICE: Final = 128
 _IDLE: Final = 0.2  # longest that predictions of record wait for a commit [s]
 _MOST_KEPT: Final = 500_000
 
-Done = Callable[[list[Receipt]], None]
-Failed = Callable[[StorageError], None]
+T = TypeVar("T")
+Command = Callable[[], None]
 
 
 class Busy(Exception):
     """Too many events wait; the client must try again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+def outcome(future: "Future[T]", stopping: threading.Event) -> T:
+    """Wait for what the writer or the learner was asked for.
+
+    Raises
+    ------
+    JobcastError
+        If the service stops meanwhile.
+    """
+    while True:
+        try:
+            return future.result(0.5)
+        except TimeoutError:
+            if stopping.is_set():
+                raise JobcastError("The service stops.") from None
+
+
+class _Request(NamedTuple):
     events: Sequence[Event]
-    done: Done
-    failed: Failed
+    receipts: "Future[list[Receipt]]"
 
 
-class Writer(Worker[_Request]):
+class Writer:
     """Owner of the store and of the job_state.
 
     Parameters
@@ -56,7 +71,11 @@ class Writer(Worker[_Request]):
         most_pending: int,
         crashed: Callable[[Exception], None],
     ) -> None:
-        super().__init__("writer", crashed)
+        self._queue: Final[deque[_Request | Command]] = deque()
+        self._condition: Final = threading.Condition()
+        self._stopping = False
+        self._crashed: Final = crashed
+        self._thread: Final = threading.Thread(target=self._run, name="writer", daemon=True)
         self._store, self._job_state, self._learner = store, job_state, learner
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
@@ -75,8 +94,25 @@ class Writer(Worker[_Request]):
         with self._condition:
             return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
 
-    def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
-        """Queue the events of one request; `done` or `failed` is called by the writer's thread.
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Do what was handed over, then end."""
+        with self._condition:
+            self._stopping = True
+            self._condition.notify_all()
+        self._thread.join()
+
+    def do(self, command: Command) -> None:
+        """Call a function after all that was handed over before."""
+        with self._condition:
+            self._queue.append(command)
+            self._condition.notify_all()
+
+    def put(self, events: Sequence[Event]) -> "Future[list[Receipt]]":
+        """Queue the events of one request; return its receipts to come, or the `StorageError` that kept them away.
 
         Raises
         ------
@@ -86,10 +122,12 @@ class Writer(Worker[_Request]):
         with self._condition:
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
-            self._queue.append(_Request(events, done, failed))
+            request = _Request(events, Future())
+            self._queue.append(request)
             self._arrivals.append(time.monotonic())
             self.pending += len(events)
             self._condition.notify_all()
+        return request.receipts
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
         """Store predictions of record with the next commit."""
@@ -106,6 +144,12 @@ class Writer(Worker[_Request]):
         records, self._records = self._records, []
         if records:
             self._commit([], records)
+
+    def _run(self) -> None:
+        try:
+            self._work()
+        except Exception as error:  # whatever it is: what is half done must not go on
+            self._crashed(error)
 
     def _work(self) -> None:
         while True:
@@ -130,11 +174,10 @@ class Writer(Worker[_Request]):
         group: list[_Request | Command] = []
         n = 0
         while self._queue and n < GROUP:
-            if callable(self._queue[0]):
+            if not isinstance(request := self._queue[0], _Request):
                 return group or [self._queue.popleft()]
-            request = self._queue.popleft()
-            assert isinstance(request, _Request)
             group.append(request)
+            self._queue.popleft()
             n += len(request.events)
         return group
 
@@ -156,7 +199,7 @@ class Writer(Worker[_Request]):
             self.keep(records)
             for one in requests:
                 self._forget(one)
-                one.failed(error)
+                one.receipts.set_exception(error)
             if not requests and not self._stopping:
                 time.sleep(_IDLE)
             return
@@ -169,7 +212,7 @@ class Writer(Worker[_Request]):
             mine = receipts[place : place + len(one.events)]
             place += len(one.events)
             self._forget(one)
-            one.done(mine)
+            one.receipts.set_result(mine)
 
     def recover(self) -> None:
         """Take in events that a commit stored although it seemed to fail: its answer was lost on the way."""

@@ -78,9 +78,7 @@ def small(name):
 
 def feed(service, events, size=100):
     for i in range(0, len(events), size):
-        done = threading.Event()
-        service.take(events[i : i + size], lambda *_, stored=done: stored.set(), print)
-        assert done.wait(30)
+        service.writer.put(events[i : i + size]).result(30)
     wait(service)
 
 
@@ -441,19 +439,17 @@ def test_a_thread_that_fails_ends_the_service(start):
 def test_a_trouble_of_the_database_passes_without_another_event(start):
     """A proxy that asks whether the service is ready would send none before."""
     service = start("online-linear")
-    told, append, check = [], service.store.append, service.store.check_writing
+    append, check = service.store.append, service.store.check_writing
 
     def fail(*_):
         raise StorageError("no space is left")
 
     service.store.append = service.store.check_writing = fail
-    service.take([Event(1, 0, 10)], print, told.append)
-    end = monotonic() + 30
-    while not told and monotonic() < end:
-        sleep(0.01)
+    assert isinstance(service.writer.put([Event(1, 0, 10)]).exception(30), StorageError)
     sleep(0.5)
     assert service.health.troubles() == {"storage": "no space is left"}
     service.store.append, service.store.check_writing = append, check
+    end = monotonic() + 30
     while service.health.troubles() and monotonic() < end:
         sleep(0.01)
     assert service.health.answers
@@ -499,10 +495,9 @@ def test_jobs_whose_ends_were_lost_are_given_up_by_an_event(start, model):
     assert service.job_state.live == 1 and service.job_state.sequence == 51
     assert len(service.learner.champion.monitor.errors()[0]) == len(outcomes) == 0
     assert [one.effect for one in service.store.events_of(jobs[1])] == ["applied"] * 3
-    late = []
-    service.take([Event(jobs[1], 2, now + 30)], late.extend, print)
+    late = service.writer.put([Event(jobs[1], 2, now + 30)])
     feed(service, EVENTS[:200])
-    assert [one.what for one in late] == ["refused"]
+    assert [one.what for one in late.result()] == ["refused"]
     expected = state(service)
     die(service)
     service = start(model, loader=small(model))
