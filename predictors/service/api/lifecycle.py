@@ -15,6 +15,8 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Protocol
 
+import uvicorn
+
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import App, AuthMiddleware, Token, read_tokens
 from predictors.service.api.buckets import Buckets
@@ -35,6 +37,8 @@ from predictors.service.state.service import Service
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from predictors.service.api.server import Listening
 
 MOST_STUCK: Final = 60.0
 """Longest that an event may wait before the watchdog is no longer fed, so that systemd starts the service anew [s]."""
@@ -99,51 +103,21 @@ class Beside(Protocol):
 
 
 class Lifecycle:
-    """What begins and ends with a server's event loop.
-
-    Parameters
-    ----------
-    service : Service
-        Started and stopped with the loop.
-    auth : AuthMiddleware
-        Whose tokens are read anew.
-    audit : AuditLog
-        Opened anew, and closed at the end.
-    tracing : Tracing or None
-        Closed at the end.
-    token_file, certificate, key : Path or None
-        The files to read anew.
-    context : callable
-        Returns the context of TLS; None without TLS.
-    leave : callable
-        Ends the server.
-    early : EarlyHangUps or None
-        Signals until the event loop stands.
-    readers : Beside or None
-        Further processes; they begin when the service is ready.
-    """
+    """What begins and ends with a server's event loop; `readers` begin when the service is ready."""
 
     def __init__(
         self,
         service: Service,
+        server: uvicorn.Server,
+        listening: "Listening",
         auth: AuthMiddleware,
         audit: AuditLog,
         tracing: Tracing | None,
-        *,
-        token_file: "Path | None",
-        certificate: "Path | None",
-        key: "Path | None",
-        context: Callable[[], ssl.SSLContext | None],
-        leave: Callable[[], None],
-        early: EarlyHangUps | None = None,
-        readers: Beside | None = None,
+        readers: Beside | None,
     ) -> None:
-        self._readers = readers
-        self._service, self._auth, self._audit, self._tracing = service, auth, audit, tracing
-        self._token_file, self._certificate, self._key = token_file, certificate, key
-        self._context, self._leave = context, leave
+        self._service, self._server, self._listening = service, server, listening
+        self._auth, self._audit, self._tracing, self._readers = auth, audit, tracing, readers
         self._watching: asyncio.Task[None] | None = None
-        self._early: Final = early
         self._on_terminal: Final = _on_terminal()
 
     async def start(self) -> None:
@@ -155,7 +129,7 @@ class Lifecycle:
         self._watching = asyncio.create_task(self._watch())
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
-        if self._early is not None and self._early.came:
+        if self._listening.early is not None and self._listening.early.came:
             self.reload()
 
     async def stop(self) -> None:
@@ -201,16 +175,16 @@ class Lifecycle:
 
     def _hang_up(self) -> None:
         if self._on_terminal:
-            self._leave()
+            self._server.should_exit = True
         else:
             self.reload()
 
     def _read_tokens(self) -> None:
-        if self._token_file is not None:
-            self._auth.tokens = read_tokens(self._token_file)
+        if self._listening.token_file is not None:
+            self._auth.tokens = read_tokens(self._listening.token_file)
 
     def _read_certificate(self) -> None:
-        read_certificate(self._context(), self._certificate, self._key)
+        read_certificate(self._server.config.ssl, self._listening.certificate, self._listening.key)
 
     def _model_changed(self, role: str, name: str, version: int | None, why: str) -> None:
         log(_log, logging.INFO, "%s version %s is now %s: %s", name, version, role, why)

@@ -119,8 +119,8 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
     opened = bound(listening.host, listening.port, shared=readers is not None)
     buckets = None if readers is None else readers.buckets
-    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request, buckets)
-    app = RequestLog(auth, audit, tracing)
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, buckets)
+    app = RequestLog(auth, audit, tracing, api.metrics.request)
     config = configuration(app, listening, lambda: api.metrics.request("other", 503, 0.0), lifespan="on")
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
@@ -130,19 +130,7 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     api.metrics.audit_dropped = lambda: audit.dropped
     if readers is not None:
         readers.beside(app, opened.getsockname()[1], api.metrics, api.page.stopping)
-    api.lifecycle = Lifecycle(
-        api.service,
-        auth,
-        audit,
-        tracing,
-        token_file=listening.token_file,
-        certificate=listening.certificate,
-        key=listening.key,
-        context=lambda: config.ssl,
-        leave=api.service.on_failure,
-        early=listening.early,
-        readers=readers,
-    )
+    api.lifecycle = Lifecycle(api.service, server, listening, auth, audit, tracing, readers)
     return server, opened
 
 

@@ -111,9 +111,9 @@ class Questions:
         app = Starlette(routes=[route], exception_handlers=handlers)
         about = plan.listening
         buckets = Buckets(plan.folder / BUCKETS)
-        auth = AuthMiddleware(app, about.tokens, about.limits, tally.request, buckets)
+        auth = AuthMiddleware(app, about.tokens, about.limits, buckets)
         self._auth, self._audit = auth, AuditLog(about.audit_log)
-        self._checked = RequestLog(auth, self._audit, configured_tracing())
+        self._checked = RequestLog(auth, self._audit, configured_tracing(), tally.request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a question; hand on anything else."""

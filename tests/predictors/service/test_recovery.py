@@ -222,9 +222,8 @@ def test_events_from_before_the_history_ended_are_refused_and_its_running_jobs_a
     ]
     receipts = service.writer.put(events)
     feed(service, [Event(8, STARTED, until + 1)])
-    assert [one.what for one in receipts.result()] == ["refused", "applied", "held"] and len(
-        service.job_state.history
-    ) == 1
+    assert [one.what for one in receipts.result()] == ["refused", "applied", "held"]
+    assert len(service.job_state.history) == 1
     assert state(service)[1] == before
     service.stop()
     service = started(tmp_path / "s", loader_of(trained("last-two", FIRST), tmp_path / "model"))
