@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -60,13 +60,8 @@ class _Corked:
         return getattr(self._transport, name)
 
 
-class Counted(Protocol):
-    """A connection that the limits count."""
-
-    address: str
-
-    def hang_up(self) -> None:
-        """End it."""
+Counted: TypeAlias = "LimitedConnection | _Handshake"
+"""A connection that the limits count."""
 
 
 class _Host:

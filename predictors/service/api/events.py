@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from predictors.service.api.context import Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.api.schema import EventIn, EventsIn, ForgetIn
+from predictors.service.api.schema import EventIn, EventOut, EventsIn, EventsOut, ForgetIn, ForgetOut
 from predictors.service.event import KIND_NAMES, Event
 from predictors.service.storage.store import Receipt
 
@@ -45,8 +45,8 @@ class EventRoutes:
             request.scope["audit_later"] = partial(self._tell_later, events, stored)
             raise
         request.scope["audit"] = self._counted(events, receipts)
-        told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
-        return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
+        told_of = [EventOut(*one) for one in receipts]  # type: ignore[arg-type]
+        return reply(EventsOut(max(one.sequence for one in receipts), told_of))
 
     async def forget(self, request: Request) -> Response:
         """Give up live jobs of which nothing was heard for long: nothing is learnt from them."""
@@ -55,10 +55,10 @@ class EventRoutes:
         live = service.job_state.live
         if asked.dry_run:
             found, _ = await asyncio.to_thread(service.silent_jobs, asked.older_than)
-            return reply({"live": live, "jobs": len(found), "forgotten": False})
+            return reply(ForgetOut(live, len(found), False))
         jobs = await asyncio.to_thread(service.forget, asked.older_than)
         request.scope["audit"] = {"action": "jobs given up", "n": jobs, "older_than": asked.older_than}
-        return reply({"live": live, "jobs": jobs, "forgotten": True})
+        return reply(ForgetOut(live, jobs, True))
 
     def _tell_later(
         self, events: Sequence[Event], stored: "asyncio.Future[list[Receipt]]", tell: Callable[[dict[str, Any]], None]

@@ -3,8 +3,8 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from starlette.requests import Request
@@ -17,33 +17,29 @@ from predictors.service.api.schema import (
     MOST_NODES,
     N_COUNTERS,
     JobKeyIn,
+    ModelOut,
+    PredictionOut,
+    QuantilesOut,
     RuntimeIn,
+    RuntimeOut,
     StartIn,
     TelemetryIn,
+    TelemetryOut,
     VariabilityIn,
+    VariabilityOut,
+    VerdictOut,
 )
 from predictors.service.pseudonyms import Pseudonymiser
-from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
-from predictors.service.state.model import CHAMPION, Identity, Predicted
+from predictors.service.state.follower import Follower
+from predictors.service.state.model import CHAMPION, Identity
+from predictors.service.state.service import Service
 from predictors.service.state.variability import Start, VariabilityState
-from predictors.variability.verdict import Verdict
-
-
-class Predicts(Protocol):
-    """A state that answers questions."""
-
-    @property
-    def settings(self) -> Settings:
-        """Those of the service."""
-
-    def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
-        """Return the champion's predictions of jobs if they were submitted now."""
 
 
 def runtimes(
     asked: RuntimeIn,
-    state: Predicts,
+    state: Service | Follower,
     key: Pseudonymiser,
     count: Callable[[str, bool, int], None],
     published: Published | None = None,
@@ -56,13 +52,8 @@ def runtimes(
     found = state.predict(jobs, now, published)
     for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
         count(name, falls_back, n)
-    return reply(
-        {
-            "sequence": found.sequence,
-            "model": identified(found.identity, found.published.sequence),
-            "predictions": [_answer(answer) for answer in found.answers],
-        }
-    )
+    model = identified(found.identity, found.published.sequence)
+    return reply(RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
 
 
 class RuntimeRoutes:
@@ -90,15 +81,9 @@ class RuntimeRoutes:
     def _recorded(self, asked: RuntimeIn) -> Response:
         key = self._context.key
         jobs = [one.code(key) if isinstance(one, JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
-        found = self._service.recorded(jobs, CHAMPION)
-        sequence = self._service.learner.sequence
-        return reply(
-            {
-                "sequence": sequence,
-                "model": identified(self._service.identity, sequence),
-                "predictions": [recorded(found.get(job)) for job in jobs],
-            }
-        )
+        found, sequence = self._service.recorded(jobs, CHAMPION), self._service.learner.sequence
+        model = identified(self._service.identity, sequence)
+        return reply(RuntimeOut(sequence, model, [recorded(found.get(job)) for job in jobs]))
 
     async def _learnt(self, as_of: int | None, now: int | None) -> Published | None:
         """Wait until an event has been learnt; return the champion with all that may be known at a second."""
@@ -110,37 +95,21 @@ class RuntimeRoutes:
         return await waited(learnt, "not learnt in time; ask again")
 
 
-def identified(model: Identity, sequence: int | None) -> dict[str, Any]:
+def identified(model: Identity, sequence: int | None) -> ModelOut:
     """Return a model's identity and the event that it had learnt, in the API's form."""
-    return {
-        "name": model.name,
-        "version": model.version,
-        "alias": CHAMPION,
-        "predictor": model.predictor,
-        "trained_until": model.trained_until,
-        "learnt_sequence": sequence,
-    }
+    return ModelOut(model.name, model.version, CHAMPION, model.predictor, model.trained_until, sequence)
 
 
-def recorded(one: dict[str, Any] | None) -> dict[str, Any]:
+def recorded(one: dict[str, Any] | None) -> PredictionOut:
     """Return a prediction of record in the API's form; None: there was no such submission."""
     if one is None:
-        return _answer(Answer(0.0, "", "no such submission")) | {"seconds": None, "answered_by": None}
-    names = ("seconds", "lower", "upper", "answered_by", "fallback")
-    return {"quantiles": None, "why": None} | {name: one[name] for name in names}
+        return PredictionOut(None, None, None, None, None, True, "no such submission")
+    return PredictionOut(one["seconds"], one["lower"], one["upper"], None, one["answered_by"], one["fallback"], None)
 
 
-def _answer(one: Answer) -> dict[str, Any]:
-    shares = one.quantiles
-    return {
-        "seconds": one.seconds,
-        "lower": one.lower,
-        "upper": one.upper,
-        "quantiles": None if shares is None else {"p10": shares[0], "p50": shares[1], "p90": shares[2]},
-        "answered_by": one.answered_by,
-        "fallback": one.why is not None,
-        "why": one.why,
-    }
+def _answer(one: Answer) -> PredictionOut:
+    quantiles = None if one.quantiles is None else QuantilesOut(*one.quantiles)
+    return PredictionOut(one.seconds, one.lower, one.upper, quantiles, one.answered_by, one.why is not None, one.why)
 
 
 MOST_AHEAD_SAMPLE: Final = 60
@@ -176,7 +145,7 @@ class VariabilityRoutes:
             variability_state.push(asked.time, asked.nodes, rates)
         except JobcastError as error:
             raise Refusal(409, str(error)) from None
-        return reply({"newest_sample": variability_state.newest})
+        return reply(TelemetryOut(variability_state.newest))
 
     def _required(self) -> VariabilityState:
         if self._variability_state is None:
@@ -191,30 +160,15 @@ def _judged(variability_state: VariabilityState, body: bytes) -> Response:
         verdicts = variability_state.judge([_start(one) for one in asked.starts], now)
     except JobcastError as error:
         raise Refusal(422, str(error)) from None
-    return reply(
-        {
-            "classifier": variability_state.loaded.name or variability_state.loaded.classifier.name,
-            "version": variability_state.loaded.version,
-            "newest_sample": variability_state.newest,
-            "predictions": [_verdict(one) for one in verdicts],
-        }
-    )
+    loaded = variability_state.loaded
+    told = [VerdictOut(one.label, one.probability, one.abstained, one.reason or None, one.filled) for one in verdicts]
+    return reply(VariabilityOut(loaded.name or loaded.classifier.name, loaded.version, variability_state.newest, told))
 
 
 def _start(one: StartIn) -> Start:
     nodes = None if one.nodes is None else tuple(one.nodes)
     probes = None if one.probes is None else np.array([_or_nan(wait) for wait in one.probes])
     return Start(one.application, one.workload, nodes, probes)
-
-
-def _verdict(one: Verdict) -> dict[str, Any]:
-    return {
-        "label": one.label,
-        "probability": None if one.probability != one.probability else one.probability,
-        "abstained": one.abstained,
-        "why": one.reason or None,
-        "filled": one.filled,
-    }
 
 
 def _or_nan(value: float | None) -> float:
