@@ -65,7 +65,7 @@ class RequestLog:
         try:
             await self._app(scope, receive, watched)
         except Exception as error:  # a fault of ours: uvicorn answers 500, and the log says which request it was
-            _log.error("A request failed: %s", type(error).__name__, exc_info=error, extra={"request_id": found})
+            _log.error("A request failed: %s", type(error).__name__, exc_info=error)
             raise
         finally:
             status = int(scope.get("status", status))

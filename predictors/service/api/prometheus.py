@@ -155,7 +155,7 @@ class Metrics:
                      [((kind,), float(kind in troubles)) for kind in KINDS])  # fmt: skip
 
     def _of_models(self) -> Iterator[Metric]:
-        models, trouble = list(self._service.learner.models.values()), self._service.model_trouble
+        models, trouble = list(self._service.learner.models.values()), self._service.roles.trouble
         yield _gauge("model_trouble", "1 if a role's newest model is not in use.", ("role",),
                      [((model.role,), float(model.role in trouble)) for model in models])  # fmt: skip
         yield _gauge("model_version", "Registered version in a role; 0 if it has none.", ("role",),
@@ -165,7 +165,7 @@ class Metrics:
         yield _counter("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
                        [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
         yield _gauge("model_worse", "1 if a model has become worse than last-two: the alarm of drift.", ("role",),
-                     [((model.role,), float(model.worse)) for model in models])  # fmt: skip
+                     [((model.role,), float(model.drift.stands)) for model in models])  # fmt: skip
         yield _gauge("model_drift_evidence_ratio", "Evidence of drift over that of an alarm.", ("role",),
                      [((model.role,), model.drift.evidence) for model in models])  # fmt: skip
         yield _gauge("model_drift_false_alarms_per_year", "False alarms of drift a year at most.", ("role",),

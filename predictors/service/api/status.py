@@ -69,7 +69,7 @@ class StateRoutes:
         self._context.must_be_ready()
         learner, settings = self._service.learner, self._service.settings
         history = await asyncio.to_thread(self._service.store.models)
-        trouble = self._service.model_trouble
+        trouble = self._service.roles.trouble
         for row in history:
             row.pop("uri")  # it may name a folder, which is nobody's business who only asks
         roles = [
@@ -95,7 +95,7 @@ class StateRoutes:
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
         request.scope["audit"] = {"action": "models reloaded", "changed": changed}
-        return reply(ReloadOut(changed, self._service.model_trouble))
+        return reply(ReloadOut(changed, self._service.roles.trouble))
 
     async def start_time(self, request: Request) -> Response:
         """Forecast when a waiting job will start: P10, P50, P90."""
@@ -119,7 +119,7 @@ class StateRoutes:
     async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
-        worse = [model.role for model in service.learner.models.values() if model.worse]
+        worse = [model.role for model in service.learner.models.values() if model.drift.stands]
         ready = service.ready and service.health.answers
         return reply(ReadyOut(ready, list(service.health.troubles()), worse), 200 if ready else 503)
 
@@ -131,10 +131,10 @@ class StateRoutes:
 
 def beside_last_two(model: Model) -> dict[str, Any] | None:
     """Return how a model stands beside last-two, with what to do where it is worse; None before enough jobs ended."""
-    standing = model.standing
+    standing = model.monitor.standing
     if standing is None:
         return None
-    return standing.to_json() | {"advice": model.advice() if standing.worse or model.worse else None}
+    return standing.to_json() | {"advice": model.advice() if standing.worse or model.drift.stands else None}
 
 
 def _known(value: int) -> int | None:

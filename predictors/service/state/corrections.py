@@ -24,7 +24,7 @@ from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
 from predictors.service.state.jobs import Arrays, packed, unpacked
 from predictors.service.state.recovery import first_order
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
-from predictors.service.storage.store import Store
+from predictors.service.storage.store import Store, write_effects
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
 _AT_ONCE: Final = 500
@@ -189,8 +189,8 @@ def _judge_again(store: Store, connection: Connection) -> None:
         for sequence in {*effects, *before}
         if before.get(sequence, 0) != EFFECTS.index(effects.get(sequence, APPLIED))
     }
-    store.write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
-    store.write_effects(connection, changed)
+    write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
+    write_effects(connection, changed)
     _drop_snapshots(connection)
 
 

@@ -13,10 +13,26 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, checked_for
+from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, made_model
 from predictors.service.state.writer import Writer, outcome
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Store
+
+
+def first_models(settings: Settings, load: Load, key: Pseudonymiser) -> dict[str, Model]:
+    """Return the models that are asked for, by role; a challenger that is the champion is left out.
+
+    Raises
+    ------
+    JobcastError
+        If one cannot be used.
+    """
+    models = {CHAMPION: made_model(load(settings.model), settings, key)}
+    if settings.challenger is not None:
+        challenger = made_model(load(settings.challenger), settings, key, CHALLENGER)
+        if challenger.identity.same_as != models[CHAMPION].identity.same_as:
+            models[CHALLENGER] = challenger
+    return models
 
 
 class Roles:
@@ -30,6 +46,12 @@ class Roles:
         Loads a model; returns which version an address means now.
     key : Pseudonymiser
         Of the hashes of names.
+    writer, learner
+        Between whose commits and slices a model takes a role.
+    store, job_state
+        Where that is written down, and as of which event.
+    stopping : threading.Event
+        Set when the service stops.
 
     Attributes
     ----------
@@ -38,40 +60,22 @@ class Roles:
     """
 
     def __init__(
-        self, settings: Settings, load: Load, version_now: Callable[[str], int | None], key: Pseudonymiser
+        self,
+        settings: Settings,
+        load: Load,
+        version_now: Callable[[str], int | None],
+        key: Pseudonymiser,
+        writer: Writer,
+        learner: Learner,
+        store: Store,
+        job_state: JobState,
+        stopping: threading.Event,
     ) -> None:
         self.trouble: dict[str, str] = {}
-        self._key: Final = key
-        self._settings: Final = settings
-        self._load: Final = load
-        self._version_now: Final = version_now
+        self._settings, self._load, self._version_now, self._key = settings, load, version_now, key
+        self._writer, self._learner, self._store, self._job_state = writer, learner, store, job_state
+        self._stopping: Final = stopping
         self._reloading: Final = threading.Lock()
-
-    def first(self) -> dict[str, Model]:
-        """Return the models that are asked for, by role; a challenger that is the champion is left out.
-
-        Raises
-        ------
-        JobcastError
-            If one cannot be used.
-        """
-        models = [self._loaded(self._settings.model, CHAMPION)]
-        if self._settings.challenger is not None:
-            challenger = self._loaded(self._settings.challenger, CHALLENGER)
-            models += [challenger] if challenger.identity.same_as != models[0].identity.same_as else []
-        return {model.role: model for model in models}
-
-    def of(
-        self, store: Store, job_state: JobState, learner: Learner, writer: Writer, stopping: threading.Event
-    ) -> None:
-        """Take charge of a service's learner."""
-        self._store, self._job_state, self._learner, self._writer, self._stopping = (
-            store,
-            job_state,
-            learner,
-            writer,
-            stopping,
-        )
 
     def number(self) -> None:
         """Give every model its number in the history of models, and the event from which on it learns."""
@@ -110,22 +114,13 @@ class Roles:
                     changed.append({"role": role, "name": found.identity.name, "version": found.identity.version})
         return changed
 
-    def _loaded(self, uri: str, role: str) -> Model:
-        identity, predictor = self._load(uri)
-        settings = self._settings
-        model = Model(
-            identity, predictor, role, learns=settings.learn, key=self._key, kills=settings.kills,
-            drift_alarms=settings.drift_alarms,
-        )  # fmt: skip
-        return checked_for(model, settings.as_of)
-
     def _reload(self, role: str, uri: str) -> Model | None:
         version = self._version_now(uri)
         if version is None or self._is(version, role) or (role == CHALLENGER and self._is(version, CHAMPION)):
             return None
         if role == CHAMPION and self._is(version, CHALLENGER):
             return self._assign(self._learner.models[CHALLENGER], role, "the challenger was promoted")
-        model = self._loaded(uri, role)
+        model = made_model(self._load(uri), self._settings, self._key, role)
         model.forget_log()
         return self._assign(model, role, f"{uri} moved to version {version}")
 

@@ -39,7 +39,7 @@ from predictors.service.state.recovery import (
     warm_start,
     warm_up,
 )
-from predictors.service.state.roles import Roles
+from predictors.service.state.roles import Roles, first_models
 from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
@@ -117,8 +117,7 @@ class Service:
     ) -> None:
         self.settings: Final = settings
         self.key: Final = key
-        self.roles = Roles(settings, loader, versions, key)
-        models = self.roles.first()
+        models = first_models(settings, loader, key)
         champion = models[CHAMPION]
         if settings.warm and is_new_file(settings.db):  # refused before the file is made
             usable_history(champion.identity, champion.predictor)
@@ -152,7 +151,9 @@ class Service:
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
-        self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self.roles: Final = Roles(
+            settings, loader, versions, key, self.writer, self.learner, self.store, self.job_state, self._stopping
+        )
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._looking: threading.Thread | None = None
         self._snapshot_at = 0
@@ -171,11 +172,6 @@ class Service:
     def identity(self) -> Identity:
         """The model whose answers are given."""
         return self.learner.champion.identity
-
-    @property
-    def model_trouble(self) -> dict[str, str]:
-        """Why a role's newest model is not in use, by role."""
-        return self.roles.trouble
 
     def start(self) -> None:
         """Rebuild the state, then begin; in threads."""
@@ -336,11 +332,11 @@ class Service:
         models, epoch = list(self.learner.models.values()), 0 if self.settings.clock == "unix" else None
         for model in models:
             name = f"{model.role} {model.identity.name}"
-            if model.worse and model.number not in before:
+            if model.drift.stands and model.number not in before:
                 log.warning("%s %s", model.drift.sentence(name, epoch), model.advice())
-            elif not model.worse and model.number in before:
+            elif not model.drift.stands and model.number in before:
                 log.warning("%s is no longer worse than last-two.", name)
-        return {model.number for model in models if model.worse}
+        return {model.number for model in models if model.drift.stands}
 
     def _crashed(self, error: Exception) -> None:
         known = isinstance(error, JobcastError | StorageError)

@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -135,7 +135,7 @@ class Store:
                         changed[other.sequence] = now
                     there[other.job, other.kind] = Stored(other, now)
                 receipts.append(Receipt(last, effect))
-            _set_effects(connection, changed)
+            write_effects(connection, changed)
             if new:
                 rows = [{**one._asdict(), "effect": EFFECTS.index(effect)} for one, effect in new.values()]
                 connection.execute(insert(EVENTS), rows)
@@ -148,7 +148,7 @@ class Store:
     def set_effects(self, effects: Mapping[int, str]) -> None:
         """Note what became of events, by number."""
         with self._writing() as connection:
-            _set_effects(connection, effects)
+            write_effects(connection, effects)
 
     def check_writing(self) -> None:
         """Write what is there already.
@@ -202,10 +202,6 @@ class Store:
         except JobcastError:
             self._drop_connection()
             raise
-
-    def write_effects(self, connection: Connection, effects: Mapping[int, str]) -> None:
-        """Note what became of events, as part of a correction."""
-        _set_effects(connection, effects)
 
     def vacuum(self) -> None:
         """Overwrite what was deleted, where the database is a file."""
@@ -365,11 +361,9 @@ class Store:
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            with suppress(SQLAlchemyError):
                 connection.invalidate()
                 connection.close()
-            except SQLAlchemyError:
-                pass
 
 
 def _of_jobs(jobs: Sequence[int]) -> Any:
@@ -391,7 +385,8 @@ def _fill(connection: Connection, sequence: int, arrays: bytes | bytearray) -> N
             room.write(content[first : first + _PIECE])
 
 
-def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:
+def write_effects(connection: Connection, effects: Mapping[int, str]) -> None:
+    """Note what became of events, by number, as part of a transaction."""
     if effects:
         statement = update(EVENTS).where(EVENTS.c.sequence == bindparam("which")).values(effect=bindparam("now"))
         rows = [{"which": which, "now": EFFECTS.index(now)} for which, now in effects.items()]
@@ -401,6 +396,3 @@ def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:
 def _reason(error: Exception) -> str:
     """Return an error's first line, without the statement and its values."""
     return str(getattr(error, "orig", None) or error).partition("\n")[0]
-
-
-__all__ = ["CONFLICT", "DUPLICATE", "Judge", "Receipt", "StorageError", "Store", "Stored"]

@@ -84,7 +84,7 @@ def record(message="%d of %s", values=(3, "a\nb"), **more):
 
 
 def test_a_line_is_one_line_with_its_fields_in_both_formats():
-    one = record(fields={"client": "two words", "n": 4}, request_id="r-1")
+    one, mark = record(fields={"client": "two words", "n": 4}), request_id.set("r-1")
     assert json.loads(JsonFormatter().format(one)) == {
         "time": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "jobcast.x", "message": "3 of a\nb",
         "request_id": "r-1", "client": "two words", "n": 4,
@@ -93,6 +93,7 @@ def test_a_line_is_one_line_with_its_fields_in_both_formats():
     assert TextFormatter().format(one) == (
         '2023-11-14T22:13:20.250Z warning jobcast.x: 3 of a b request_id=r-1 client="two words" n=4'
     )
+    request_id.reset(mark)
 
 
 def test_a_traceback_is_kept_in_both_formats():

@@ -310,7 +310,7 @@ def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
     assert sorted(zip(predicted, baseline, ran, strict=True)) == sorted(
         zip(scores["requested"].predicted, scores["last-two"].predicted, scores.run_time, strict=True)
     )
-    assert model.worse and model.figures["squared_error_ratio_to_last_two"] > 1
+    assert model.drift.stands and model.figures["squared_error_ratio_to_last_two"] > 1
     assert beside_last_two(model)["advice"] == "Refit with: jobcast train LOG --predictor requested"
     for _ in range(100):
         if caplog.records:
@@ -323,7 +323,8 @@ def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
     service.stop()
     again = start("requested")
     equal(state(again), expected)
-    assert again.rebuilt_events == 0 and again.learner.champion.standing == standing and again.learner.champion.worse
+    champion = again.learner.champion
+    assert again.rebuilt_events == 0 and champion.monitor.standing == standing and champion.drift.stands
 
 
 def test_quantiles_are_those_of_the_replayed_log(start):
@@ -367,10 +368,10 @@ def test_a_model_that_cannot_be_loaded_leaves_the_old_one(start):
     registry = Registry()
     service = with_registry(start, registry)
     registry.aliases["champion"], registry.broken = 3, {3}
-    assert service.reload() == [] and "was changed" in service.model_trouble["champion"]
+    assert service.reload() == [] and "was changed" in service.roles.trouble["champion"]
     assert service.identity.version == 1
     registry.broken = set()
-    assert service.reload()[0]["version"] == 3 and not service.model_trouble
+    assert service.reload()[0]["version"] == 3 and not service.roles.trouble
 
 
 def test_a_model_of_another_as_of_rule_is_refused(start):
@@ -378,7 +379,7 @@ def test_a_model_of_another_as_of_rule_is_refused(start):
     registry.versions[3] = make_predictor("last-two", as_of="reis")
     service = with_registry(start, registry)
     registry.aliases["champion"] = 3
-    assert service.reload() == [] and "by the rule 'reis'" in service.model_trouble["champion"]
+    assert service.reload() == [] and "by the rule 'reis'" in service.roles.trouble["champion"]
 
 
 class Broken:

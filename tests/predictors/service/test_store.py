@@ -237,12 +237,18 @@ def test_the_newest_migration_is_known():
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
 
 
-def test_the_migrations_make_the_tables_that_are_used(store):
+@pytest.mark.parametrize("from_older", [False, True])
+def test_the_migrations_make_the_tables_that_are_used(tmp_path, from_older):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
+    if from_older:
+        older(tmp_path / "s.db", [])
+    store = Store(f"sqlite:///{tmp_path}/s.db")
     with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        found = MigrationContext.configure(connection)
+        assert compare_metadata(found, METADATA) == [] and found.get_current_revision() == HEAD
+    store.close()
 
 
 @pytest.fixture(scope="module")
