@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from predictors.data.joblog import JobLog
-    from predictors.service.state.jobs import StartTimes
-    from predictors.service.state.variability import VariabilityState
 
 
 Model = Annotated[
@@ -147,13 +145,19 @@ def serve(
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
     if policy is not None and machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
-    starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
+    starts = None
+    if machine_procs is not None:
+        from experiments.runs.live_starts import LiveStarts
+
+        starts = LiveStarts(policy or "easy", machine_procs)
     from predictors.service.api.app import Api
     from predictors.service.api.server import serve as listen
     from predictors.service.settings import Settings
     from predictors.service.state.model import load
     from predictors.service.state.model_copies import ModelCopies, folder_beside
     from predictors.service.state.service import Service
+    from predictors.service.state.variability import VariabilityState
+    from predictors.tracking.client import load_classifier
 
     settings = Settings(
         model=model,
@@ -173,7 +177,7 @@ def serve(
     copies = model_copies or folder_beside(db)
     loader = load if copies is None else ModelCopies(copies).load
     with working(f"Loading {model}"):
-        variability_state = None if classifier is None else _variability_state(classifier)
+        variability_state = None if classifier is None else VariabilityState(load_classifier(classifier))
         service = Service(settings, loader=loader, key=key)
     if name_key is None:
         logging.getLogger("jobcast.service").warning(
@@ -416,19 +420,6 @@ def correct(
     say(
         f"{events:,} events were {done}." + (f" {live:,} jobs are not over: erase again when they are." if live else "")
     )
-
-
-def _starts(policy: str, procs: int) -> "StartTimes":
-    from experiments.runs.live_starts import LiveStarts
-
-    return LiveStarts(policy, procs)
-
-
-def _variability_state(uri: str) -> "VariabilityState":
-    from predictors.service.state.variability import VariabilityState
-    from predictors.tracking.client import load_classifier
-
-    return VariabilityState(load_classifier(uri))
 
 
 def _refuse_unknown(name: str) -> None:

@@ -51,8 +51,6 @@ class Api:
     ----------
     service : Service
         Started by the application, and stopped with it.
-    key : Pseudonymiser
-        Of the hash that stands for names.
     starts : StartTimes or None
         Forecasts starts of waiting jobs; None: there are no forecasts.
     variability_state : VariabilityState or None

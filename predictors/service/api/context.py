@@ -41,15 +41,7 @@ class LargeBodies:
 
 
 class Context:
-    """Objects that the handlers of one service share.
-
-    Parameters
-    ----------
-    service : Service
-        Whose routes they are.
-    key : Pseudonymiser
-        Of the hash that stands for names.
-    """
+    """Objects that the handlers of one service share."""
 
     def __init__(self, service: Service, key: Pseudonymiser) -> None:
         self.service, self.key = service, key

@@ -82,13 +82,7 @@ _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young ta
 
 
 def serve(api: Api, listening: Listening, readers: Beside | None = None) -> None:
-    """Serve until a signal stops it; then finish what was acknowledged.
-
-    Raises
-    ------
-    JobcastError
-        If the address cannot be used.
-    """
+    """Serve until a signal stops it; then finish what was acknowledged. Errors are those of `made_server`."""
     quicken()
     api.service.on_ready = freeze_long_lived
     server, opened = made_server(api, listening, readers)

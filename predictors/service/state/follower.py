@@ -36,12 +36,8 @@ class Follower:
 
     Parameters
     ----------
-    settings : Settings
+    settings, loader, key
         Those of the owner.
-    loader : callable
-        Brings the champion.
-    key : Pseudonymiser
-        Of the hashes of names.
 
     Raises
     ------

@@ -40,18 +40,12 @@ class Roles:
 
     Parameters
     ----------
-    settings : Settings
-        Which models are asked for.
     load, version_now : callable
         Loads a model; returns which version an address means now.
-    key : Pseudonymiser
-        Of the hashes of names.
-    writer, learner
-        Between whose commits and slices a model takes a role.
-    store, job_state
-        Where that is written down, and as of which event.
+    writer, learner, store, job_state
+        Of the service.
     stopping : threading.Event
-        Set when the service stops.
+        Set when it stops.
 
     Attributes
     ----------

@@ -90,16 +90,12 @@ class Service:
 
     Parameters
     ----------
-    settings : Settings
-        Models, database, clock and bounds.
     loader : callable
         Brings models.
     prepare : callable, optional
         Called with each new connection to the database.
     versions : callable
         Returns which version an address means now.
-    key : Pseudonymiser
-        Of the hashes that stand for names.
 
     Raises
     ------
@@ -205,8 +201,7 @@ class Service:
                 self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), self.learner.models.values()))
         self.store.close()
 
-    # --- requests
-    # --------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def as_at(self, sequence: int, now: int | None) -> "Future[Published]":
         """Return the champion to come as it would predict at a second, when an event has been learnt."""

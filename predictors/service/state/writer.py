@@ -55,8 +55,6 @@ class Writer:
 
     Parameters
     ----------
-    store, job_state, learner
-        What it drives.
     most_pending : int
         Events to wait for their commit, or to be learnt, before new ones are turned away.
     crashed : callable
