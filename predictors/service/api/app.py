@@ -1,6 +1,5 @@
 """The web API, version 1: its routes, and the OpenAPI document that describes them."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -50,7 +49,7 @@ class Api:
     Parameters
     ----------
     service : Service
-        Started by the application, and stopped with it.
+        Started by the server, and stopped with it.
     starts : StartTimes or None
         Forecasts starts of waiting jobs; None: there are no forecasts.
     variability_state : VariabilityState or None
@@ -90,24 +89,18 @@ class Api:
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
         self.page: Final = PageRoutes(service, starts)
-        self.lifecycle: Lifecycle | None = None
-        """What begins and ends with the server; None where an application is made without one."""
+        self.lifecycle: Lifecycle
+        """What begins and ends with the server, which sets it."""
 
 
 def make_app(api: Api) -> Starlette:
-    """Return the application of an API; it starts the service, and stops it."""
+    """Return the application of an API; its lifecycle starts the service, and stops it."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        api.service.start()
-        if api.lifecycle is not None:
-            await api.lifecycle.start()
+        await api.lifecycle.start()
         yield
-        if api.lifecycle is not None:
-            await api.lifecycle.stop()
-        await asyncio.to_thread(api.service.stop)
-        if api.lifecycle is not None:
-            await asyncio.to_thread(api.lifecycle.close)
+        await api.lifecycle.stop()
 
     async def openapi(_: Request) -> Response:
         return reply(document(api))

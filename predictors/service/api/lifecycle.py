@@ -121,7 +121,8 @@ class Lifecycle:
         self._on_terminal: Final = _on_terminal()
 
     async def start(self) -> None:
-        """Begin, within the event loop."""
+        """Begin, and the service with it, within the event loop."""
+        self._service.start()
         if self._readers is not None:
             await self._readers.listen()
         self._audit.write("service started", model=self._service.identity.uri)
@@ -133,7 +134,7 @@ class Lifecycle:
             self.reload()
 
     async def stop(self) -> None:
-        """End, before the service is stopped."""
+        """End, and the service with it; then write what is left."""
         notify(STOPPING)
         if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
             # one that comes while the service stops must not cut that short
@@ -145,13 +146,11 @@ class Lifecycle:
                 await self._watching
         if self._readers is not None:
             await self._readers.stop()
-
-    def close(self) -> None:
-        """Write what is left, when the service has stopped."""
+        await asyncio.to_thread(self._service.stop)
         self._audit.write("service stopped")
-        self._audit.close()
+        await asyncio.to_thread(self._audit.close)
         if self._tracing is not None:
-            self._tracing.close()
+            await asyncio.to_thread(self._tracing.close)
 
     def reload(self) -> list[str]:
         """Read tokens and certificate anew, open the audit log anew; return what could not be used."""

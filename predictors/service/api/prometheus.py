@@ -23,6 +23,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from predictors.service.state.health import KINDS
+from predictors.service.state.model import Model
 from predictors.service.state.service import Service
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
@@ -157,7 +158,7 @@ class Metrics:
 
     def _of_models(self) -> Iterator[Metric]:
         models, trouble = list(self._service.learner.models.values()), self._service.roles.trouble
-        for name, text, value in (
+        gauges: tuple[tuple[str, str, Callable[[Model], float]], ...] = (
             ("model_trouble", "1 if a role's newest model is not in use.", lambda one: one.role in trouble),
             ("model_version", "Registered version in a role; 0 if it has none.", lambda one: one.identity.version or 0),
             (
@@ -171,7 +172,8 @@ class Metrics:
                 "False alarms of drift a year at most.",
                 lambda one: one.drift.alarms_per_year,
             ),
-        ):
+        )
+        for name, text, value in gauges:
             yield _gauge(name, text, ("role",), [((one.role,), float(value(one))) for one in models])
         yield _counter("model_failures", "Predictions that a model failed to give.", ("role", "why"),
                        [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
@@ -182,10 +184,10 @@ class Metrics:
             yield _gauge(name, text, ("role",), [((role,), of[key]) for role, of in figures if key in of])
 
 
-def _family(kind: Any, name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
-    metric: Metric = kind(f"jobcast_{name}", text, labels=labels)
+def _family(kind: Any, name: str, text: str, labels: tuple[str, ...], values: Values) -> Any:
+    metric = kind(f"jobcast_{name}", text, labels=labels)
     for where, value in values:
-        metric.add_metric(where, value)  # type: ignore[attr-defined]
+        metric.add_metric(where, value)
     return metric
 
 

@@ -609,3 +609,13 @@ def test_a_client_that_left_while_it_asked_is_no_fault_of_the_service(tmp_path, 
     asyncio.run(RequestLog(auth, audit, None, lambda *about: counted.append(about[1]))(scope, receive, send))
     audit.close()
     assert counted == [499] and not caplog.records and file.read_text() == ""
+
+
+def test_a_request_that_fails_counts_as_an_error_and_is_told(tmp_path, written):
+    """The alert on the share of errors sees it."""
+    with running(tmp_path) as one, one.client(retries=0) as client:
+        one.service.store.events_of = lambda job: 1 / 0
+        with pytest.raises(ServiceError, match="500"):
+            client.job(7)
+        assert 'jobcast_request_seconds_count{route="/v1/jobs/{job_id}",status="5xx"} 1.0' in metrics_of(one)
+    assert any("A request failed: ZeroDivisionError" in line["message"] for line in written())
