@@ -54,7 +54,7 @@ class EarlyHangUps:
 
     def __init__(self) -> None:
         self.came = False
-        if hasattr(signal, "SIGHUP") and not _on_terminal() and threading.current_thread() is threading.main_thread():
+        if not _on_terminal() and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGHUP, self._note)
 
     def _note(self, *_: object) -> None:
@@ -128,7 +128,7 @@ class Lifecycle:
         self._audit.write("service started", model=self._service.identity.uri)
         self._service.on_change = self._model_changed
         self._watching = asyncio.create_task(self._watch())
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
         if self._listening.early is not None and self._listening.early.came:
             self.reload()
@@ -136,7 +136,7 @@ class Lifecycle:
     async def stop(self) -> None:
         """End, and the service with it; then write what is left."""
         notify(STOPPING)
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             # one that comes while the service stops must not cut that short
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -156,9 +156,9 @@ class Lifecycle:
         """Read tokens and certificate anew, open the audit log anew; return what could not be used."""
         notify_reloading()
         failed = []
-        for what, step in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
+        for what, read in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
             try:
-                step()
+                read()
             except (JobcastError, OSError, ssl.SSLError) as error:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)

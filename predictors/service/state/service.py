@@ -92,8 +92,6 @@ class Service:
     ----------
     loader : callable
         Brings models.
-    prepare : callable, optional
-        Called with each new connection to the database.
     versions : callable
         Returns which version an address means now.
 
@@ -107,7 +105,6 @@ class Service:
         self,
         settings: Settings,
         loader: Load = load,
-        prepare: Any = None,
         versions: Callable[[str], int | None] = version_now,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
     ) -> None:
@@ -117,7 +114,7 @@ class Service:
         champion = models[CHAMPION]
         if settings.warm and is_new_file(settings.db):  # refused before the file is made
             usable_history(champion.identity, champion.predictor)
-        self.store = Store(settings.db, prepare)
+        self.store = Store(settings.db)
         try:
             check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)

@@ -13,7 +13,6 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -66,15 +65,8 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
-def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engine:
-    """Return the engine of a database.
-
-    Parameters
-    ----------
-    url : str
-        `sqlite:///FILE` or `postgresql+psycopg://…`.
-    prepare : callable, optional
-        Called with each new connection of the driver, after our own settings.
+def made_engine(url: str) -> Engine:
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
 
     Raises
     ------
@@ -101,8 +93,6 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     else:
         bound_waits(engine)
-    if prepare is not None:
-        event.listen(engine, "connect", lambda connection, _: prepare(connection))
     return engine
 
 

@@ -66,8 +66,6 @@ class Store:
     ----------
     url : str
         See `predictors.service.storage.database`.
-    prepare : callable, optional
-        Called with each new connection of the driver.
     reads_only : bool
         Whether it belongs to another process, which has brought it up to date: nothing may be written then.
 
@@ -77,8 +75,8 @@ class Store:
         If the database cannot be used, or belongs to another process.
     """
 
-    def __init__(self, url: str, prepare: Any = None, *, reads_only: bool = False) -> None:
-        self.engine = made_engine(url, prepare)
+    def __init__(self, url: str, *, reads_only: bool = False) -> None:
+        self.engine = made_engine(url)
         self._owner = Ownership(self.engine, reads_only)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None

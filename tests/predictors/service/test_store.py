@@ -7,6 +7,7 @@ import time
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.event import listens_for
 
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -175,14 +176,13 @@ def test_a_file_has_one_owner_by_whatever_name_and_without_its_lock_file(tmp_pat
 
 
 def test_a_full_disk_stores_nothing_and_passes(url):
-    limits = {}
-
-    def prepare(connection):
-        connection.execute(f"PRAGMA max_page_count={limits.get('pages', 1 << 30)}")
-
-    store = Store(url, prepare)
+    store, limits = Store(url), {"pages": 40}
     store.append([Event(1, SUBMITTED, 5)])
-    limits["pages"] = 40
+
+    @listens_for(store.engine, "connect")
+    def limit(connection, _):
+        connection.execute(f"PRAGMA max_page_count={limits['pages']}")
+
     store._drop_connection()
     store.engine.dispose()
     with pytest.raises(StorageError, match="full"):
