@@ -1,18 +1,15 @@
 """The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
 
-import threading
 from collections.abc import Callable, Sequence
 from functools import partial
-from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any
 
 from predictors.service.state.jobs import Happened
 from predictors.service.state.model import CHAMPION, Model
+from predictors.service.state.worker import Command, Worker
 
-Callback = Callable[[], None]
 
-
-class Learner:
+class Learner(Worker):
     """Models by role, each at the same event.
 
     Requests use what is published and do not wait for the learner, unless they ask for the state after an event
@@ -27,31 +24,19 @@ class Learner:
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
+        super().__init__("learner", crashed)
         self.models: dict[str, Model] = {}
         self.sequence = 0
         """Newest event learnt."""
         self.keep = keep
-        self._crashed: Final = crashed
-        self._queue: Final[SimpleQueue[Callback | None]] = SimpleQueue()
-        self._lock: Final = threading.Lock()
-        self._waiting: list[tuple[int, Callback]] = []
+        self._waiting: list[tuple[int, Command]] = []
         self.pending = 0
         """Events handed over and not learnt yet."""
-        self._thread: Final = threading.Thread(target=self._run, name="learner", daemon=True)
 
     @property
     def champion(self) -> Model:
         """The model whose answers are given."""
         return self.models[CHAMPION]
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Do what was handed over, then end."""
-        self.do(None)
-        self._thread.join()
 
     def put(self, happened: Sequence[Happened], sequence: int) -> None:
         """Queue what happened until an event."""
@@ -59,11 +44,7 @@ class Learner:
             self.pending += len(happened)
         self.do(partial(self._learn, happened, sequence))
 
-    def do(self, command: Callback | None) -> None:
-        """Call a function after all that was handed over before; None ends the thread."""
-        self._queue.put(command)
-
-    def when(self, sequence: int, callback: Callback) -> None:
+    def when(self, sequence: int, callback: Command) -> None:
         """Call a function as soon as an event has been learnt, at once if it has; it must not take long."""
         with self._lock:
             if self.sequence < sequence:
@@ -90,10 +71,3 @@ class Learner:
         self.follow(happened, sequence)
         with self._lock:
             self.pending -= len(happened)
-
-    def _run(self) -> None:
-        try:
-            for command in iter(self._queue.get, None):
-                command()
-        except Exception as error:  # whatever it is: what is half done must not go on
-            self._crashed(error)

@@ -82,8 +82,6 @@ class Model:
         Whose answers are given, or only kept to be compared.
     learns : bool
         Whether it learns from the jobs that end.
-    since : int
-        The event from which on it learns.
     key : Pseudonymiser
         Of the hashes of names: a model that knows names finds its own by it.
     kills : bool or None
@@ -109,7 +107,6 @@ class Model:
         role: str = CHAMPION,
         *,
         learns: bool = True,
-        since: int = 0,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
         kills: bool | None = None,
         drift_alarms: float = ALARMS_PER_YEAR,
@@ -119,7 +116,8 @@ class Model:
         self.predictor: Final = predictor
         self.role = role
         self.learns: Final = learns
-        self.since = since
+        self.since = 0
+        """The event from which on it learns."""
         self.number = 0
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0
@@ -132,7 +130,7 @@ class Model:
         if kills is not None:
             layer.set_kills(kills)
         self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
-        self.published = self._published(since)
+        self.published = self._published(0)
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -258,10 +256,10 @@ class Model:
             If the state is not that of such a model.
         """
         kills = self.monitor.quantiles.kills
-        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key, "kills": kills}
+        about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
         about["drift_alarms"] = self.monitor.drift.alarms_per_year
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
-        found.number, found._intervals = self.number, self._intervals
+        found.since, found.number, found._intervals = self.since, self.number, self._intervals
         found.predictor.set_state(part(state, "learnt_"))
         found._outcomes.restore(part(state, "lessons_"))
         found.monitor.set_state(part(state, "monitor_"))
@@ -369,6 +367,4 @@ def identified(uri: str, found: LoadedModel) -> Identity:
 
 def version_now(uri: str) -> int | None:
     """Return the version that an address means now; None if it is not one of the registry."""
-    if not uri.startswith("models:"):
-        return None
-    return version_of(uri)
+    return version_of(uri) if uri.startswith("models:") else None

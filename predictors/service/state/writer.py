@@ -11,6 +11,7 @@ from predictors.core.errors import JobcastError
 from predictors.service.event import Event
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
+from predictors.service.state.worker import Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 
@@ -18,11 +19,9 @@ GROUP: Final = 4096
 """Events of different requests that share one commit, at most."""
 SLICE: Final = 128
 """Events taken in while questions wait, at most: less than a millisecond."""
-_IDLE: Final = 0.2  # longest that predictions of record wait for a commit [s]
 _MOST_KEPT: Final = 500_000
 
 T = TypeVar("T")
-Command = Callable[[], None]
 
 
 class Busy(Exception):
@@ -50,7 +49,7 @@ class _Request(NamedTuple):
     receipts: "Future[list[Receipt]]"
 
 
-class Writer:
+class Writer(Worker):
     """Owner of the store and of the job_state.
 
     Parameters
@@ -61,6 +60,8 @@ class Writer:
         Called with a failure that ends the thread: the process must begin anew from what is stored.
     """
 
+    idle_seconds = 0.2
+
     def __init__(
         self,
         store: Store,
@@ -69,11 +70,8 @@ class Writer:
         most_pending: int,
         crashed: Callable[[Exception], None],
     ) -> None:
-        self._queue: Final[deque[_Request | Command]] = deque()
-        self._condition: Final = threading.Condition()
-        self._stopping = False
-        self._crashed: Final = crashed
-        self._thread: Final = threading.Thread(target=self._run, name="writer", daemon=True)
+        super().__init__("writer", crashed)
+        self._requests: Final[deque[_Request]] = deque()
         self._store, self._job_state, self._learner = store, job_state, learner
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
@@ -89,25 +87,8 @@ class Writer:
     @property
     def oldest_wait(self) -> float:
         """How long the oldest event without an answer has waited [s]; 0 if none waits."""
-        with self._condition:
+        with self._lock:
             return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread.start()
-
-    def stop(self) -> None:
-        """Do what was handed over, then end."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        self._thread.join()
-
-    def do(self, command: Command) -> None:
-        """Call a function after all that was handed over before."""
-        with self._condition:
-            self._queue.append(command)
-            self._condition.notify_all()
 
     def put(self, events: Sequence[Event]) -> "Future[list[Receipt]]":
         """Queue the events of one request; return its receipts to come, or the `StorageError` that kept them away.
@@ -117,21 +98,21 @@ class Writer:
         Busy
             If too many wait already.
         """
-        with self._condition:
+        with self._lock:
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
             request = _Request(events, Future())
-            self._queue.append(request)
+            self._requests.append(request)
             self._arrivals.append(time.monotonic())
             self.pending += len(events)
-            self._condition.notify_all()
+        self.do(self._commit_requests)
         return request.receipts
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
         """Store predictions of record with the next commit."""
         if not records:
             return
-        with self._condition:
+        with self._lock:
             if len(self._records) < _MOST_KEPT:
                 self._records.extend(records)
             else:
@@ -139,47 +120,28 @@ class Writer:
 
     def flush(self) -> None:
         """Store the predictions of record that are left, once the thread has ended."""
-        records, self._records = self._records, []
-        if records:
-            self._commit([], records)
+        if self._records:
+            self._commit([])
 
-    def _run(self) -> None:
-        try:
-            self._work()
-        except Exception as error:  # whatever it is: what is half done must not go on
-            self._crashed(error)
+    def idle(self) -> None:
+        """Store predictions of record; if nothing can be stored, see whether that has passed."""
+        if self._records:
+            self._commit([])
+        elif self.trouble is not None:
+            self._look_again()
 
-    def _work(self) -> None:
-        while True:
-            with self._condition:
-                if not self._queue and not self._stopping:
-                    self._condition.wait(_IDLE)
-                work = self._group()
-                records, self._records = self._records, []
-                if not work and self._stopping:
-                    self._records = records
-                    return
-            if work and callable(work[0]):
-                self.keep(records)
-                work[0]()
-            elif work or records:
-                self._commit([one for one in work if isinstance(one, _Request)], records)
-            elif self.trouble is not None:
-                self._look_again()
+    def _commit_requests(self) -> None:
+        """Commit the requests that wait, and share a commit; there are none if an earlier commit has taken them in."""
+        group, n = list[_Request](), 0
+        while self._requests and n < GROUP:
+            group.append(self._requests.popleft())
+            n += len(group[-1].events)
+        if group:
+            self._commit(group)
 
-    def _group(self) -> list[_Request | Command]:
-        """Take the requests that share the next commit; or one command."""
-        group: list[_Request | Command] = []
-        n = 0
-        while self._queue and n < GROUP:
-            if not isinstance(request := self._queue[0], _Request):
-                return group or [self._queue.popleft()]
-            group.append(request)
-            self._queue.popleft()
-            n += len(request.events)
-        return group
-
-    def _commit(self, requests: list[_Request], records: list[dict[str, Any]]) -> None:
+    def _commit(self, requests: list[_Request]) -> None:
+        with self._lock:
+            records, self._records = self._records, []
         judged: list[tuple[int, list[Event]]] = []
         order = self._job_state.event_order
 
@@ -198,8 +160,6 @@ class Writer:
             for one in requests:
                 self._forget(one)
                 one.receipts.set_exception(error)
-            if not requests and not self._stopping:
-                time.sleep(_IDLE)
             return
         self.trouble = None  # and whatever the database held beyond what was known has been taken in
         if requests:
@@ -236,6 +196,6 @@ class Writer:
             self._learner.put(happened, last)
 
     def _forget(self, request: _Request) -> None:
-        with self._condition:
+        with self._lock:
             self.pending -= len(request.events)
             self._arrivals.popleft()  # requests are answered in the order of their arrival
