@@ -457,11 +457,12 @@ def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]
     found = []
     for role, one in beside.items():
         if one is not None:
-            low, high = (f"{end:.2f}" for end in one["squared_error_ratio_interval"])
-            squared, absolute = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            ratios = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            told = (*ratios, *one["squared_error_ratio_interval"])
+            squared, absolute, low, high = ("no number" if value is None else f"{value:.2f}" for value in told)
             found.append(
                 f"The {role} beside last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
-                f"{squared:.2f} ({low} to {high}), absolute error x {absolute:.2f}."
+                f"{squared} ({low} to {high}), absolute error x {absolute}."
                 + (f" It is worse than last-two. {one['advice']}" if one["worse_than_last_two"] else "")
             )
     return found

@@ -82,7 +82,7 @@ def made_engine(url: str) -> Engine:
     options: dict[str, Any] = {"timeout": STATEMENT_SECONDS} if is_file else _POSTGRES
     try:
         engine = create_engine(parsed, connect_args=options, pool_pre_ping=not is_file)
-    except (ArgumentError, NoSuchModuleError) as error:
+    except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise _no_database(url) from error
     except ModuleNotFoundError as error:
         raise JobcastError(
