@@ -124,8 +124,7 @@ def serve(
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     from experiments.console import working
     from predictors.service.api.auth import Limits, read_tokens
-    from predictors.service.api.lifecycle import EarlyHangUps
-    from predictors.service.api.server import Listening
+    from predictors.service.api.lifecycle import EarlyHangUps, Listening
     from predictors.service.operation.logs import set_up_logs
     from predictors.service.pseudonyms import Pseudonymiser
 

@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from predictors.service.api import schema
 from predictors.service.api.context import Context
-from predictors.service.api.errors import REFUSALS, refused, reply
+from predictors.service.api.errors import HANDLERS, reply
 from predictors.service.api.events import EventRoutes
 from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
@@ -114,14 +114,10 @@ def make_app(api: Api) -> Starlette:
     app = Starlette(
         routes=[*routes, Route("/openapi.json", openapi), *pages],
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys(REFUSALS, _answered),
+        exception_handlers=HANDLERS,
     )
     app.router.redirect_slashes = False
     return app
-
-
-async def _answered(_: Request, error: Exception) -> Response:
-    return refused(error)
 
 
 def document(api: Api) -> dict[str, Any]:

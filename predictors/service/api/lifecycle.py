@@ -13,12 +13,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
 
 import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import App, AuthMiddleware, Token, read_tokens
+from predictors.service.api.auth import App, AuthMiddleware, Limits, Token, is_loopback, read_tokens
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.prometheus import Metrics
 from predictors.service.operation.audit import AuditLog
@@ -34,11 +36,6 @@ from predictors.service.operation.systemd import (
 )
 from predictors.service.operation.tracing import Tracing
 from predictors.service.state.service import Service
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from predictors.service.api.server import Listening
 
 MOST_STUCK: Final = 60.0
 """Longest that an event may wait before the watchdog is no longer fed, so that systemd starts the service anew [s]."""
@@ -65,7 +62,7 @@ def _on_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
-def read_certificate(context: ssl.SSLContext | None, certificate: "Path | None", key: "Path | None") -> None:
+def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, key: Path | None) -> None:
     """Let a context, if there is one, show what a certificate's file holds now.
 
     Raises
@@ -78,6 +75,56 @@ def read_certificate(context: ssl.SSLContext | None, certificate: "Path | None",
     # first in another context: one that fails half-way would hold a certificate without its key
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     context.load_cert_chain(certificate, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Address, tokens, limits and TLS of a server.
+
+    Parameters
+    ----------
+    host, port
+        Address; port 0 takes a free one.
+    tokens : tuple of Token
+        Roles of clients; empty: every client may do everything, on loopback only.
+    limits : Limits
+        How much a client may ask.
+    certificate, key : Path or None
+        For TLS.
+    token_file : Path or None
+        Where the tokens were read, to be read anew at SIGHUP.
+    audit_log : Path or None
+        File that says who did what.
+    tracing : Tracing or None
+        Spans of requests; None: as the environment asks for.
+    early : EarlyHangUps or None
+        What keeps a SIGHUP until the server runs.
+
+    Raises
+    ------
+    JobcastError
+        If there are no tokens though others than this machine can connect, or a key is missing.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8571
+    tokens: tuple[Token, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    audit_log: Path | None = None
+    tracing: Tracing | None = None
+    early: EarlyHangUps | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tokens and not is_loopback(self.host):
+            raise JobcastError(
+                f"{self.host} can be reached from elsewhere: give --token-file (see `jobcast token`), or listen on "
+                "127.0.0.1."
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise JobcastError("TLS needs both --tls-certificate and --tls-key.")
 
 
 class Beside(Protocol):
@@ -109,7 +156,7 @@ class Lifecycle:
         self,
         service: Service,
         server: uvicorn.Server,
-        listening: "Listening",
+        listening: Listening,
         auth: AuthMiddleware,
         audit: AuditLog,
         tracing: Tracing | None,

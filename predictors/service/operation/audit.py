@@ -88,9 +88,9 @@ class AuditLog:
 
     def _run(self, path: Path) -> None:
         for line in iter(self._lines.get, None):
-            left = self._written(line, path)
-            while left and not self._stopping.wait(_AGAIN):
-                left = self._written(left, path)
+            left, stopping = line, self._stopping.is_set()
+            while (left := self._written(left, path)) and not stopping:
+                stopping = self._stopping.wait(_AGAIN)  # then it is tried once more
             if left:
                 break
         self._hang_up()

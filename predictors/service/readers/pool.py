@@ -22,8 +22,8 @@ from typing import Any, Final
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import App, Token
 from predictors.service.api.buckets import Buckets
+from predictors.service.api.lifecycle import Listening
 from predictors.service.api.prometheus import Metrics
-from predictors.service.api.server import Listening
 from predictors.service.operation.logs import log
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.readers.forward import listening

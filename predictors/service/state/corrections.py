@@ -24,10 +24,9 @@ from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
 from predictors.service.state.jobs import Arrays, packed, unpacked
 from predictors.service.state.recovery import first_order
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
-from predictors.service.storage.store import Store, write_effects
+from predictors.service.storage.store import Store, parts, write_effects
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
-_AT_ONCE: Final = 500
 _OF_JOBS: Final = re.compile(
     "history_job_ids|ledger_(live|held|over)|model[0-9]+_(monitor_jobs|lessons_(jobs|running|overrun|told))"
 )
@@ -104,7 +103,7 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
             )
         if not jobs and not in_kept:
             raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
-        over = [job for some in _parts(jobs) for job in _over_among(connection, some)]
+        over = [job for some in parts(jobs) for job in _over_among(connection, some)]
         own, others = (set(_values(connection, EVENTS.c.executable, which)) for which in (of_user, ~of_user))
         for arrays in kept.values():
             for programs, more in zip((own, others), _programs(arrays, codes), strict=True):
@@ -164,7 +163,7 @@ def let_go(store: Store, before: int, why: str) -> int:
         old = select(EVENTS.c.job).where(applied).group_by(EVENTS.c.job).having(last < before, ended)
         jobs = [int(row[0]) for row in connection.execute(old)]
         n_events = 0
-        for some in _parts(jobs):
+        for some in parts(jobs):
             gone = (EVENTS.c.job.in_(some), EVENTS.c.sequence <= base)
             n_events += connection.execute(delete(EVENTS).where(*gone)).rowcount
             connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.job.in_(some)))
@@ -273,10 +272,6 @@ def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
 def _fresh() -> int:
     """Return a code of nobody."""
     return FIRST_NAME | secrets.randbits(52)
-
-
-def _parts(jobs: Sequence[int]) -> list[Sequence[int]]:
-    return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
 
 
 def _name(store: Store) -> str:

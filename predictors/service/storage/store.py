@@ -250,11 +250,11 @@ class Store:
         """Return what models predicted for jobs at their submission, each with its model's identity."""
         return [
             dict(row._mapping)
-            for i in range(0, len(jobs), _AT_ONCE)
+            for some in parts(jobs)
             for row in self._rows(
                 select(PREDICTIONS, MODELS.c.name, MODELS.c.version, MODELS.c.predictor)
                 .join(MODELS, MODELS.c.id == PREDICTIONS.c.model)
-                .where(PREDICTIONS.c.job.in_(jobs[i : i + _AT_ONCE]))
+                .where(PREDICTIONS.c.job.in_(some))
             )
         ]
 
@@ -299,8 +299,8 @@ class Store:
         jobs = list({one.job for one in events})
         there: dict[tuple[int, int], Stored] = {}
         newest: dict[int, int] = {}
-        for i in range(0, len(jobs), _AT_ONCE):
-            for row in connection.execute(_of_jobs(jobs[i : i + _AT_ONCE])):
+        for some in parts(jobs):
+            for row in connection.execute(_of_jobs(some)):
                 one = _stored(row)
                 job, sequence = one.event.job, one.event.sequence
                 before = there.get((job, one.event.kind))
@@ -362,6 +362,11 @@ class Store:
             with suppress(SQLAlchemyError):
                 connection.invalidate()
                 connection.close()
+
+
+def parts(jobs: Sequence[int]) -> list[Sequence[int]]:
+    """Return jobs in parts, each for one query."""
+    return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
 
 
 def _of_jobs(jobs: Sequence[int]) -> Any:

@@ -11,7 +11,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 import pytest
 
 from predictors.service.api.auth import Limits
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.pseudonyms import Pseudonymiser
 from tests.support.service_in_thread import running

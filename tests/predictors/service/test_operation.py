@@ -23,8 +23,7 @@ from starlette.requests import Request
 from predictors.core.errors import JobcastError
 from predictors.service.api.access import RequestLog
 from predictors.service.api.auth import AuthMiddleware, Limits, add_token, read_tokens
-from predictors.service.api.lifecycle import EarlyHangUps
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
