@@ -138,11 +138,10 @@ class VariabilityRoutes:
         asked = valid(TelemetryIn, body, MOST_NODES * (N_COUNTERS + 1) + 8)
         if self._context.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
             raise Refusal(422, "time: lies ahead of the service's clock")
-        rates = [[_or_nan(rate) for rate in row] for row in asked.rates]
-        if len(rates) != len(asked.nodes):
+        if len(asked.rates) != len(asked.nodes):
             raise Refusal(422, "rates: as many rows as nodes are needed")
         try:
-            variability_state.push(asked.time, asked.nodes, rates)
+            variability_state.push(asked.time, asked.nodes, np.array(asked.rates, dtype=np.float64))
         except JobcastError as error:
             raise Refusal(409, str(error)) from None
         return reply(TelemetryOut(variability_state.newest))
@@ -167,9 +166,5 @@ def _judged(variability_state: VariabilityState, body: bytes) -> Response:
 
 def _start(one: StartIn) -> Start:
     nodes = None if one.nodes is None else tuple(one.nodes)
-    probes = None if one.probes is None else np.array([_or_nan(wait) for wait in one.probes])
+    probes = None if one.probes is None else np.array(one.probes, dtype=np.float64)
     return Start(one.application, one.workload, nodes, probes)
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value
