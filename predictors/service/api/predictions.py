@@ -11,24 +11,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
+from predictors.service.api import schema
 from predictors.service.api.context import LARGE, Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.api.schema import (
-    MOST_NODES,
-    N_COUNTERS,
-    JobKeyIn,
-    ModelOut,
-    PredictionOut,
-    QuantilesOut,
-    RuntimeIn,
-    RuntimeOut,
-    StartIn,
-    TelemetryIn,
-    TelemetryOut,
-    VariabilityIn,
-    VariabilityOut,
-    VerdictOut,
-)
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.answer import Answer, Published
 from predictors.service.state.follower import Follower
@@ -38,7 +23,7 @@ from predictors.service.state.variability import Start, VariabilityState
 
 
 def runtimes(
-    asked: RuntimeIn,
+    asked: schema.RuntimeIn,
     state: Service | Follower,
     key: Pseudonymiser,
     count: Callable[[str, bool, int], None],
@@ -53,7 +38,7 @@ def runtimes(
     for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
         count(name, falls_back, n)
     model = identified(found.identity, found.published.sequence)
-    return reply(RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
+    return reply(schema.RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
 
 
 class RuntimeRoutes:
@@ -67,7 +52,7 @@ class RuntimeRoutes:
         self._context.must_be_ready()
         body = await request.body()
         in_thread = self._context.run_in_thread
-        asked = await in_thread(len(body), lambda: valid(RuntimeIn, body))
+        asked = await in_thread(len(body), lambda: valid(schema.RuntimeIn, body))
         published = await self._learnt(asked.as_of, asked.now)
         if asked.job_ids is None:
             return await in_thread(len(body), lambda: self._predicted(asked, published))
@@ -75,15 +60,15 @@ class RuntimeRoutes:
             return await asyncio.to_thread(self._recorded, asked)
         return await in_thread(len(body), lambda: self._recorded(asked))
 
-    def _predicted(self, asked: RuntimeIn, published: Published | None) -> Response:
+    def _predicted(self, asked: schema.RuntimeIn, published: Published | None) -> Response:
         return runtimes(asked, self._service, self._context.key, self._context.metrics.predictions, published)
 
-    def _recorded(self, asked: RuntimeIn) -> Response:
+    def _recorded(self, asked: schema.RuntimeIn) -> Response:
         key = self._context.key
-        jobs = [one.code(key) if isinstance(one, JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
+        jobs = [one.code(key) if isinstance(one, schema.JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
         found, sequence = self._service.recorded(jobs, CHAMPION), self._service.learner.sequence
         model = identified(self._service.identity, sequence)
-        return reply(RuntimeOut(sequence, model, [recorded(found.get(job)) for job in jobs]))
+        return reply(schema.RuntimeOut(sequence, model, [recorded(found.get(job)) for job in jobs]))
 
     async def _learnt(self, as_of: int | None, now: int | None) -> Published | None:
         """Wait until an event has been learnt; return the champion with all that may be known at a second."""
@@ -95,21 +80,25 @@ class RuntimeRoutes:
         return await waited(learnt, "not learnt in time; ask again")
 
 
-def identified(model: Identity, sequence: int | None) -> ModelOut:
+def identified(model: Identity, sequence: int | None) -> schema.ModelOut:
     """Return a model's identity and the event that it had learnt, in the API's form."""
-    return ModelOut(model.name, model.version, CHAMPION, model.predictor, model.trained_until, sequence)
+    return schema.ModelOut(model.name, model.version, CHAMPION, model.predictor, model.trained_until, sequence)
 
 
-def recorded(one: dict[str, Any] | None) -> PredictionOut:
+def recorded(one: dict[str, Any] | None) -> schema.PredictionOut:
     """Return a prediction of record in the API's form; None: there was no such submission."""
     if one is None:
-        return PredictionOut(None, None, None, None, None, True, "no such submission")
-    return PredictionOut(one["seconds"], one["lower"], one["upper"], None, one["answered_by"], one["fallback"], None)
+        return schema.PredictionOut(None, None, None, None, None, True, "no such submission")
+    return schema.PredictionOut(
+        one["seconds"], one["lower"], one["upper"], None, one["answered_by"], one["fallback"], None
+    )
 
 
-def _answer(one: Answer) -> PredictionOut:
-    quantiles = None if one.quantiles is None else QuantilesOut(*one.quantiles)
-    return PredictionOut(one.seconds, one.lower, one.upper, quantiles, one.answered_by, one.why is not None, one.why)
+def _answer(one: Answer) -> schema.PredictionOut:
+    quantiles = None if one.quantiles is None else schema.QuantilesOut(*one.quantiles)
+    return schema.PredictionOut(
+        one.seconds, one.lower, one.upper, quantiles, one.answered_by, one.why is not None, one.why
+    )
 
 
 MOST_AHEAD_SAMPLE: Final = 60
@@ -135,7 +124,7 @@ class VariabilityRoutes:
         return await self._context.run_in_thread(LARGE, lambda: _judged(variability_state, body))
 
     def _taken(self, variability_state: VariabilityState, body: bytes) -> Response:
-        asked = valid(TelemetryIn, body, MOST_NODES * (N_COUNTERS + 1) + 8)
+        asked = valid(schema.TelemetryIn, body, schema.MOST_NODES * (schema.N_COUNTERS + 1) + 8)
         if self._context.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
             raise Refusal(422, "time: lies ahead of the service's clock")
         if len(asked.rates) != len(asked.nodes):
@@ -144,7 +133,7 @@ class VariabilityRoutes:
             variability_state.push(asked.time, asked.nodes, np.array(asked.rates, dtype=np.float64))
         except JobcastError as error:
             raise Refusal(409, str(error)) from None
-        return reply(TelemetryOut(variability_state.newest))
+        return reply(schema.TelemetryOut(variability_state.newest))
 
     def _required(self) -> VariabilityState:
         if self._variability_state is None:
@@ -153,18 +142,22 @@ class VariabilityRoutes:
 
 
 def _judged(variability_state: VariabilityState, body: bytes) -> Response:
-    asked = valid(VariabilityIn, body)
+    asked = valid(schema.VariabilityIn, body)
     now = asked.now if asked.now is not None else (variability_state.newest or 0.0) + 0.001
     try:
         verdicts = variability_state.judge([_start(one) for one in asked.starts], now)
     except JobcastError as error:
         raise Refusal(422, str(error)) from None
     loaded = variability_state.loaded
-    told = [VerdictOut(one.label, one.probability, one.abstained, one.reason or None, one.filled) for one in verdicts]
-    return reply(VariabilityOut(loaded.name or loaded.classifier.name, loaded.version, variability_state.newest, told))
+    told = [
+        schema.VerdictOut(one.label, one.probability, one.abstained, one.reason or None, one.filled) for one in verdicts
+    ]
+    return reply(
+        schema.VariabilityOut(loaded.name or loaded.classifier.name, loaded.version, variability_state.newest, told)
+    )
 
 
-def _start(one: StartIn) -> Start:
+def _start(one: schema.StartIn) -> Start:
     nodes = None if one.nodes is None else tuple(one.nodes)
     probes = None if one.probes is None else np.array(one.probes, dtype=np.float64)
     return Start(one.application, one.workload, nodes, probes)

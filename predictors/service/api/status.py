@@ -10,20 +10,10 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
+from predictors.service.api import schema
 from predictors.service.api.context import LARGE, Context
 from predictors.service.api.errors import Refusal, reply
 from predictors.service.api.predictions import identified, recorded
-from predictors.service.api.schema import (
-    HealthOut,
-    JobOut,
-    JobPhase,
-    ModelsOut,
-    ReadyOut,
-    RecordOut,
-    ReloadOut,
-    RoleOut,
-    StartTimeOut,
-)
 from predictors.service.event import APPLIED, HELD, KIND_NAMES, KINDS, UNKNOWN
 from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.model import ROLES, Model
@@ -40,7 +30,7 @@ class StateRoutes:
         self._context.must_be_ready()
         return reply(await asyncio.to_thread(self._job, self._context.jobs_of(request)))
 
-    def _job(self, jobs: Sequence[int]) -> JobOut:
+    def _job(self, jobs: Sequence[int]) -> schema.JobOut:
         found = ((job, self._service.store.events_of(job)) for job in jobs)
         job, stored = next(((job, there) for job, there in found if there), (0, []))
         if not stored:
@@ -49,7 +39,7 @@ class StateRoutes:
         happened = {kind: one.event for kind, one in events.items() if one.effect == APPLIED}
         start, end = happened.get(STARTED), happened.get(ENDED) or happened.get(CANCELLED)
         predictions = [self._service.recorded([job], role).get(job) for role in ROLES]
-        return JobOut(
+        return schema.JobOut(
             sequences={KIND_NAMES[kind]: one.event.sequence for kind, one in sorted(events.items())},
             state=_state(happened),
             run_time=None if start is None or end is None else end.time - start.time,
@@ -57,7 +47,7 @@ class StateRoutes:
             requested_time=_known(happened[SUBMITTED].requested_time) if SUBMITTED in happened else None,
             refused=sum(one.effect not in (APPLIED, HELD) for one in stored),
             predictions=[
-                RecordOut(*astuple(recorded(one)), role=one["role"], name=one["name"], version=one["version"])
+                schema.RecordOut(*astuple(recorded(one)), role=one["role"], name=one["name"], version=one["version"])
                 for one in predictions
                 if one is not None
             ],
@@ -73,7 +63,7 @@ class StateRoutes:
         for row in history:
             row.pop("uri")  # it may name a folder, which is nobody's business who only asks
         roles = [
-            RoleOut(
+            schema.RoleOut(
                 *astuple(identified(model.identity, learner.sequence)),
                 role=model.role,
                 learns=model.learns,
@@ -88,14 +78,16 @@ class StateRoutes:
         ]
         clock = {name: getattr(settings, name) for name in ("clock", "time_zone", "as_of", "machine_procs")}
         sequence = self._service.job_state.sequence
-        return reply(ModelsOut(models=roles, history=history, began=self._service.began, sequence=sequence, **clock))
+        return reply(
+            schema.ModelsOut(models=roles, history=history, began=self._service.began, sequence=sequence, **clock)
+        )
 
     async def reload(self, request: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
         request.scope["audit"] = {"action": "models reloaded", "changed": changed}
-        return reply(ReloadOut(changed, self._service.roles.trouble))
+        return reply(schema.ReloadOut(changed, self._service.roles.trouble))
 
     async def start_time(self, request: Request) -> Response:
         """Forecast when a waiting job will start: P10, P50, P90."""
@@ -114,14 +106,14 @@ class StateRoutes:
 
     async def health(self, _: Request) -> Response:
         """Tell that the process answers."""
-        return reply(HealthOut(True))
+        return reply(schema.HealthOut(True))
 
     async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
         worse = [model.role for model in service.learner.models.values() if model.drift.stands]
         ready = service.ready and service.health.answers
-        return reply(ReadyOut(ready, list(service.health.troubles()), worse), 200 if ready else 503)
+        return reply(schema.ReadyOut(ready, list(service.health.troubles()), worse), 200 if ready else 503)
 
     async def metrics_page(self, _: Request) -> Response:
         """Return the page that Prometheus reads."""
@@ -141,7 +133,7 @@ def _known(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-def _state(happened: Container[int]) -> JobPhase:
+def _state(happened: Container[int]) -> schema.JobPhase:
     """Return the state of a job by the kinds of what has taken effect."""
     if SUBMITTED not in happened:
         return "held"
@@ -154,5 +146,5 @@ def _state(happened: Container[int]) -> JobPhase:
     return "running" if STARTED in happened else "queued"
 
 
-def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> StartTimeOut:
-    return StartTimeOut(now, *starts.forecast(live, now, job))
+def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> schema.StartTimeOut:
+    return schema.StartTimeOut(now, *starts.forecast(live, now, job))
