@@ -55,13 +55,11 @@ class RuntimeRoutes:
         asked = await in_thread(len(body), lambda: valid(schema.RuntimeIn, body))
         published = await self._learnt(asked.as_of, asked.now)
         if asked.job_ids is None:
-            return await in_thread(len(body), lambda: self._predicted(asked, published))
+            key, count = self._context.key, self._context.metrics.predictions
+            return await in_thread(len(body), lambda: runtimes(asked, self._service, key, count, published))
         if len(body) < LARGE:  # yet the database may be asked
             return await asyncio.to_thread(self._recorded, asked)
         return await in_thread(len(body), lambda: self._recorded(asked))
-
-    def _predicted(self, asked: schema.RuntimeIn, published: Published | None) -> Response:
-        return runtimes(asked, self._service, self._context.key, self._context.metrics.predictions, published)
 
     def _recorded(self, asked: schema.RuntimeIn) -> Response:
         key = self._context.key

@@ -77,7 +77,8 @@ class AuditLog:
 
     def reopen(self) -> None:
         """Open the file anew by its name, after a rotation."""
-        self._lines.put(b"")
+        if self._path is not None:
+            self._lines.put(b"")
 
     def close(self) -> None:
         """Write what is left, as far as that can be done at once."""
