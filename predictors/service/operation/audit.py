@@ -66,7 +66,8 @@ class AuditLog:
         if self._lines.qsize() >= MOST_KEPT:
             self.dropped += 1
             return
-        self._lines.put((json.dumps(document | about, ensure_ascii=False, default=str) + "\n").encode())
+        line = json.dumps(document | about, ensure_ascii=False, default=str) + "\n"
+        self._lines.put(line.encode(errors="backslashreplace"))
 
     def refused(self, status: int, reason: str, token: str, address: str, route: str) -> None:
         """Add a line on a request that was refused, unless this address was refused so within ten seconds."""
