@@ -42,11 +42,9 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
         If there is no such event, it was withdrawn already, or it stands behind the base.
     """
     withdrawn, base = EFFECTS.index(WITHDRAWN), store.base()
-    beyond = max(sequences)
-    if beyond > store.last:  # also what no database can look up
-        raise JobcastError(f"{_name(store)}: has no event {beyond}, or it was withdrawn before.")
+    known = [sequence for sequence in sequences if sequence <= store.last]  # others no database may be able to look up
     with store.correcting() as connection:
-        found = connection.execute(select(EVENTS).where(EVENTS.c.sequence.in_(sequences))).mappings().all()
+        found = connection.execute(select(EVENTS).where(EVENTS.c.sequence.in_(known))).mappings().all()
         events = [Event(**{name: row[name] for name in Event._fields}) for row in found if row["effect"] != withdrawn]
         missing = sorted(set(sequences) - {one.sequence for one in events})
         if missing:
