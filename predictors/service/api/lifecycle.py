@@ -95,8 +95,6 @@ class Listening:
         Where the tokens were read, to be read anew at SIGHUP.
     audit_log : Path or None
         File that says who did what.
-    tracing : Tracing or None
-        Spans of requests; None: as the environment asks for.
     early : EarlyHangUps or None
         What keeps a SIGHUP until the server runs.
 
@@ -114,7 +112,6 @@ class Listening:
     key: Path | None = None
     token_file: Path | None = None
     audit_log: Path | None = None
-    tracing: Tracing | None = None
     early: EarlyHangUps | None = None
 
     def __post_init__(self) -> None:

@@ -57,7 +57,7 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     JobcastError
         If the address cannot be used.
     """
-    audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
+    audit, tracing = AuditLog(listening.audit_log), configured_tracing()
     opened = bound(listening.host, listening.port, shared=readers is not None)
     buckets = None if readers is None else readers.buckets
     auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, buckets)

@@ -175,8 +175,8 @@ class _Handler(logging.StreamHandler[TextIO]):
         return
 
 
-def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = None) -> Callable[[], None]:
-    """Write the service's log to standard error, or to a stream; return a function that undoes that.
+def set_up_logs(how: str = "text", level: str = "info") -> Callable[[], None]:
+    """Write the service's log to standard error; return a function that undoes that.
 
     Parameters
     ----------
@@ -194,7 +194,7 @@ def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = 
         raise JobcastError(f"A log's format is one of {', '.join(FORMATS)}; got {how!r}.")
     if level not in LEVELS:
         raise JobcastError(f"A log's level is one of {', '.join(LEVELS)}; got {level!r}.")
-    handler: logging.Handler = _Handler() if stream is None else logging.StreamHandler(stream)
+    handler = _Handler()
     handler.setFormatter(JsonFormatter() if how == "json" else TextFormatter())
     before = []
     for name in _OURS:

@@ -71,7 +71,7 @@ class Readers:
             raise JobcastError(f"A service has 1 to {MOST} readers; got {n}.")
         folder = _made_folder()
         self._plan = Plan(
-            settings=settings, listening=replace(listening, early=None, tracing=None), loader=loader, key=key,
+            settings=settings, listening=replace(listening, early=None), loader=loader, key=key,
             folder=folder, log_format=log_format, log_level=log_level,
         )  # fmt: skip
         try:

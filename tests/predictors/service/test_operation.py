@@ -64,10 +64,11 @@ def until(true, seconds=20.0):
 
 
 @pytest.fixture
-def written():
+def written(monkeypatch):
     """What the service's log holds, line by line, as JSON."""
     stream = io.StringIO()
-    undo = set_up_logs("json", "info", stream)
+    monkeypatch.setattr("sys.stderr", stream)
+    undo = set_up_logs("json", "info")
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     undo()
 
@@ -490,12 +491,13 @@ def ready(url):
 # --- traces ----------------------------------------------------------------------------------------------------------
 
 
-def test_requests_are_traced_without_names(tmp_path):
+def test_requests_are_traced_without_names(tmp_path, monkeypatch):
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     exporter = memory.InMemorySpanExporter()
     tracing = Tracing(exporter)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    with running(tmp_path, listening=Listening(port=0, tracing=tracing)) as one:
+    monkeypatch.setattr("predictors.service.api.server.configured_tracing", lambda: tracing)
+    with running(tmp_path) as one:
         answered(one.url, "/v1/jobs/alice", headers={"traceparent": parent, "X-Request-ID": "r-7"})
         one.client().send([EVENT])
         tracing._provider.force_flush()
