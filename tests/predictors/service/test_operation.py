@@ -67,7 +67,7 @@ def until(true, seconds=20.0):
 def written(monkeypatch):
     """What the service's log holds, line by line, as JSON."""
     stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
+    monkeypatch.setattr("predictors.service.operation.logs.sys", SimpleNamespace(stderr=stream))
     undo = set_up_logs("json", "info")
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     undo()
