@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from predictors.data.joblog import JobLog
-    from predictors.service.state.jobs import StartTimes
-    from predictors.service.state.variability import VariabilityState
 
 
 Model = Annotated[
@@ -126,8 +124,7 @@ def serve(
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     from experiments.console import working
     from predictors.service.api.auth import Limits, read_tokens
-    from predictors.service.api.lifecycle import EarlyHangUps
-    from predictors.service.api.server import Listening
+    from predictors.service.api.lifecycle import EarlyHangUps, Listening
     from predictors.service.operation.logs import set_up_logs
     from predictors.service.pseudonyms import Pseudonymiser
 
@@ -147,13 +144,19 @@ def serve(
     key = Pseudonymiser() if name_key is None else Pseudonymiser.read(name_key)
     if policy is not None and machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
-    starts = None if machine_procs is None else _starts(policy or "easy", machine_procs)
+    starts = None
+    if machine_procs is not None:
+        from experiments.runs.live_starts import LiveStarts
+
+        starts = LiveStarts(policy or "easy", machine_procs)
     from predictors.service.api.app import Api
     from predictors.service.api.server import serve as listen
     from predictors.service.settings import Settings
     from predictors.service.state.model import load
     from predictors.service.state.model_copies import ModelCopies, folder_beside
     from predictors.service.state.service import Service
+    from predictors.service.state.variability import VariabilityState
+    from predictors.tracking.client import load_classifier
 
     settings = Settings(
         model=model,
@@ -173,7 +176,7 @@ def serve(
     copies = model_copies or folder_beside(db)
     loader = load if copies is None else ModelCopies(copies).load
     with working(f"Loading {model}"):
-        variability_state = None if classifier is None else _variability_state(classifier)
+        variability_state = None if classifier is None else VariabilityState(load_classifier(classifier))
         service = Service(settings, loader=loader, key=key)
     if name_key is None:
         logging.getLogger("jobcast.service").warning(
@@ -418,19 +421,6 @@ def correct(
     )
 
 
-def _starts(policy: str, procs: int) -> "StartTimes":
-    from experiments.runs.live_starts import LiveStarts
-
-    return LiveStarts(policy, procs)
-
-
-def _variability_state(uri: str) -> "VariabilityState":
-    from predictors.service.state.variability import VariabilityState
-    from predictors.tracking.client import load_classifier
-
-    return VariabilityState(load_classifier(uri))
-
-
 def _refuse_unknown(name: str) -> None:
     """Raise JobcastError if there is no such predictor or model."""
     from predictors.registry import make_predictor
@@ -466,11 +456,12 @@ def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]
     found = []
     for role, one in beside.items():
         if one is not None:
-            low, high = (f"{end:.2f}" for end in one["squared_error_ratio_interval"])
-            squared, absolute = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            ratios = (one[f"{name}_error_ratio_to_last_two"] for name in ("squared", "absolute"))
+            told = (*ratios, *one["squared_error_ratio_interval"])
+            squared, absolute, low, high = ("no number" if value is None else f"{value:.2f}" for value in told)
             found.append(
                 f"The {role} beside last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
-                f"{squared:.2f} ({low} to {high}), absolute error x {absolute:.2f}."
+                f"{squared} ({low} to {high}), absolute error x {absolute}."
                 + (f" It is worse than last-two. {one['advice']}" if one["worse_than_last_two"] else "")
             )
     return found

@@ -3,7 +3,6 @@
 It takes the same events and gives the same answers as one that is asked over HTTP, and has a database of its own.
 """
 
-import threading
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
@@ -59,20 +58,11 @@ class Embedded:
             given = [msgspec.convert(dict(one), EventIn).event(self._key) for one in events]
         except msgspec.ValidationError as error:
             raise RefusedEvent(f"an event of the queue: {error}.") from error
-        done, found, trouble = threading.Event(), list[Any](), list[StorageError]()
-
-        def stored(receipts: Sequence[Any]) -> None:
-            found.extend(receipts)
-            done.set()
-
-        def failed(error: StorageError) -> None:
-            trouble.append(error)
-            done.set()
-
-        self._service.take(given, stored, failed)
-        if not done.wait(PATIENCE) or trouble:
-            raise JobcastError(f"events could not be stored: {trouble[0] if trouble else 'it took too long'}.")
-        return [{"sequence": one.sequence, "status": one.what} for one in found]
+        try:
+            receipts = self._service.writer.put(given).result(PATIENCE)
+        except (TimeoutError, StorageError) as error:
+            raise JobcastError(f"events could not be stored: {str(error) or 'it took too long'}.") from error
+        return [{"sequence": one.sequence, "status": one.what} for one in receipts]
 
     def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
         """Return the predicted run times of jobs, as if they were submitted now."""

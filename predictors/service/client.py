@@ -9,6 +9,7 @@ import random
 import ssl
 import time
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
@@ -135,8 +136,8 @@ class Client:
         ServiceError
             If that could not be done: send them again.
         """
-        found: list[dict[str, Any]] = self.ask("POST", "/v1/events", {"events": list(events)})["events"]
-        return found
+        receipts: list[dict[str, Any]] = self.ask("POST", "/v1/events", {"events": list(events)})["events"]
+        return receipts
 
     def runtime(self, jobs: Sequence[Job], *, as_of: int | None = None, now: int | None = None) -> list[Runtime]:
         """Return the predicted run times of jobs, as if they were submitted now.
@@ -167,31 +168,26 @@ class Client:
 
     def job(self, job_id: int | str, **key: Any) -> dict[str, Any]:
         """Return all that the service knows of a job; `cluster` and `submission` where its events had them."""
-        found: dict[str, Any] = self.ask("GET", _address("jobs", job_id, key))
-        return found
+        return self.ask("GET", _address("jobs", job_id, key))
 
     def start_time(self, job_id: int | str, **key: Any) -> dict[str, int]:
         """Return the seconds by which a waiting job has started with a chance of 10, 50 and 90 %."""
-        found: dict[str, int] = self.ask("GET", _address("start-time", job_id, key))
-        return found
+        return self.ask("GET", _address("start-time", job_id, key))
 
     def forget(self, older_than: int, *, dry_run: bool = False) -> dict[str, Any]:
         """Give up the live jobs of which nothing was heard for so many seconds, or only count them."""
         asked = {"older_than": older_than, "dry_run": dry_run}
-        found: dict[str, Any] = self.ask("POST", "/v1/jobs/forget", asked)
-        return found
+        return self.ask("POST", "/v1/jobs/forget", asked)
 
     def models(self) -> dict[str, Any]:
         """Return who is in which role, and the history of roles."""
-        found: dict[str, Any] = self.ask("GET", "/v1/models")
-        return found
+        return self.ask("GET", "/v1/models")
 
     def reload(self) -> dict[str, Any]:
         """Make the service look at the registry now."""
-        found: dict[str, Any] = self.ask("POST", "/v1/models/reload", {})
-        return found
+        return self.ask("POST", "/v1/models/reload", {})
 
-    def ask(self, method: str, path: str, document: Any = None) -> Any:
+    def ask(self, method: str, path: str, document: Any = None) -> dict[str, Any]:
         """Send one request, again if need be; return the answer's document."""
         body = None if document is None else json.dumps(document).encode()
         until = time.monotonic() + self._timeout
@@ -203,9 +199,9 @@ class Client:
                 failure = ServiceError(f"{self._parts.netloc}: {error or type(error).__name__}")
                 wait = 0.0
             else:
-                if status < 300:
+                if status < 300 and answer:
                     return answer
-                reason = answer.get("error", "") if isinstance(answer, dict) else ""
+                reason = answer.get("error", "" if status >= 300 else "is no answer of jobcast's service")
                 failure = ServiceError(f"{self._parts.netloc}: {status} {reason}", status)
                 if status not in _MAY_PASS:
                     raise failure
@@ -227,7 +223,7 @@ class Client:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _once(self, method: str, path: str, body: bytes | None, until: float) -> tuple[int, float, Any]:
+    def _once(self, method: str, path: str, body: bytes | None, until: float) -> tuple[int, float, dict[str, Any]]:
         left = max(until - time.monotonic(), _LEAST_WAIT)
         if self._connection is None:
             host, port = str(self._parts.hostname), self._parts.port
@@ -243,10 +239,10 @@ class Client:
         response = self._connection.getresponse()
         text = response.read()
         wait = response.getheader("Retry-After", "")
-        try:
-            return response.status, float(wait) if wait.isdigit() else 0.0, json.loads(text)
-        except ValueError:
-            return response.status, 0.0, None
+        answer = None
+        with suppress(ValueError):
+            answer = json.loads(text)
+        return response.status, float(wait) if wait.isdigit() else 0.0, answer if isinstance(answer, dict) else {}
 
 
 def _address(what: str, job_id: int | str, key: Mapping[str, Any]) -> str:

@@ -210,9 +210,7 @@ def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
         service.wait()
         begin = time.perf_counter()
         for i in range(0, n_jobs, 2000):
-            done = threading.Event()
-            service.take(rows(i, i + 2000), lambda *_, d=done: d.set(), print)
-            done.wait()
+            service.writer.put(rows(i, i + 2000)).result()
         print(f"{3 * n_jobs / (time.perf_counter() - begin):>10,.0f} events/s stored and taken in")
         learnt = threading.Event()
         service.learner.when(3 * n_jobs, learnt.set)

@@ -147,9 +147,7 @@ def checked(folder: Path, url: str, load: Load, model: str) -> dict:
         whole.start()
         whole.wait(60)
         for i in range(0, len(events), 500):
-            done = threading.Event()
-            whole.take([one._replace(sequence=-1) for one in events[i : i + 500]], lambda *_, d=done: d.set(), print)
-            assert done.wait(30)
+            whole.writer.put([one._replace(sequence=-1) for one in events[i : i + 500]]).result(30)
         told = threading.Event()
         whole.learner.when(len(events), told.set)
         assert told.wait(60)

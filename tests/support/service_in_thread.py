@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from predictors.service.api.app import Api
-from predictors.service.api.server import Listening, made_server
+from predictors.service.api.lifecycle import Listening
+from predictors.service.api.server import made_server
 from predictors.service.client import Client
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings

@@ -2,6 +2,8 @@
 
 import json
 import logging
+import time
+from collections.abc import Callable
 from typing import Any, Final
 
 from predictors.service.api.auth import App, Message, Receive, Scope, Send
@@ -30,17 +32,21 @@ class RequestLog:
         Where changes and refusals are written.
     tracing : Tracing or None
         Spans of requests.
+    record : callable
+        Called with (route, status, seconds) of every request that is not handed on (`forwarded` in the scope).
     """
 
-    def __init__(self, app: App, audit: AuditLog, tracing: Tracing | None = None) -> None:
-        self._app, self._audit, self._tracing = app, audit, tracing
+    def __init__(
+        self, app: App, audit: AuditLog, tracing: Tracing | None, record: Callable[[str, int, float], None]
+    ) -> None:
+        self._app, self._audit, self._tracing, self._record = app, audit, tracing, record
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        headers = dict(scope["headers"])
+        headers, begin = dict(scope["headers"]), time.perf_counter()
         found, status = new_request_id(headers.get(ID_HEADER)), 500
         id_of_answer, reason = (ID_HEADER, found.encode()), ""
 
@@ -59,12 +65,13 @@ class RequestLog:
         try:
             await self._app(scope, receive, watched)
         except Exception as error:  # a fault of ours: uvicorn answers 500, and the log says which request it was
-            _log.error("A request failed: %s", type(error).__name__, exc_info=error, extra={"request_id": found})
+            _log.error("A request failed: %s", type(error).__name__, exc_info=error)
             raise
         finally:
             status = int(scope.get("status", status))
             route = str(getattr(scope.get("route"), "path_format", "other"))
             if not scope.get("forwarded"):
+                self._record(route, status, time.perf_counter() - begin)
                 self._tell(scope, route, status, reason)
             if span is not None and self._tracing is not None:
                 self._tracing.end(span, scope["method"], route, status, found)

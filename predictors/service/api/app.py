@@ -1,6 +1,5 @@
 """The web API, version 1: its routes, and the OpenAPI document that describes them."""
 
-import asyncio
 import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -15,7 +14,7 @@ from starlette.routing import Route
 
 from predictors.service.api import schema
 from predictors.service.api.context import Context
-from predictors.service.api.errors import REFUSALS, refused, reply
+from predictors.service.api.errors import HANDLERS, reply
 from predictors.service.api.events import EventRoutes
 from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
@@ -50,9 +49,7 @@ class Api:
     Parameters
     ----------
     service : Service
-        Started by the application, and stopped with it.
-    key : Pseudonymiser
-        Of the hash that stands for names.
+        Started by the server, and stopped with it.
     starts : StartTimes or None
         Forecasts starts of waiting jobs; None: there are no forecasts.
     variability_state : VariabilityState or None
@@ -92,24 +89,18 @@ class Api:
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
         self.page: Final = PageRoutes(service, starts)
-        self.lifecycle: Lifecycle | None = None
-        """What begins and ends with the server; None where an application is made without one."""
+        self.lifecycle: Lifecycle
+        """What begins and ends with the server, which sets it."""
 
 
 def make_app(api: Api) -> Starlette:
-    """Return the application of an API; it starts the service, and stops it."""
+    """Return the application of an API; its lifecycle starts the service, and stops it."""
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
-        api.service.start()
-        if api.lifecycle is not None:
-            await api.lifecycle.start()
+        await api.lifecycle.start()
         yield
-        if api.lifecycle is not None:
-            await api.lifecycle.stop()
-        await asyncio.to_thread(api.service.stop)
-        if api.lifecycle is not None:
-            await asyncio.to_thread(api.lifecycle.close)
+        await api.lifecycle.stop()
 
     async def openapi(_: Request) -> Response:
         return reply(document(api))
@@ -123,14 +114,10 @@ def make_app(api: Api) -> Starlette:
     app = Starlette(
         routes=[*routes, Route("/openapi.json", openapi), *pages],
         lifespan=lifespan,
-        exception_handlers=dict.fromkeys(REFUSALS, _answered),
+        exception_handlers=HANDLERS,
     )
     app.router.redirect_slashes = False
     return app
-
-
-async def _answered(_: Request, error: Exception) -> Response:
-    return refused(error)
 
 
 def document(api: Api) -> dict[str, Any]:

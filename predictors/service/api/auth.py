@@ -22,9 +22,8 @@ from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
 from predictors.service.api.buckets import Buckets
 
-READ: Final = "read"
 WRITE: Final = "write"
-ROLES: Final = (READ, WRITE)
+ROLES: Final = ("read", WRITE)
 """`read` asks; `write` also sends events and reloads models."""
 _BYTES: Final = 32
 
@@ -39,10 +38,6 @@ class Token:
     role: str
     digest: str
     name: str
-
-    def allows(self, needed: str) -> bool:
-        """Return whether it stands for a role, or for one that includes it."""
-        return self.role == WRITE or needed == READ
 
 
 def new_token(role: str, name: str) -> tuple[str, str]:
@@ -194,21 +189,12 @@ class AuthMiddleware:
         Empty: everyone may do everything (on loopback only, as the server sees to).
     limits : Limits
         How much a client may ask.
-    record : callable
-        Called with (route, status, seconds) of every request that is not handed on (`forwarded` in the scope).
     buckets : Buckets or None
         What is left of each client's rate; None: a table of its own.
     """
 
-    def __init__(
-        self,
-        app: App,
-        tokens: tuple[Token, ...],
-        limits: Limits,
-        record: Callable[[str, int, float], None],
-        buckets: Buckets | None = None,
-    ) -> None:
-        self._app, self.tokens, self._limits, self._record = app, tokens, limits, record
+    def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits, buckets: Buckets | None = None) -> None:
+        self._app, self.tokens, self._limits = app, tokens, limits
         self._buckets = buckets or Buckets()
         self._at_once = self._bytes = 0
 
@@ -218,28 +204,16 @@ class AuthMiddleware:
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
-        begin, status = time.perf_counter(), 500
-
-        async def watched(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-            await send(message)
-
-        refusal = self._refusal(scope)
-        if refusal is not None:
-            await _refuse(watched, *refusal, page=_is_page(scope["path"]), receive=receive)
-        else:
-            self._at_once += 1
-            try:
-                await self._served(scope, receive, watched)
-            except ClientDisconnect:
-                status = scope["status"] = _LEFT
-            finally:
-                self._at_once -= 1
-        route = getattr(scope.get("route"), "path_format", "other")
-        if not scope.get("forwarded"):
-            self._record(route, status, time.perf_counter() - begin)
+        if (refusal := self._refusal(scope)) is not None:
+            await _refuse(receive, send, *refusal, page=_is_page(scope["path"]))
+            return
+        self._at_once += 1
+        try:
+            await self._served(scope, receive, send)
+        except ClientDisconnect:
+            scope["status"] = _LEFT
+        finally:
+            self._at_once -= 1
 
     def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
         """Return status, reason and seconds to wait if a request is refused at once."""
@@ -255,7 +229,8 @@ class AuthMiddleware:
             if token is None:
                 return self._slowed(client) or (401, "a bearer token is needed", 0.0)
             client = scope["client_name"] = token.name
-            if not token.allows(_needed(scope["method"], scope["path"])):
+            asks = scope["method"] in ("GET", "HEAD") or scope["path"].startswith(_ASKING)
+            if token.role != WRITE and not asks:
                 return 403, "this token may not do that", 0.0
         if (length := headers.get(b"content-length")) is not None:
             if not length.isdigit() or len(length) > 18:
@@ -277,65 +252,47 @@ class AuthMiddleware:
         return (429, "too many requests", wait) if wait else None
 
     async def _served(self, scope: Scope, receive: Receive, send: Send) -> None:
-        until = asyncio.get_running_loop().time() + self._limits.body_seconds
-        state = _Body(self._limits.most_bytes(scope["path"]), until, self._room)
+        most, limits = self._limits.most_bytes(scope["path"]), self._limits
+        until = asyncio.get_running_loop().time() + limits.body_seconds
+        size, whole, refusal = 0, False, _Refused()
 
         async def counted() -> Message:
-            return await state.receive(receive)
+            nonlocal size, whole
+            if whole:
+                return await receive()  # waits for the client to leave
+            try:
+                async with asyncio.timeout_at(until):
+                    message = await receive()
+            except TimeoutError:
+                raise refusal.of(408, "the body took too long") from None
+            came = len(message.get("body", b""))
+            size, self._bytes = size + came, self._bytes + came
+            if self._bytes > limits.bytes_at_once:
+                raise refusal.of(503, "too many bytes of bodies at once")
+            if size > most:
+                raise refusal.of(413, f"a body has at most {most} bytes here")
+            whole = not message.get("more_body", False)
+            return message
 
         async def unless_refused(message: Message) -> None:
-            if state.refusal is None:  # else this is what the application makes of the exception
+            if not refusal.status:  # else this is what the application makes of the exception
                 await send(message)
 
         try:
             with suppress(_Refused):
                 await self._app(scope, counted, unless_refused)
         finally:
-            self._bytes -= state.size
-        if state.refusal is not None:
-            await _refuse(send, state.refusal.status, str(state.refusal), 0.0, receive=receive)
-
-    def _room(self, size: int) -> bool:
-        """Count bytes of a body in; return whether so many may be in work."""
-        self._bytes += size
-        return self._bytes <= self._limits.bytes_at_once
+            self._bytes -= size
+        if refusal.status:
+            await _refuse(receive, send, refusal.status, refusal.reason)
 
 
 class _Refused(Exception):
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
+    status, reason = 0, ""
 
-
-@dataclass
-class _Body:
-    most: int
-    until: float
-    room: Callable[[int], bool]
-    size: int = 0
-    whole: bool = False
-    refusal: _Refused | None = None
-
-    async def receive(self, receive: Receive) -> Message:
-        if self.whole:
-            return await receive()  # waits for the client to leave
-        try:
-            async with asyncio.timeout_at(self.until):
-                message = await receive()
-        except TimeoutError:
-            raise self._refused(408, "the body took too long") from None
-        came = len(message.get("body", b""))
-        self.size += came
-        if not self.room(came):
-            raise self._refused(503, "too many bytes of bodies at once")
-        if self.size > self.most:
-            raise self._refused(413, f"a body has at most {self.most} bytes here")
-        self.whole = not message.get("more_body", False)
-        return message
-
-    def _refused(self, status: int, reason: str) -> _Refused:
-        self.refusal = _Refused(status, reason)
-        return self.refusal
+    def of(self, status: int, reason: str) -> "_Refused":
+        self.status, self.reason = status, reason
+        return self
 
 
 def _foreign(method: str, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
@@ -382,12 +339,8 @@ def _presented(authorization: bytes, path: str) -> bytes | None:
     return None
 
 
-def _needed(method: str, path: str) -> str:
-    return READ if method in ("GET", "HEAD") or path.startswith(_ASKING) else WRITE
-
-
 async def _refuse(
-    send: Send, status: int, reason: str, wait: float, *, page: bool = False, receive: Receive | None = None
+    receive: Receive, send: Send, status: int, reason: str, wait: float = 0.0, page: bool = False
 ) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
@@ -399,9 +352,8 @@ async def _refuse(
     if wait:
         headers.append((b"retry-after", str(max(1, round(wait))).encode()))
     await send({"type": "http.response.start", "status": status, "headers": headers})
-    lingers = status == 413 and receive is not None
-    await send({"type": "http.response.body", "body": body, "more_body": lingers})
-    if lingers and receive is not None:
+    await send({"type": "http.response.body", "body": body, "more_body": status == 413})
+    if status == 413:
         await _drain(receive)
         await send({"type": "http.response.body", "body": b""})
 

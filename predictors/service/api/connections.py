@@ -10,7 +10,7 @@ import socket
 import ssl
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final, TypeAlias
 
 import uvloop
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -60,13 +60,8 @@ class _Corked:
         return getattr(self._transport, name)
 
 
-class Counted(Protocol):
-    """A connection that the limits count."""
-
-    address: str
-
-    def hang_up(self) -> None:
-        """End it."""
+Counted: TypeAlias = "LimitedConnection | _Handshake"
+"""A connection that the limits count."""
 
 
 class _Host:
@@ -80,7 +75,7 @@ class _Host:
     def __len__(self) -> int:
         return len(self.silent) + len(self.resting) + len(self.working)
 
-    def remove(self, one: "Counted") -> bool:
+    def remove(self, one: Counted) -> bool:
         """Forget a connection; return whether it was there."""
         found = [place.pop(one, one) is None for place in (self.silent, self.resting, self.working)]
         return any(found)
@@ -105,9 +100,9 @@ class Connections:
         self._hosts: dict[str, _Host] = {}
         self._n = 0
 
-    def admit(self, one: "Counted", address: str) -> bool:
+    def admit(self, one: Counted) -> bool:
         """Let a connection in, or not."""
-        host = self._hosts.get(address, _Host())
+        host = self._hosts.get(one.address, _Host())
         full = host if 2 * len(host) >= self._most else None
         if full is None and self._n >= self._most:
             full = max(self._hosts.values(), key=len)
@@ -116,25 +111,25 @@ class Connections:
             if oldest is None:
                 self._refused()
                 return False
-            self.leave(oldest, oldest.address)
+            self.leave(oldest)
             oldest.hang_up()
-        self._hosts.setdefault(address, _Host()).silent[one] = None
+        self._hosts.setdefault(one.address, _Host()).silent[one] = None
         self._n += 1
         return True
 
-    def at_work(self, one: "Counted", working: bool) -> None:
+    def at_work(self, one: Counted, working: bool) -> None:
         """Note that a connection has asked, or has its answer."""
         host = self._hosts.get(one.address)
         if host is not None and host.remove(one):
             (host.working if working else host.resting)[one] = None
 
-    def leave(self, one: "Counted", address: str) -> None:
+    def leave(self, one: Counted) -> None:
         """Forget a connection that has ended."""
-        host = self._hosts.get(address)
+        host = self._hosts.get(one.address)
         if host is not None and host.remove(one):
             self._n -= 1
         if host is not None and not len(host):
-            del self._hosts[address]
+            del self._hosts[one.address]
 
 
 class LimitedConnection(HttpToolsProtocol):
@@ -150,10 +145,10 @@ class LimitedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         self.address = str((transport.get_extra_info("peername") or ("local",))[0])
         if self.handshake is not None:
-            self.among.leave(self.handshake, self.address)
+            self.among.leave(self.handshake)
         super().connection_made(_Corked(transport))  # type: ignore[arg-type]
         self._begin_head()
-        if not self.among.admit(self, self.address):
+        if not self.among.admit(self):
             self.transport.write(_NO_ROOM)
             self.hang_up()
 
@@ -200,7 +195,7 @@ class LimitedConnection(HttpToolsProtocol):
         self._patience.cancel()
         if self._unread is not None:
             self._unread.cancel()
-        self.among.leave(self, self.address)
+        self.among.leave(self)
         super().connection_lost(exc)
 
     def _begin_head(self) -> None:
@@ -294,7 +289,7 @@ class TlsListener:
             connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             protocol = self._made_protocol()
             protocol.handshake = one = _Handshake(str(peer[0]))
-            if protocol.among.admit(one, one.address):
+            if protocol.among.admit(one):
                 self._handshakes.add(one)
                 shaking = self._loop.connect_accepted_socket(
                     partial(_itself, protocol), connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
@@ -309,7 +304,7 @@ class TlsListener:
     ) -> None:
         if task.cancelled() or task.exception() is not None:  # another has taken its place; or the client failed
             connection.close()
-        among.leave(one, one.address)
+        among.leave(one)
         self._handshakes.discard(one)
 
 

@@ -1,9 +1,9 @@
-"""Context of the routes: the service, the pseudonymiser, the metrics, threads for large requests, futures."""
+"""Context of the routes: the service, the pseudonymiser, the metrics, threads for large requests."""
 
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 from starlette.requests import Request
 
@@ -41,15 +41,7 @@ class LargeBodies:
 
 
 class Context:
-    """Objects that the handlers of one service share.
-
-    Parameters
-    ----------
-    service : Service
-        Whose routes they are.
-    key : Pseudonymiser
-        Of the hash that stands for names.
-    """
+    """Objects that the handlers of one service share."""
 
     def __init__(self, service: Service, key: Pseudonymiser) -> None:
         self.service, self.key = service, key
@@ -72,47 +64,16 @@ class Context:
         return tuple(self.key.job(name, cluster, since) for name in names)
 
 
-class Future:
-    """A future that any thread of the service may set and the event loop waits for."""
+async def waited(future: "asyncio.Future[T]", otherwise: str) -> T:
+    """Return what the service was asked for; after `PATIENCE` say why that was too long, and let it go on.
 
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._future: asyncio.Future[Any] = self._loop.create_future()
-
-    def set(self, what: Any) -> None:
-        """Set the result or the exception; from any thread."""
-        try:
-            self._loop.call_soon_threadsafe(self._settle, what)
-        except RuntimeError:  # the loop has ended: nothing waits any more
-            return
-
-    async def result(self, otherwise: str) -> Any:
-        """Wait for it; after `PATIENCE` say why that was too long.
-
-        Raises
-        ------
-        Refusal
-            If it was.
-        """
-        try:
-            async with asyncio.timeout(PATIENCE):
-                return await asyncio.shield(self._future)
-        except TimeoutError:
-            raise Refusal(503, otherwise, 1) from None
-
-    def then(self, shown: Callable[[Any], T], tell: Callable[[T], None]) -> None:
-        """Tell what is to be shown of the result when it is there, if no exception is; who waited has left."""
-
-        def settled(future: asyncio.Future[Any]) -> None:
-            if not future.cancelled() and future.exception() is None:
-                tell(shown(future.result()))
-
-        self._future.add_done_callback(settled)
-
-    def _settle(self, what: Any) -> None:
-        if self._future.done():
-            return
-        if isinstance(what, Exception):
-            self._future.set_exception(what)
-        else:
-            self._future.set_result(what)
+    Raises
+    ------
+    Refusal
+        If it was.
+    """
+    try:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.shield(future)
+    except TimeoutError:
+        raise Refusal(503, otherwise, 1) from None

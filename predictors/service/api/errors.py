@@ -5,6 +5,7 @@ from typing import Any, Final, TypeVar
 
 import msgspec
 from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
@@ -68,7 +69,7 @@ _encode: Final = msgspec.json.Encoder().encode
 
 
 def refused(error: Exception) -> Response:
-    """Return the answer that an exception stands for; one of another kind than `REFUSALS` is raised."""
+    """Return the answer that an exception stands for; one of another kind than those of `HANDLERS` is raised."""
     if isinstance(error, Refusal):
         return _refusal(error.status, error.reason, error.wait)
     if isinstance(error, Busy):
@@ -84,8 +85,12 @@ def refused(error: Exception) -> Response:
     raise error
 
 
-REFUSALS: Final = (Refusal, Busy, StorageError, JobcastError, HTTPException)
-"""Exceptions that are answers."""
+async def _answered(_: Request, error: Exception) -> Response:
+    return refused(error)
+
+
+HANDLERS: Final = dict.fromkeys((Refusal, Busy, StorageError, JobcastError, HTTPException), _answered)
+"""Of the exceptions that are answers."""
 
 
 def _refusal(status: int, reason: str, wait: int = 0) -> Response:

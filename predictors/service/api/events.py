@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -11,9 +11,9 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import Response
 
-from predictors.service.api.context import Context, Future
+from predictors.service.api.context import Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.api.schema import EventIn, EventsIn, ForgetIn
+from predictors.service.api.schema import EventIn, EventOut, EventsIn, EventsOut, ForgetIn, ForgetOut
 from predictors.service.event import KIND_NAMES, Event
 from predictors.service.storage.store import Receipt
 
@@ -38,16 +38,15 @@ class EventRoutes:
         self._context.must_be_ready()
         body = await request.body()
         events = await self._context.run_in_thread(len(body), lambda: self._events_of(body))
-        stored = Future()
-        self._service.take(events, stored.set, stored.set)
+        stored = asyncio.wrap_future(self._service.writer.put(events))
         try:
-            receipts: list[Receipt] = await stored.result("not durable in time; send it again")
+            receipts = await waited(stored, "not durable in time; send it again")
         except Refusal:  # yet they may become durable: then they are told as all others are
-            request.scope["audit_later"] = partial(stored.then, partial(self._counted, events))
+            request.scope["audit_later"] = partial(self._tell_later, events, stored)
             raise
         request.scope["audit"] = self._counted(events, receipts)
-        told_of = [{"sequence": one.sequence, "status": one.what} for one in receipts]
-        return reply({"sequence": max(one.sequence for one in receipts), "events": told_of})
+        told_of = [EventOut(*one) for one in receipts]  # type: ignore[arg-type]
+        return reply(EventsOut(max(one.sequence for one in receipts), told_of))
 
     async def forget(self, request: Request) -> Response:
         """Give up live jobs of which nothing was heard for long: nothing is learnt from them."""
@@ -56,10 +55,19 @@ class EventRoutes:
         live = service.job_state.live
         if asked.dry_run:
             found, _ = await asyncio.to_thread(service.silent_jobs, asked.older_than)
-            return reply({"live": live, "jobs": len(found), "forgotten": False})
+            return reply(ForgetOut(live, len(found), False))
         jobs = await asyncio.to_thread(service.forget, asked.older_than)
         request.scope["audit"] = {"action": "jobs given up", "n": jobs, "older_than": asked.older_than}
-        return reply({"live": live, "jobs": jobs, "forgotten": True})
+        return reply(ForgetOut(live, jobs, True))
+
+    def _tell_later(
+        self, events: Sequence[Event], stored: "asyncio.Future[list[Receipt]]", tell: Callable[[dict[str, Any]], None]
+    ) -> None:
+        def settled(_: object) -> None:
+            if not stored.cancelled() and stored.exception() is None:
+                tell(self._counted(events, stored.result()))
+
+        stored.add_done_callback(settled)
 
     def _counted(self, events: Sequence[Event], receipts: Sequence[Receipt]) -> dict[str, Any]:
         """Count what became of events; return what the audit log is told."""

@@ -13,10 +13,14 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final, Protocol
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, Protocol
+
+import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import App, AuthMiddleware, Token, read_tokens
+from predictors.service.api.auth import App, AuthMiddleware, Limits, Token, is_loopback, read_tokens
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.prometheus import Metrics
 from predictors.service.operation.audit import AuditLog
@@ -33,9 +37,6 @@ from predictors.service.operation.systemd import (
 from predictors.service.operation.tracing import Tracing
 from predictors.service.state.service import Service
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
 MOST_STUCK: Final = 60.0
 """Longest that an event may wait before the watchdog is no longer fed, so that systemd starts the service anew [s]."""
 _STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign of life before the service is ready
@@ -50,7 +51,7 @@ class EarlyHangUps:
 
     def __init__(self) -> None:
         self.came = False
-        if hasattr(signal, "SIGHUP") and not _on_terminal() and threading.current_thread() is threading.main_thread():
+        if not _on_terminal() and threading.current_thread() is threading.main_thread():
             signal.signal(signal.SIGHUP, self._note)
 
     def _note(self, *_: object) -> None:
@@ -61,7 +62,7 @@ def _on_terminal() -> bool:
     return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
 
 
-def read_certificate(context: ssl.SSLContext | None, certificate: "Path | None", key: "Path | None") -> None:
+def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, key: Path | None) -> None:
     """Let a context, if there is one, show what a certificate's file holds now.
 
     Raises
@@ -74,6 +75,53 @@ def read_certificate(context: ssl.SSLContext | None, certificate: "Path | None",
     # first in another context: one that fails half-way would hold a certificate without its key
     ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(certificate, key)
     context.load_cert_chain(certificate, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Listening:
+    """Address, tokens, limits and TLS of a server.
+
+    Parameters
+    ----------
+    host, port
+        Address; port 0 takes a free one.
+    tokens : tuple of Token
+        Roles of clients; empty: every client may do everything, on loopback only.
+    limits : Limits
+        How much a client may ask.
+    certificate, key : Path or None
+        For TLS.
+    token_file : Path or None
+        Where the tokens were read, to be read anew at SIGHUP.
+    audit_log : Path or None
+        File that says who did what.
+    early : EarlyHangUps or None
+        What keeps a SIGHUP until the server runs.
+
+    Raises
+    ------
+    JobcastError
+        If there are no tokens though others than this machine can connect, or a key is missing.
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8571
+    tokens: tuple[Token, ...] = ()
+    limits: Limits = field(default_factory=Limits)
+    certificate: Path | None = None
+    key: Path | None = None
+    token_file: Path | None = None
+    audit_log: Path | None = None
+    early: EarlyHangUps | None = None
+
+    def __post_init__(self) -> None:
+        if not self.tokens and not is_loopback(self.host):
+            raise JobcastError(
+                f"{self.host} can be reached from elsewhere: give --token-file (see `jobcast token`), or listen on "
+                "127.0.0.1."
+            )
+        if (self.certificate is None) != (self.key is None):
+            raise JobcastError("TLS needs both --tls-certificate and --tls-key.")
 
 
 class Beside(Protocol):
@@ -99,69 +147,40 @@ class Beside(Protocol):
 
 
 class Lifecycle:
-    """What begins and ends with a server's event loop.
-
-    Parameters
-    ----------
-    service : Service
-        Started and stopped with the loop.
-    auth : AuthMiddleware
-        Whose tokens are read anew.
-    audit : AuditLog
-        Opened anew, and closed at the end.
-    tracing : Tracing or None
-        Closed at the end.
-    token_file, certificate, key : Path or None
-        The files to read anew.
-    context : callable
-        Returns the context of TLS; None without TLS.
-    leave : callable
-        Ends the server.
-    early : EarlyHangUps or None
-        Signals until the event loop stands.
-    readers : Beside or None
-        Further processes; they begin when the service is ready.
-    """
+    """What begins and ends with a server's event loop; `readers` begin when the service is ready."""
 
     def __init__(
         self,
         service: Service,
+        server: uvicorn.Server,
+        listening: Listening,
         auth: AuthMiddleware,
         audit: AuditLog,
         tracing: Tracing | None,
-        *,
-        token_file: "Path | None",
-        certificate: "Path | None",
-        key: "Path | None",
-        context: Callable[[], ssl.SSLContext | None],
-        leave: Callable[[], None],
-        early: EarlyHangUps | None = None,
-        readers: Beside | None = None,
+        readers: Beside | None,
     ) -> None:
-        self._readers = readers
-        self._service, self._auth, self._audit, self._tracing = service, auth, audit, tracing
-        self._token_file, self._certificate, self._key = token_file, certificate, key
-        self._context, self._leave = context, leave
+        self._service, self._server, self._listening = service, server, listening
+        self._auth, self._audit, self._tracing, self._readers = auth, audit, tracing, readers
         self._watching: asyncio.Task[None] | None = None
-        self._early: Final = early
         self._on_terminal: Final = _on_terminal()
 
     async def start(self) -> None:
-        """Begin, within the event loop."""
+        """Begin, and the service with it, within the event loop."""
+        self._service.start()
         if self._readers is not None:
             await self._readers.listen()
         self._audit.write("service started", model=self._service.identity.uri)
         self._service.on_change = self._model_changed
         self._watching = asyncio.create_task(self._watch())
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._hang_up)
-        if self._early is not None and self._early.came:
+        if self._listening.early is not None and self._listening.early.came:
             self.reload()
 
     async def stop(self) -> None:
-        """End, before the service is stopped."""
+        """End, and the service with it; then write what is left."""
         notify(STOPPING)
-        if hasattr(signal, "SIGHUP") and threading.current_thread() is threading.main_thread():
+        if threading.current_thread() is threading.main_thread():
             # one that comes while the service stops must not cut that short
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
             signal.signal(signal.SIGHUP, signal.SIG_IGN)
@@ -171,21 +190,19 @@ class Lifecycle:
                 await self._watching
         if self._readers is not None:
             await self._readers.stop()
-
-    def close(self) -> None:
-        """Write what is left, when the service has stopped."""
+        await asyncio.to_thread(self._service.stop)
         self._audit.write("service stopped")
-        self._audit.close()
+        await asyncio.to_thread(self._audit.close)
         if self._tracing is not None:
-            self._tracing.close()
+            await asyncio.to_thread(self._tracing.close)
 
     def reload(self) -> list[str]:
         """Read tokens and certificate anew, open the audit log anew; return what could not be used."""
         notify_reloading()
         failed = []
-        for what, step in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
+        for what, read in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
             try:
-                step()
+                read()
             except (JobcastError, OSError, ssl.SSLError) as error:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
@@ -201,16 +218,16 @@ class Lifecycle:
 
     def _hang_up(self) -> None:
         if self._on_terminal:
-            self._leave()
+            self._server.should_exit = True
         else:
             self.reload()
 
     def _read_tokens(self) -> None:
-        if self._token_file is not None:
-            self._auth.tokens = read_tokens(self._token_file)
+        if self._listening.token_file is not None:
+            self._auth.tokens = read_tokens(self._listening.token_file)
 
     def _read_certificate(self) -> None:
-        read_certificate(self._context(), self._certificate, self._key)
+        read_certificate(self._server.config.ssl, self._listening.certificate, self._listening.key)
 
     def _model_changed(self, role: str, name: str, version: int | None, why: str) -> None:
         log(_log, logging.INFO, "%s version %s is now %s: %s", name, version, role, why)

@@ -3,47 +3,28 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.context import LARGE, Context, Future
+from predictors.service.api import schema
+from predictors.service.api.context import LARGE, Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.api.schema import (
-    MOST_NODES,
-    N_COUNTERS,
-    JobKeyIn,
-    RuntimeIn,
-    StartIn,
-    TelemetryIn,
-    VariabilityIn,
-)
 from predictors.service.pseudonyms import Pseudonymiser
-from predictors.service.settings import Settings
 from predictors.service.state.answer import Answer, Published
-from predictors.service.state.model import CHAMPION, Identity, Predicted
+from predictors.service.state.follower import Follower
+from predictors.service.state.model import CHAMPION, Identity
+from predictors.service.state.service import Service
 from predictors.service.state.variability import Start, VariabilityState
-from predictors.variability.verdict import Verdict
-
-
-class Predicts(Protocol):
-    """A state that answers questions."""
-
-    @property
-    def settings(self) -> Settings:
-        """Those of the service."""
-
-    def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
-        """Return the champion's predictions of jobs if they were submitted now."""
 
 
 def runtimes(
-    asked: RuntimeIn,
-    state: Predicts,
+    asked: schema.RuntimeIn,
+    state: Service | Follower,
     key: Pseudonymiser,
     count: Callable[[str, bool, int], None],
     published: Published | None = None,
@@ -56,13 +37,8 @@ def runtimes(
     found = state.predict(jobs, now, published)
     for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
         count(name, falls_back, n)
-    return reply(
-        {
-            "sequence": found.sequence,
-            "model": identified(found.identity, found.published.sequence),
-            "predictions": [_answer(answer) for answer in found.answers],
-        }
-    )
+    model = identified(found.identity, found.published.sequence)
+    return reply(schema.RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
 
 
 class RuntimeRoutes:
@@ -76,73 +52,51 @@ class RuntimeRoutes:
         self._context.must_be_ready()
         body = await request.body()
         in_thread = self._context.run_in_thread
-        asked = await in_thread(len(body), lambda: valid(RuntimeIn, body))
+        asked = await in_thread(len(body), lambda: valid(schema.RuntimeIn, body))
         published = await self._learnt(asked.as_of, asked.now)
         if asked.job_ids is None:
-            return await in_thread(len(body), lambda: self._predicted(asked, published))
+            key, count = self._context.key, self._context.metrics.predictions
+            return await in_thread(len(body), lambda: runtimes(asked, self._service, key, count, published))
         if len(body) < LARGE:  # yet the database may be asked
             return await asyncio.to_thread(self._recorded, asked)
         return await in_thread(len(body), lambda: self._recorded(asked))
 
-    def _predicted(self, asked: RuntimeIn, published: Published | None) -> Response:
-        return runtimes(asked, self._service, self._context.key, self._context.metrics.predictions, published)
-
-    def _recorded(self, asked: RuntimeIn) -> Response:
+    def _recorded(self, asked: schema.RuntimeIn) -> Response:
         key = self._context.key
-        jobs = [one.code(key) if isinstance(one, JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
-        found = self._service.recorded(jobs, CHAMPION)
-        sequence = self._service.learner.sequence
-        return reply(
-            {
-                "sequence": sequence,
-                "model": identified(self._service.identity, sequence),
-                "predictions": [recorded(found.get(job)) for job in jobs],
-            }
-        )
+        jobs = [one.code(key) if isinstance(one, schema.JobKeyIn) else key.code(one) for one in asked.job_ids or ()]
+        found, sequence = self._service.recorded(jobs, CHAMPION), self._service.learner.sequence
+        model = identified(self._service.identity, sequence)
+        return reply(schema.RuntimeOut(sequence, model, [recorded(found.get(job)) for job in jobs]))
 
     async def _learnt(self, as_of: int | None, now: int | None) -> Published | None:
         """Wait until an event has been learnt; return the champion with all that may be known at a second."""
         if as_of is None:
             return None
-        service, learnt = self._service, Future()
-        if as_of > service.job_state.sequence:
+        if as_of > self._service.job_state.sequence:
             raise Refusal(409, "as_of: there is no such event yet")
-        service.learner.when(as_of, lambda: service.as_at(now, learnt.set))
-        published: Published = await learnt.result("not learnt in time; ask again")
-        return published
+        learnt = asyncio.wrap_future(self._service.as_at(as_of, now))
+        return await waited(learnt, "not learnt in time; ask again")
 
 
-def identified(model: Identity, sequence: int | None) -> dict[str, Any]:
+def identified(model: Identity, sequence: int | None) -> schema.ModelOut:
     """Return a model's identity and the event that it had learnt, in the API's form."""
-    return {
-        "name": model.name,
-        "version": model.version,
-        "alias": CHAMPION,
-        "predictor": model.predictor,
-        "trained_until": model.trained_until,
-        "learnt_sequence": sequence,
-    }
+    return schema.ModelOut(model.name, model.version, CHAMPION, model.predictor, model.trained_until, sequence)
 
 
-def recorded(one: dict[str, Any] | None) -> dict[str, Any]:
+def recorded(one: dict[str, Any] | None) -> schema.PredictionOut:
     """Return a prediction of record in the API's form; None: there was no such submission."""
     if one is None:
-        return _answer(Answer(0.0, "", "no such submission")) | {"seconds": None, "answered_by": None}
-    names = ("seconds", "lower", "upper", "answered_by", "fallback")
-    return {"quantiles": None, "why": None} | {name: one[name] for name in names}
+        return schema.PredictionOut(None, None, None, None, None, True, "no such submission")
+    return schema.PredictionOut(
+        one["seconds"], one["lower"], one["upper"], None, one["answered_by"], one["fallback"], None
+    )
 
 
-def _answer(one: Answer) -> dict[str, Any]:
-    shares = one.quantiles
-    return {
-        "seconds": one.seconds,
-        "lower": one.lower,
-        "upper": one.upper,
-        "quantiles": None if shares is None else {"p10": shares[0], "p50": shares[1], "p90": shares[2]},
-        "answered_by": one.answered_by,
-        "fallback": one.why is not None,
-        "why": one.why,
-    }
+def _answer(one: Answer) -> schema.PredictionOut:
+    quantiles = None if one.quantiles is None else schema.QuantilesOut(*one.quantiles)
+    return schema.PredictionOut(
+        one.seconds, one.lower, one.upper, quantiles, one.answered_by, one.why is not None, one.why
+    )
 
 
 MOST_AHEAD_SAMPLE: Final = 60
@@ -168,17 +122,16 @@ class VariabilityRoutes:
         return await self._context.run_in_thread(LARGE, lambda: _judged(variability_state, body))
 
     def _taken(self, variability_state: VariabilityState, body: bytes) -> Response:
-        asked = valid(TelemetryIn, body, MOST_NODES * (N_COUNTERS + 1) + 8)
+        asked = valid(schema.TelemetryIn, body, schema.MOST_NODES * (schema.N_COUNTERS + 1) + 8)
         if self._context.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
             raise Refusal(422, "time: lies ahead of the service's clock")
-        rates = [[_or_nan(rate) for rate in row] for row in asked.rates]
-        if len(rates) != len(asked.nodes):
+        if len(asked.rates) != len(asked.nodes):
             raise Refusal(422, "rates: as many rows as nodes are needed")
         try:
-            variability_state.push(asked.time, asked.nodes, rates)
+            variability_state.push(asked.time, asked.nodes, np.array(asked.rates, dtype=np.float64))
         except JobcastError as error:
             raise Refusal(409, str(error)) from None
-        return reply({"newest_sample": variability_state.newest})
+        return reply(schema.TelemetryOut(variability_state.newest))
 
     def _required(self) -> VariabilityState:
         if self._variability_state is None:
@@ -187,37 +140,22 @@ class VariabilityRoutes:
 
 
 def _judged(variability_state: VariabilityState, body: bytes) -> Response:
-    asked = valid(VariabilityIn, body)
+    asked = valid(schema.VariabilityIn, body)
     now = asked.now if asked.now is not None else (variability_state.newest or 0.0) + 0.001
     try:
         verdicts = variability_state.judge([_start(one) for one in asked.starts], now)
     except JobcastError as error:
         raise Refusal(422, str(error)) from None
+    loaded = variability_state.loaded
+    told = [
+        schema.VerdictOut(one.label, one.probability, one.abstained, one.reason or None, one.filled) for one in verdicts
+    ]
     return reply(
-        {
-            "classifier": variability_state.loaded.name or variability_state.loaded.classifier.name,
-            "version": variability_state.loaded.version,
-            "newest_sample": variability_state.newest,
-            "predictions": [_verdict(one) for one in verdicts],
-        }
+        schema.VariabilityOut(loaded.name or loaded.classifier.name, loaded.version, variability_state.newest, told)
     )
 
 
-def _start(one: StartIn) -> Start:
+def _start(one: schema.StartIn) -> Start:
     nodes = None if one.nodes is None else tuple(one.nodes)
-    probes = None if one.probes is None else np.array([_or_nan(wait) for wait in one.probes])
+    probes = None if one.probes is None else np.array(one.probes, dtype=np.float64)
     return Start(one.application, one.workload, nodes, probes)
-
-
-def _verdict(one: Verdict) -> dict[str, Any]:
-    return {
-        "label": one.label,
-        "probability": None if one.probability != one.probability else one.probability,
-        "abstained": one.abstained,
-        "why": one.reason or None,
-        "filled": one.filled,
-    }
-
-
-def _or_nan(value: float | None) -> float:
-    return float("nan") if value is None else value

@@ -6,6 +6,7 @@ routes as they are written in the API, kinds, roles. Never a user, a job or a cl
 
 import platform
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from prometheus_client import (
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 
 from predictors.service.state.health import KINDS
+from predictors.service.state.model import Model
 from predictors.service.state.service import Service
 
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
@@ -155,35 +157,38 @@ class Metrics:
                      [((kind,), float(kind in troubles)) for kind in KINDS])  # fmt: skip
 
     def _of_models(self) -> Iterator[Metric]:
-        models, trouble = list(self._service.learner.models.values()), self._service.model_trouble
-        yield _gauge("model_trouble", "1 if a role's newest model is not in use.", ("role",),
-                     [((model.role,), float(model.role in trouble)) for model in models])  # fmt: skip
-        yield _gauge("model_version", "Registered version in a role; 0 if it has none.", ("role",),
-                     [((model.role,), float(model.identity.version or 0)) for model in models])  # fmt: skip
+        models, trouble = list(self._service.learner.models.values()), self._service.roles.trouble
+        gauges: tuple[tuple[str, str, Callable[[Model], float]], ...] = (
+            ("model_trouble", "1 if a role's newest model is not in use.", lambda one: one.role in trouble),
+            ("model_version", "Registered version in a role; 0 if it has none.", lambda one: one.identity.version or 0),
+            (
+                "model_worse",
+                "1 if a model has become worse than last-two: the alarm of drift.",
+                lambda one: one.drift.stands,
+            ),
+            ("model_drift_evidence_ratio", "Evidence of drift over that of an alarm.", lambda one: one.drift.evidence),
+            (
+                "model_drift_false_alarms_per_year",
+                "False alarms of drift a year at most.",
+                lambda one: one.drift.alarms_per_year,
+            ),
+        )
+        for name, text, value in gauges:
+            yield _gauge(name, text, ("role",), [((one.role,), float(value(one))) for one in models])
         yield _counter("model_failures", "Predictions that a model failed to give.", ("role", "why"),
                        [((m.role, why), float(n)) for m in models for why, n in m.failures.items()])  # fmt: skip
         yield _counter("learning_errors", "Outcomes that a model failed to learn from.", ("role",),
                        [((model.role,), float(model.learning_errors)) for model in models])  # fmt: skip
-        yield _gauge("model_worse", "1 if a model has become worse than last-two: the alarm of drift.", ("role",),
-                     [((model.role,), float(model.worse)) for model in models])  # fmt: skip
-        yield _gauge("model_drift_evidence_ratio", "Evidence of drift over that of an alarm.", ("role",),
-                     [((model.role,), model.drift.evidence) for model in models])  # fmt: skip
-        yield _gauge("model_drift_false_alarms_per_year", "False alarms of drift a year at most.", ("role",),
-                     [((model.role,), model.drift.alarms_per_year) for model in models])  # fmt: skip
         figures = [(model.role, model.figures) for model in models]
         for key, (name, text) in RECENT.items():
             yield _gauge(name, text, ("role",), [((role,), of[key]) for role, of in figures if key in of])
 
 
-def _gauge(name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
-    return _filled(GaugeMetricFamily(f"jobcast_{name}", text, labels=labels), values)
-
-
-def _counter(name: str, text: str, labels: tuple[str, ...], values: Values) -> Metric:
-    return _filled(CounterMetricFamily(f"jobcast_{name}", text, labels=labels), values)
-
-
-def _filled(metric: Any, values: Values) -> Metric:
+def _family(kind: Any, name: str, text: str, labels: tuple[str, ...], values: Values) -> Any:
+    metric = kind(f"jobcast_{name}", text, labels=labels)
     for where, value in values:
         metric.add_metric(where, value)
-    return metric  # type: ignore[no-any-return]
+    return metric
+
+
+_gauge, _counter = partial(_family, GaugeMetricFamily), partial(_family, CounterMetricFamily)

@@ -275,11 +275,14 @@ class RecordOut(PredictionOut, kw_only=True):
     version: int | None
 
 
+JobPhase: TypeAlias = Literal["held", "queued", "running", "over", "cancelled", "forgotten"]
+
+
 class JobOut(Struct):
     """What happened to a job, and what was predicted for it."""
 
     sequences: Annotated[dict[str, int], _about("Number of the event of each kind that took effect or waits.")]
-    state: Literal["held", "queued", "running", "over", "cancelled", "forgotten"]
+    state: JobPhase
     submitted: int | None
     started: int | None
     ended: int | None

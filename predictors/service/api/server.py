@@ -6,8 +6,6 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Final, Literal
 
 import uvicorn
@@ -16,64 +14,13 @@ from predictors.core.errors import JobcastError
 from predictors.history.history import LateEventWarning
 from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
-from predictors.service.api.auth import App, AuthMiddleware, Limits, Token, is_loopback
+from predictors.service.api.auth import App, AuthMiddleware
 from predictors.service.api.connections import Connections, PatientLoop, limited
-from predictors.service.api.lifecycle import Beside, EarlyHangUps, Lifecycle
+from predictors.service.api.lifecycle import Beside, Lifecycle, Listening
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
-from predictors.service.operation.tracing import Tracing, configured_tracing
+from predictors.service.operation.tracing import configured_tracing
 from predictors.service.storage.database import shown
-
-
-@dataclass(frozen=True, kw_only=True)
-class Listening:
-    """Address, tokens, limits and TLS of a server.
-
-    Parameters
-    ----------
-    host, port
-        Address; port 0 takes a free one.
-    tokens : tuple of Token
-        Roles of clients; empty: every client may do everything, on loopback only.
-    limits : Limits
-        How much a client may ask.
-    certificate, key : Path or None
-        For TLS.
-    token_file : Path or None
-        Where the tokens were read, to be read anew at SIGHUP.
-    audit_log : Path or None
-        File that says who did what.
-    tracing : Tracing or None
-        Spans of requests; None: as the environment asks for.
-    early : EarlyHangUps or None
-        What keeps a SIGHUP until the server runs.
-
-    Raises
-    ------
-    JobcastError
-        If there are no tokens though others than this machine can connect, or a key is missing.
-    """
-
-    host: str = "127.0.0.1"
-    port: int = 8571
-    tokens: tuple[Token, ...] = ()
-    limits: Limits = field(default_factory=Limits)
-    certificate: Path | None = None
-    key: Path | None = None
-    token_file: Path | None = None
-    audit_log: Path | None = None
-    tracing: Tracing | None = None
-    early: EarlyHangUps | None = None
-
-    def __post_init__(self) -> None:
-        if not self.tokens and not is_loopback(self.host):
-            raise JobcastError(
-                f"{self.host} can be reached from elsewhere: give --token-file (see `jobcast token`), or listen on "
-                "127.0.0.1."
-            )
-        if (self.certificate is None) != (self.key is None):
-            raise JobcastError("TLS needs both --tls-certificate and --tls-key.")
-
 
 CONNECTIONS: Final = 4
 """Connections for each request that may be in work at once; beyond, those that ask nothing make room."""
@@ -82,13 +29,7 @@ _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young ta
 
 
 def serve(api: Api, listening: Listening, readers: Beside | None = None) -> None:
-    """Serve until a signal stops it; then finish what was acknowledged.
-
-    Raises
-    ------
-    JobcastError
-        If the address cannot be used.
-    """
+    """Serve until a signal stops it; then finish what was acknowledged. Errors are those of `made_server`."""
     quicken()
     api.service.on_ready = freeze_long_lived
     server, opened = made_server(api, listening, readers)
@@ -116,11 +57,11 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     JobcastError
         If the address cannot be used.
     """
-    audit, tracing = AuditLog(listening.audit_log), listening.tracing or configured_tracing()
+    audit, tracing = AuditLog(listening.audit_log), configured_tracing()
     opened = bound(listening.host, listening.port, shared=readers is not None)
     buckets = None if readers is None else readers.buckets
-    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, api.metrics.request, buckets)
-    app = RequestLog(auth, audit, tracing)
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, buckets)
+    app = RequestLog(auth, audit, tracing, api.metrics.request)
     config = configuration(app, listening, lambda: api.metrics.request("other", 503, 0.0), lifespan="on")
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
@@ -130,19 +71,7 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
     api.metrics.audit_dropped = lambda: audit.dropped
     if readers is not None:
         readers.beside(app, opened.getsockname()[1], api.metrics, api.page.stopping)
-    api.lifecycle = Lifecycle(
-        api.service,
-        auth,
-        audit,
-        tracing,
-        token_file=listening.token_file,
-        certificate=listening.certificate,
-        key=listening.key,
-        context=lambda: config.ssl,
-        leave=api.service.on_failure,
-        early=listening.early,
-        readers=readers,
-    )
+    api.lifecycle = Lifecycle(api.service, server, listening, auth, audit, tracing, readers)
     return server, opened
 
 

@@ -5,10 +5,12 @@ import time
 from collections.abc import Container, Sequence
 from typing import Any
 
+from msgspec.structs import astuple
 from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
+from predictors.service.api import schema
 from predictors.service.api.context import LARGE, Context
 from predictors.service.api.errors import Refusal, reply
 from predictors.service.api.predictions import identified, recorded
@@ -28,7 +30,7 @@ class StateRoutes:
         self._context.must_be_ready()
         return reply(await asyncio.to_thread(self._job, self._context.jobs_of(request)))
 
-    def _job(self, jobs: Sequence[int]) -> dict[str, Any]:
+    def _job(self, jobs: Sequence[int]) -> schema.JobOut:
         found = ((job, self._service.store.events_of(job)) for job in jobs)
         job, stored = next(((job, there) for job, there in found if there), (0, []))
         if not stored:
@@ -37,54 +39,55 @@ class StateRoutes:
         happened = {kind: one.event for kind, one in events.items() if one.effect == APPLIED}
         start, end = happened.get(STARTED), happened.get(ENDED) or happened.get(CANCELLED)
         predictions = [self._service.recorded([job], role).get(job) for role in ROLES]
-        return {
-            "sequences": {KIND_NAMES[kind]: one.event.sequence for kind, one in sorted(events.items())},
-            "state": _state(happened),
-            **{name: events[kind].event.time if kind in events else None for name, kind in KINDS.items()},
-            "run_time": None if start is None or end is None else end.time - start.time,
-            "status": None if ENDED not in happened else _known(happened[ENDED].status),
-            "requested_time": _known(happened[SUBMITTED].requested_time) if SUBMITTED in happened else None,
-            "refused": sum(one.effect not in (APPLIED, HELD) for one in stored),
-            "predictions": [
-                {"role": one["role"], "name": one["name"], "version": one["version"], **recorded(one)}
+        return schema.JobOut(
+            sequences={KIND_NAMES[kind]: one.event.sequence for kind, one in sorted(events.items())},
+            state=_state(happened),
+            run_time=None if start is None or end is None else end.time - start.time,
+            status=None if ENDED not in happened else _known(happened[ENDED].status),
+            requested_time=_known(happened[SUBMITTED].requested_time) if SUBMITTED in happened else None,
+            refused=sum(one.effect not in (APPLIED, HELD) for one in stored),
+            predictions=[
+                schema.RecordOut(*astuple(recorded(one)), role=one["role"], name=one["name"], version=one["version"])
                 for one in predictions
                 if one is not None
             ],
-        }
+            **{name: events[kind].event.time if kind in events else None for name, kind in KINDS.items()},
+        )
 
     async def models(self, _: Request) -> Response:
         """Tell who is in which role, how they do, and the history of roles."""
         self._context.must_be_ready()
         learner, settings = self._service.learner, self._service.settings
         history = await asyncio.to_thread(self._service.store.models)
-        trouble = self._service.model_trouble
+        trouble = self._service.roles.trouble
         for row in history:
             row.pop("uri")  # it may name a folder, which is nobody's business who only asks
         roles = [
-            {
-                "role": model.role,
-                **identified(model.identity, learner.sequence),
-                "learns": model.learns,
-                "codes": model.goes_by,
-                "recent": dict(model.figures),
-                "beside_last_two": beside_last_two(model),
-                "drift": model.drift.to_json(),
-                "failures": dict(model.failures),
-                "trouble": "its newest version is not in use; the log tells why" if model.role in trouble else None,
-            }
+            schema.RoleOut(
+                *astuple(identified(model.identity, learner.sequence)),
+                role=model.role,
+                learns=model.learns,
+                codes=model.goes_by,
+                recent=dict(model.figures),
+                beside_last_two=beside_last_two(model),
+                drift=model.drift.to_json(),
+                failures=dict(model.failures),
+                trouble="its newest version is not in use; the log tells why" if model.role in trouble else None,
+            )
             for model in learner.models.values()
         ]
         clock = {name: getattr(settings, name) for name in ("clock", "time_zone", "as_of", "machine_procs")}
-        began = self._service.began
-        about = {"began": began, "sequence": self._service.job_state.sequence}
-        return reply({"models": roles, "history": history, **clock, **about})
+        sequence = self._service.job_state.sequence
+        return reply(
+            schema.ModelsOut(models=roles, history=history, began=self._service.began, sequence=sequence, **clock)
+        )
 
     async def reload(self, request: Request) -> Response:
         """Look at the registry now."""
         self._context.must_be_ready()
         changed = await asyncio.to_thread(self._service.reload)
         request.scope["audit"] = {"action": "models reloaded", "changed": changed}
-        return reply({"changed": changed, "trouble": dict(self._service.model_trouble)})
+        return reply(schema.ReloadOut(changed, self._service.roles.trouble))
 
     async def start_time(self, request: Request) -> Response:
         """Forecast when a waiting job will start: P10, P50, P90."""
@@ -103,15 +106,14 @@ class StateRoutes:
 
     async def health(self, _: Request) -> Response:
         """Tell that the process answers."""
-        return reply({"alive": True})
+        return reply(schema.HealthOut(True))
 
     async def readiness(self, _: Request) -> Response:
         """Tell whether events and questions are answered, and what troubles the service."""
         service = self._service
-        worse = [model.role for model in service.learner.models.values() if model.worse]
+        worse = [model.role for model in service.learner.models.values() if model.drift.stands]
         ready = service.ready and service.health.answers
-        document = {"ready": ready, "trouble": list(service.health.troubles()), "worse_than_last_two": worse}
-        return reply(document, 200 if ready else 503)
+        return reply(schema.ReadyOut(ready, list(service.health.troubles()), worse), 200 if ready else 503)
 
     async def metrics_page(self, _: Request) -> Response:
         """Return the page that Prometheus reads."""
@@ -121,17 +123,17 @@ class StateRoutes:
 
 def beside_last_two(model: Model) -> dict[str, Any] | None:
     """Return how a model stands beside last-two, with what to do where it is worse; None before enough jobs ended."""
-    standing = model.standing
+    standing = model.monitor.standing
     if standing is None:
         return None
-    return standing.to_json() | {"advice": model.advice() if standing.worse or model.worse else None}
+    return standing.to_json() | {"advice": model.advice() if standing.worse or model.drift.stands else None}
 
 
 def _known(value: int) -> int | None:
     return None if value == UNKNOWN else value
 
 
-def _state(happened: Container[int]) -> str:
+def _state(happened: Container[int]) -> schema.JobPhase:
     """Return the state of a job by the kinds of what has taken effect."""
     if SUBMITTED not in happened:
         return "held"
@@ -144,6 +146,5 @@ def _state(happened: Container[int]) -> str:
     return "running" if STARTED in happened else "queued"
 
 
-def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> dict[str, Any]:
-    found = starts.forecast(live, now, job)
-    return {"now": now, "p10": found[0], "p50": found[1], "p90": found[2]}
+def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> schema.StartTimeOut:
+    return schema.StartTimeOut(now, *starts.forecast(live, now, job))

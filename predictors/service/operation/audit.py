@@ -13,8 +13,9 @@ import logging
 import os
 import threading
 import time
-from collections import deque
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Final
 
 from predictors.core.errors import JobcastError
@@ -48,95 +49,73 @@ class AuditLog:
     def __init__(self, path: Path | None) -> None:
         self.dropped = 0
         self._path: Final = path
-        self._lines: deque[str] = deque()
-        self._condition: Final = threading.Condition()
+        self._lines: Final[SimpleQueue[bytes | None]] = SimpleQueue()
         self._throttle: Final = Throttle()
-        self._stopping = self._reopen = False
-        self._handle = -1
+        self._stopping: Final = threading.Event()
         if path is not None:
             self._handle = _opened(path)
-            self._thread = threading.Thread(target=self._run, name="audit", daemon=True)
+            self._thread = threading.Thread(target=self._run, args=(path,), name="audit", daemon=True)
             self._thread.start()
 
     def write(self, action: str, token: str = "", address: str = "", **about: object) -> None:
         """Add a line; from any thread, without waiting for the disk."""
         if self._path is None:
             return
-        document: dict[str, object] = {"time": utc(time.time()), "action": action}
-        if token:
-            document["token"] = token
-        if address:
-            document["address"] = address
-        if found := request_id.get():
-            document["request_id"] = found
+        told = {"token": token, "address": address, "request_id": request_id.get()}
+        document = {"time": utc(time.time()), "action": action} | {name: one for name, one in told.items() if one}
+        if self._lines.qsize() >= MOST_KEPT:
+            self.dropped += 1
+            return
         line = json.dumps(document | about, ensure_ascii=False, default=str) + "\n"
-        with self._condition:
-            if len(self._lines) >= MOST_KEPT:
-                self.dropped += 1
-                return
-            self._lines.append(line)
-            self._condition.notify()
+        self._lines.put(line.encode(errors="backslashreplace"))
 
     def refused(self, status: int, reason: str, token: str, address: str, route: str) -> None:
         """Add a line on a request that was refused, unless this address was refused so within ten seconds."""
-        if self._path is None:
-            return
         left_out = self._throttle.held_back((address, status), time.monotonic())
-        if left_out is None:
-            return
-        more = {"left_out_before": left_out} if left_out else {}
-        self.write("refused", token, address, route=route, status=status, reason=reason, **more)
+        if left_out is not None:
+            more = {"left_out_before": left_out} if left_out else {}
+            self.write("refused", token, address, route=route, status=status, reason=reason, **more)
 
     def reopen(self) -> None:
         """Open the file anew by its name, after a rotation."""
-        with self._condition:
-            self._reopen = True
-            self._condition.notify()
+        if self._path is not None:
+            self._lines.put(b"")
 
     def close(self) -> None:
         """Write what is left, as far as that can be done at once."""
-        if self._path is None or self._stopping:
-            return
-        with self._condition:
-            self._stopping = True
-            self._condition.notify()
-        self._thread.join(5)
+        if self._path is not None and not self._stopping.is_set():
+            self._stopping.set()
+            self._lines.put(None)
+            self._thread.join(5)
 
-    def _run(self) -> None:
-        while True:
-            with self._condition:
-                while not (self._lines or self._reopen or self._stopping):
-                    self._condition.wait()
-                reopen, self._reopen = self._reopen, False
-                part = [self._lines.popleft() for _ in range(min(len(self._lines), 1000))]
-                stopping = self._stopping
-            left = self._written("".join(part).encode(), reopen)
+    def _run(self, path: Path) -> None:
+        for line in iter(self._lines.get, None):
+            left, stopping = line, self._stopping.is_set()
+            while (left := self._written(left, path)) and not stopping:
+                stopping = self._stopping.wait(_AGAIN)  # then it is tried once more
             if left:
-                with self._condition:
-                    self._lines.extendleft(reversed(left.decode().splitlines(keepends=True)))
-                    self._reopen = True
-                    self._condition.wait(_AGAIN)
-            if stopping and (left or not self._lines):
-                if self._handle >= 0:
-                    os.close(self._handle)
-                    self._handle = -1
-                return
+                break
+        self._hang_up()
 
-    def _written(self, data: bytes, reopen: bool) -> bytes:
-        """Write; return what could not be."""
-        assert self._path is not None
+    def _written(self, line: bytes, path: Path) -> bytes:
+        """Write a line, or open the file anew where it is empty; return what could not be written."""
         try:
-            if reopen or self._handle < 0:
-                if self._handle >= 0:
-                    os.close(self._handle)
-                    self._handle = -1
-                self._handle = _opened(self._path)
-            while data:
-                data = data[os.write(self._handle, data) :]
+            if not line or self._handle < 0:
+                self._hang_up()
+                self._handle = _opened(path)
+            while line:
+                line = line[os.write(self._handle, line) :]
         except (OSError, JobcastError) as error:
+            self._hang_up()
             why = error.strerror if isinstance(error, OSError) else str(error)
-            log(_log, logging.ERROR, "The audit log cannot be written: %s", why, file=str(self._path))
-        return data
+            log(_log, logging.ERROR, "The audit log cannot be written: %s", why, file=str(path))
+        return line
+
+    def _hang_up(self) -> None:
+        handle, self._handle = self._handle, -1
+        if handle >= 0:
+            with suppress(OSError):
+                os.close(handle)
 
 
 def _opened(path: Path) -> int:

@@ -77,9 +77,7 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if found := getattr(record, "request_id", "") or request_id.get():
-            document["request_id"] = found
-        document |= getattr(record, "fields", {})
+        document |= _fields(record)
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False, default=str)
@@ -90,14 +88,15 @@ class TextFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line; a traceback follows on lines of its own."""
-        fields: dict[str, Any] = {}
-        if found := getattr(record, "request_id", "") or request_id.get():
-            fields["request_id"] = found
-        fields |= getattr(record, "fields", {})
-        told = "".join(f" {name}={_plain(value)}" for name, value in fields.items())
+        told = "".join(f" {name}={_plain(value)}" for name, value in _fields(record).items())
         message = record.getMessage().replace("\n", " ")
         line = f"{utc(record.created)} {record.levelname.lower()} {record.name}: {message}{told}"
         return f"{line}\n{self.formatException(record.exc_info)}" if record.exc_info else line
+
+
+def _fields(record: logging.LogRecord) -> dict[str, Any]:
+    found = request_id.get()
+    return ({"request_id": found} if found else {}) | getattr(record, "fields", {})
 
 
 def _plain(value: object) -> str:
@@ -176,8 +175,8 @@ class _Handler(logging.StreamHandler[TextIO]):
         return
 
 
-def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = None) -> Callable[[], None]:
-    """Write the service's log to standard error, or to a stream; return a function that undoes that.
+def set_up_logs(how: str = "text", level: str = "info") -> Callable[[], None]:
+    """Write the service's log to standard error; return a function that undoes that.
 
     Parameters
     ----------
@@ -195,7 +194,7 @@ def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = 
         raise JobcastError(f"A log's format is one of {', '.join(FORMATS)}; got {how!r}.")
     if level not in LEVELS:
         raise JobcastError(f"A log's level is one of {', '.join(LEVELS)}; got {level!r}.")
-    handler: logging.Handler = _Handler() if stream is None else logging.StreamHandler(stream)
+    handler = _Handler()
     handler.setFormatter(JsonFormatter() if how == "json" else TextFormatter())
     before = []
     for name in _OURS:
@@ -216,4 +215,4 @@ def set_up_logs(how: str = "text", level: str = "info", stream: TextIO | None = 
 
 def log(logger: logging.Logger, level: int, message: str, *values: object, same: str = "", **fields: object) -> None:
     """Log a message with fields; `same` tells apart messages of one text for the filter of repeated ones."""
-    logger.log(level, message, *values, extra={"fields": fields, "same": same, "request_id": request_id.get()})
+    logger.log(level, message, *values, extra={"fields": fields, "same": same})

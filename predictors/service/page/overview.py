@@ -197,7 +197,7 @@ class Collector:
         now = max(newest, int(time.time())) if unix else newest
         rows = [_row(one, forecasts.found.get(one.job_id)) for one in live]
         roles, epoch = service.learner.models.values(), 0 if unix else None
-        models = tuple(_model(one, service.model_trouble.get(one.role), epoch) for one in roles)
+        models = tuple(_model(one, service.roles.trouble.get(one.role), epoch) for one in roles)
         alarms = [f"{one.role}: {one.verdict} {one.advice}".strip() for one in models if one.advice]
         alarms += [f"{one.role}: {one.trouble}" for one in models if one.trouble]
         return Overview(
@@ -235,9 +235,9 @@ def _row(job: LiveJob, forecast: tuple[int, int, int] | None) -> JobRow:
 
 
 def _model(model: Model, trouble: str | None, epoch: int | None) -> ModelView:
-    identity, standing = model.identity, model.standing
+    identity, standing = model.identity, model.monitor.standing
     verdicts = [] if standing is None else [standing.sentence("the newest", identity.name)]
-    if model.worse:
+    if model.drift.stands:
         verdicts.append(model.drift.sentence(identity.name, epoch))
     return ModelView(
         role=model.role,
@@ -251,6 +251,6 @@ def _model(model: Model, trouble: str | None, epoch: int | None) -> ModelView:
         failures=sum(model.failures.values()),
         trouble=trouble,
         verdict=" ".join(verdicts),
-        advice=model.advice() if model.worse else "",
+        advice=model.advice() if model.drift.stands else "",
         weeks=tuple(reversed(tuple(model.monitor.weeks))),
     )

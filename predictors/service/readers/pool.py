@@ -22,8 +22,8 @@ from typing import Any, Final
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import App, Token
 from predictors.service.api.buckets import Buckets
+from predictors.service.api.lifecycle import Listening
 from predictors.service.api.prometheus import Metrics
-from predictors.service.api.server import Listening
 from predictors.service.operation.logs import log
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.readers.forward import listening
@@ -71,7 +71,7 @@ class Readers:
             raise JobcastError(f"A service has 1 to {MOST} readers; got {n}.")
         folder = _made_folder()
         self._plan = Plan(
-            settings=settings, listening=replace(listening, early=None, tracing=None), loader=loader, key=key,
+            settings=settings, listening=replace(listening, early=None), loader=loader, key=key,
             folder=folder, log_format=log_format, log_level=log_level,
         )  # fmt: skip
         try:

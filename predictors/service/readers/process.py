@@ -17,7 +17,6 @@ from typing import Any, Final
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import Response
 from starlette.routing import Route
 
 from predictors.core.errors import JobcastError
@@ -25,11 +24,11 @@ from predictors.service.api.access import RequestLog
 from predictors.service.api.auth import AuthMiddleware, Receive, Scope, Send, Token
 from predictors.service.api.buckets import Buckets
 from predictors.service.api.context import LargeBodies
-from predictors.service.api.errors import REFUSALS, refused, valid
-from predictors.service.api.lifecycle import read_certificate
+from predictors.service.api.errors import HANDLERS, valid
+from predictors.service.api.lifecycle import Listening, read_certificate
 from predictors.service.api.predictions import runtimes
 from predictors.service.api.schema import RuntimeIn
-from predictors.service.api.server import Listening, bound, configuration, freeze_long_lived, quicken
+from predictors.service.api.server import bound, configuration, freeze_long_lived, quicken
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import set_up_logs, throttle
 from predictors.service.operation.tracing import configured_tracing
@@ -107,13 +106,12 @@ class Questions:
         self._large = LargeBodies()
         self._owner = Owner(plan.folder / SOCKET)
         route = Route(QUESTION, self._asked, methods=["POST"])
-        handlers = dict.fromkeys(REFUSALS, _answered)
-        app = Starlette(routes=[route], exception_handlers=handlers)
+        app = Starlette(routes=[route], exception_handlers=HANDLERS)
         about = plan.listening
         buckets = Buckets(plan.folder / BUCKETS)
-        auth = AuthMiddleware(app, about.tokens, about.limits, tally.request, buckets)
+        auth = AuthMiddleware(app, about.tokens, about.limits, buckets)
         self._auth, self._audit = auth, AuditLog(about.audit_log)
-        self._checked = RequestLog(auth, self._audit, configured_tracing())
+        self._checked = RequestLog(auth, self._audit, configured_tracing(), tally.request)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a question; hand on anything else."""
@@ -147,10 +145,6 @@ class _Forwarded:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         scope["forwarded"] = True
         await self._owner(scope, receive, send, self._body)
-
-
-async def _answered(_: Request, error: Exception) -> Response:
-    return refused(error)
 
 
 def run(plan: Plan, line: "Connection[Any, Any]") -> None:

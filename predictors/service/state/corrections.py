@@ -24,10 +24,9 @@ from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
 from predictors.service.state.jobs import Arrays, packed, unpacked
 from predictors.service.state.recovery import first_order
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
-from predictors.service.storage.store import Store
+from predictors.service.storage.store import Store, parts, write_effects
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
-_AT_ONCE: Final = 500
 _OF_JOBS: Final = re.compile(
     "history_job_ids|ledger_(live|held|over)|model[0-9]+_(monitor_jobs|lessons_(jobs|running|overrun|told))"
 )
@@ -43,11 +42,9 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
         If there is no such event, it was withdrawn already, or it stands behind the base.
     """
     withdrawn, base = EFFECTS.index(WITHDRAWN), store.base()
-    beyond = max(sequences)
-    if beyond > store.last:  # also what no database can look up
-        raise JobcastError(f"{_name(store)}: has no event {beyond}, or it was withdrawn before.")
+    known = [sequence for sequence in sequences if sequence <= store.last]  # others no database may be able to look up
     with store.correcting() as connection:
-        found = connection.execute(select(EVENTS).where(EVENTS.c.sequence.in_(sequences))).mappings().all()
+        found = connection.execute(select(EVENTS).where(EVENTS.c.sequence.in_(known))).mappings().all()
         events = [Event(**{name: row[name] for name in Event._fields}) for row in found if row["effect"] != withdrawn]
         missing = sorted(set(sequences) - {one.sequence for one in events})
         if missing:
@@ -104,7 +101,7 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
             )
         if not jobs and not in_kept:
             raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
-        over = [job for some in _parts(jobs) for job in _over_among(connection, some)]
+        over = [job for some in parts(jobs) for job in _over_among(connection, some)]
         own, others = (set(_values(connection, EVENTS.c.executable, which)) for which in (of_user, ~of_user))
         for arrays in kept.values():
             for programs, more in zip((own, others), _programs(arrays, codes), strict=True):
@@ -164,7 +161,7 @@ def let_go(store: Store, before: int, why: str) -> int:
         old = select(EVENTS.c.job).where(applied).group_by(EVENTS.c.job).having(last < before, ended)
         jobs = [int(row[0]) for row in connection.execute(old)]
         n_events = 0
-        for some in _parts(jobs):
+        for some in parts(jobs):
             gone = (EVENTS.c.job.in_(some), EVENTS.c.sequence <= base)
             n_events += connection.execute(delete(EVENTS).where(*gone)).rowcount
             connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.job.in_(some)))
@@ -189,8 +186,8 @@ def _judge_again(store: Store, connection: Connection) -> None:
         for sequence in {*effects, *before}
         if before.get(sequence, 0) != EFFECTS.index(effects.get(sequence, APPLIED))
     }
-    store.write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
-    store.write_effects(connection, changed)
+    write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
+    write_effects(connection, changed)
     _drop_snapshots(connection)
 
 
@@ -273,10 +270,6 @@ def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
 def _fresh() -> int:
     """Return a code of nobody."""
     return FIRST_NAME | secrets.randbits(52)
-
-
-def _parts(jobs: Sequence[int]) -> list[Sequence[int]]:
-    return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
 
 
 def _name(store: Store) -> str:

@@ -18,7 +18,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.answer import Published
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import CHAMPION, Load, Model, Predicted, checked_for, predicted
+from predictors.service.state.model import CHAMPION, Load, Model, Predicted, made_model, predicted
 from predictors.service.state.recovery import rebuild, warm_up
 from predictors.service.storage.database import StorageError, shown
 from predictors.service.storage.store import Store
@@ -36,12 +36,8 @@ class Follower:
 
     Parameters
     ----------
-    settings : Settings
+    settings, loader, key
         Those of the owner.
-    loader : callable
-        Brings the champion.
-    key : Pseudonymiser
-        Of the hashes of names.
 
     Raises
     ------
@@ -128,18 +124,16 @@ def _champion(store: Store, settings: Settings, loader: Load, key: Pseudonymiser
     if row["version"] is not None:
         addresses.append(f"models:/{row['name']}/{row['version']}")
     for address in addresses:
-        identity, predictor = loader(address)
-        if identity.same_as == wanted:
+        found = loader(address)
+        if found[0].same_as == wanted:
             break
     else:
         raise JobcastError(f"{shown(settings.db)}: its champion is {row['name']}, which {addresses[-1]} is not.")
-    model = Model(
-        identity, predictor, learns=settings.learn, key=key, kills=settings.kills, drift_alarms=settings.drift_alarms
-    )
+    model = made_model(found, settings, key)
     model.forget_log()
     model.number = int(str(row["id"]))
     model.begin(int(str(row["learns_since"])))
-    return checked_for(model, settings.as_of)
+    return model
 
 
 def _raised(error: Exception) -> None:

@@ -56,8 +56,6 @@ class Health:
 
     Parameters
     ----------
-    writer, roles
-        Whose troubles they are.
     failed : callable
         Returns why the state cannot be kept; None if it can.
     """

@@ -1,16 +1,15 @@
 """The one thread that learns: it follows the events behind the writer, and publishes what the models have learnt."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from predictors.service.state.jobs import Happened
 from predictors.service.state.model import CHAMPION, Model
-from predictors.service.state.worker import Worker
-
-Callback = Callable[[], None]
+from predictors.service.state.worker import Command, Worker
 
 
-class Learner(Worker[tuple[Sequence[Happened], int]]):
+class Learner(Worker):
     """Models by role, each at the same event.
 
     Requests use what is published and do not wait for the learner, unless they ask for the state after an event
@@ -30,7 +29,7 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
         self.sequence = 0
         """Newest event learnt."""
         self.keep = keep
-        self._waiting: list[tuple[int, Callback]] = []
+        self._waiting: list[tuple[int, Command]] = []
         self.pending = 0
         """Events handed over and not learnt yet."""
 
@@ -41,14 +40,13 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
 
     def put(self, happened: Sequence[Happened], sequence: int) -> None:
         """Queue what happened until an event."""
-        with self._condition:
-            self._queue.append((happened, sequence))
+        with self._lock:
             self.pending += len(happened)
-            self._condition.notify_all()
+        self.do(partial(self._learn, happened, sequence))
 
-    def when(self, sequence: int, callback: Callback) -> None:
+    def when(self, sequence: int, callback: Command) -> None:
         """Call a function as soon as an event has been learnt, at once if it has; it must not take long."""
-        with self._condition:
+        with self._lock:
             if self.sequence < sequence:
                 self._waiting.append((sequence, callback))
                 return
@@ -62,24 +60,14 @@ class Learner(Worker[tuple[Sequence[Happened], int]]):
         """Pass a slice of events to every model; for the thread, and for rebuilding before it starts."""
         for model in self.models.values():
             self.keep([model.record(one, answer) for one, answer in model.follow(happened, sequence)])
-        with self._condition:
+        with self._lock:
             self.sequence = sequence
             ready = [callback for least, callback in self._waiting if least <= sequence]
             self._waiting = [(least, callback) for least, callback in self._waiting if least > sequence]
         for callback in ready:
             callback()
 
-    def _work(self) -> None:
-        while True:
-            with self._condition:
-                while not self._queue and not self._stopping:
-                    self._condition.wait()
-                if not self._queue:
-                    return
-                work = self._queue.popleft()
-            if callable(work):
-                work()
-                continue
-            self.follow(*work)
-            with self._condition:
-                self.pending -= len(work[0])
+    def _learn(self, happened: Sequence[Happened], sequence: int) -> None:
+        self.follow(happened, sequence)
+        with self._lock:
+            self.pending -= len(happened)

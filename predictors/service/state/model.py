@@ -13,7 +13,7 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.data.names import Codes
 from predictors.evaluation.drift import ALARMS_PER_YEAR, Drift
-from predictors.evaluation.monitoring import Monitor, Standing, refit_with
+from predictors.evaluation.monitoring import Monitor, refit_with
 from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import Outcome
 from predictors.models.base import Predictor
@@ -23,6 +23,7 @@ from predictors.models.range import in_range_one
 from predictors.models.stream import OutcomeStream
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.settings import Settings
 from predictors.service.state.answer import FAILED, OUT_OF_RANGE, Answer, Published, frozen
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE, Happened, JobState
@@ -81,8 +82,6 @@ class Model:
         Whose answers are given, or only kept to be compared.
     learns : bool
         Whether it learns from the jobs that end.
-    since : int
-        The event from which on it learns.
     key : Pseudonymiser
         Of the hashes of names: a model that knows names finds its own by it.
     kills : bool or None
@@ -108,7 +107,6 @@ class Model:
         role: str = CHAMPION,
         *,
         learns: bool = True,
-        since: int = 0,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
         kills: bool | None = None,
         drift_alarms: float = ALARMS_PER_YEAR,
@@ -118,7 +116,8 @@ class Model:
         self.predictor: Final = predictor
         self.role = role
         self.learns: Final = learns
-        self.since = since
+        self.since = 0
+        """The event from which on it learns."""
         self.number = 0
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0
@@ -131,7 +130,7 @@ class Model:
         if kills is not None:
             layer.set_kills(kills)
         self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
-        self.published = self._published(since)
+        self.published = self._published(0)
 
     @property
     def figures(self) -> Mapping[str, float]:
@@ -150,25 +149,15 @@ class Model:
         }
         if not np.isnan(held).all():
             found["covered_share"] = float(np.nanmean(held))
-        if self.standing is not None:
-            found["squared_error_ratio_to_last_two"] = self.standing.squared.value
-            found["absolute_error_ratio_to_last_two"] = self.standing.absolute.value
+        if (standing := self.monitor.standing) is not None:
+            found["squared_error_ratio_to_last_two"] = standing.squared.value
+            found["absolute_error_ratio_to_last_two"] = standing.absolute.value
         return found
-
-    @property
-    def standing(self) -> Standing | None:
-        """How it stands beside last-two by the newest ended jobs; None before there are enough."""
-        return self.monitor.standing
 
     @property
     def drift(self) -> Drift:
         """Whether it has become worse than last-two, by the test that is looked at for ever."""
         return self.monitor.drift.now
-
-    @property
-    def worse(self) -> bool:
-        """Whether it is worse than last-two: the alarm of drift stands."""
-        return self.drift.stands
 
     def advice(self) -> str:
         """Return the command that trains it again."""
@@ -234,7 +223,7 @@ class Model:
             return self.published
         never_changed = (getattr(self.predictor, name, None) for name in ("estimator_", "codes_"))
         copied = copy.deepcopy(self.predictor, {id(thing): thing for thing in never_changed if thing is not None})
-        outcomes = OutcomeStream(copied, copied.learn_one if self.learns else _nothing, rows_with_ends=True)
+        outcomes = OutcomeStream(copied, copied.learn_one if self.learns else (lambda _: None), rows_with_ends=True)
         outcomes.restore(self._outcomes.arrays())
         outcomes.catch_up(now)
         return Published(copied, self._mapping, self.monitor.quantiles_at(now).now, self.published.sequence)
@@ -267,10 +256,10 @@ class Model:
             If the state is not that of such a model.
         """
         kills = self.monitor.quantiles.kills
-        about: dict[str, Any] = {"learns": self.learns, "since": self.since, "key": self._key, "kills": kills}
+        about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
         about["drift_alarms"] = self.monitor.drift.alarms_per_year
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
-        found.number, found._intervals = self.number, self._intervals
+        found.since, found.number, found._intervals = self.since, self.number, self._intervals
         found.predictor.set_state(part(state, "learnt_"))
         found._outcomes.restore(part(state, "lessons_"))
         found.monitor.set_state(part(state, "monitor_"))
@@ -317,23 +306,23 @@ def predicted(
     return Predicted(published.answers(rows), model.identity, published, sequence)
 
 
-def _nothing(_: Outcome) -> None:
-    return
-
-
-def checked_for(model: Model, as_of: str) -> Model:
-    """Return a model if it goes by the service's as-of rule.
+def made_model(
+    found: tuple[Identity, Predictor], settings: Settings, key: Pseudonymiser, role: str = CHAMPION
+) -> Model:
+    """Return a model that was loaded, for a service with these settings.
 
     Raises
     ------
     JobcastError
-        If it counts other jobs as ended.
+        If its parameters cannot be used, or it counts other jobs as ended than the service.
     """
-    if model.predictor.as_of != as_of:
+    identity, predictor = found
+    if predictor.as_of != settings.as_of:
         raise JobcastError(
-            f"{model.identity.uri}: counts ended jobs by the rule {model.predictor.as_of!r}; this service by {as_of!r}."
+            f"{identity.uri}: counts ended jobs by the rule {predictor.as_of!r}; this service by {settings.as_of!r}."
         )
-    return model
+    options: dict[str, Any] = {"kills": settings.kills, "drift_alarms": settings.drift_alarms}
+    return Model(identity, predictor, role, learns=settings.learn, key=key, **options)
 
 
 Load = Callable[[str], tuple[Identity, Predictor]]
@@ -378,6 +367,4 @@ def identified(uri: str, found: LoadedModel) -> Identity:
 
 def version_now(uri: str) -> int | None:
     """Return the version that an address means now; None if it is not one of the registry."""
-    if not uri.startswith("models:"):
-        return None
-    return version_of(uri)
+    return version_of(uri) if uri.startswith("models:") else None

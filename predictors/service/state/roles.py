@@ -5,6 +5,7 @@ A model takes its role between two commits of the writer and between two slices 
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from typing import Any, Final
 
 from predictors.core.errors import JobcastError
@@ -12,10 +13,26 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, checked_for
-from predictors.service.state.writer import Writer
+from predictors.service.state.model import CHALLENGER, CHAMPION, Load, Model, made_model
+from predictors.service.state.writer import Writer, outcome
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Store
+
+
+def first_models(settings: Settings, load: Load, key: Pseudonymiser) -> dict[str, Model]:
+    """Return the models that are asked for, by role; a challenger that is the champion is left out.
+
+    Raises
+    ------
+    JobcastError
+        If one cannot be used.
+    """
+    models = {CHAMPION: made_model(load(settings.model), settings, key)}
+    if settings.challenger is not None:
+        challenger = made_model(load(settings.challenger), settings, key, CHALLENGER)
+        if challenger.identity.same_as != models[CHAMPION].identity.same_as:
+            models[CHALLENGER] = challenger
+    return models
 
 
 class Roles:
@@ -23,12 +40,12 @@ class Roles:
 
     Parameters
     ----------
-    settings : Settings
-        Which models are asked for.
     load, version_now : callable
         Loads a model; returns which version an address means now.
-    key : Pseudonymiser
-        Of the hashes of names.
+    writer, learner, store, job_state
+        Of the service.
+    stopping : threading.Event
+        Set when it stops.
 
     Attributes
     ----------
@@ -37,40 +54,22 @@ class Roles:
     """
 
     def __init__(
-        self, settings: Settings, load: Load, version_now: Callable[[str], int | None], key: Pseudonymiser
+        self,
+        settings: Settings,
+        load: Load,
+        version_now: Callable[[str], int | None],
+        key: Pseudonymiser,
+        writer: Writer,
+        learner: Learner,
+        store: Store,
+        job_state: JobState,
+        stopping: threading.Event,
     ) -> None:
         self.trouble: dict[str, str] = {}
-        self._key: Final = key
-        self._settings: Final = settings
-        self._load: Final = load
-        self._version_now: Final = version_now
+        self._settings, self._load, self._version_now, self._key = settings, load, version_now, key
+        self._writer, self._learner, self._store, self._job_state = writer, learner, store, job_state
+        self._stopping: Final = stopping
         self._reloading: Final = threading.Lock()
-
-    def first(self) -> dict[str, Model]:
-        """Return the models that are asked for, by role; a challenger that is the champion is left out.
-
-        Raises
-        ------
-        JobcastError
-            If one cannot be used.
-        """
-        models = [self._loaded(self._settings.model, CHAMPION)]
-        if self._settings.challenger is not None:
-            challenger = self._loaded(self._settings.challenger, CHALLENGER)
-            models += [challenger] if challenger.identity.same_as != models[0].identity.same_as else []
-        return {model.role: model for model in models}
-
-    def of(
-        self, store: Store, job_state: JobState, learner: Learner, writer: Writer, stopping: threading.Event
-    ) -> None:
-        """Take charge of a service's learner."""
-        self._store, self._job_state, self._learner, self._writer, self._stopping = (
-            store,
-            job_state,
-            learner,
-            writer,
-            stopping,
-        )
 
     def number(self) -> None:
         """Give every model its number in the history of models, and the event from which on it learns."""
@@ -109,22 +108,13 @@ class Roles:
                     changed.append({"role": role, "name": found.identity.name, "version": found.identity.version})
         return changed
 
-    def _loaded(self, uri: str, role: str) -> Model:
-        identity, predictor = self._load(uri)
-        settings = self._settings
-        model = Model(
-            identity, predictor, role, learns=settings.learn, key=self._key, kills=settings.kills,
-            drift_alarms=settings.drift_alarms,
-        )  # fmt: skip
-        return checked_for(model, settings.as_of)
-
     def _reload(self, role: str, uri: str) -> Model | None:
         version = self._version_now(uri)
         if version is None or self._is(version, role) or (role == CHALLENGER and self._is(version, CHAMPION)):
             return None
         if role == CHAMPION and self._is(version, CHALLENGER):
             return self._assign(self._learner.models[CHALLENGER], role, "the challenger was promoted")
-        model = self._loaded(uri, role)
+        model = made_model(self._load(uri), self._settings, self._key, role)
         model.forget_log()
         return self._assign(model, role, f"{uri} moved to version {version}")
 
@@ -136,7 +126,7 @@ class Roles:
 
     def _assign(self, model: Model, role: str, why: str) -> Model:
         """Write down that a model takes a role, between two commits; then let it, between two slices of the learner."""
-        done, trouble = threading.Event(), []
+        done: Future[Model] = Future()
 
         def in_writer() -> None:
             since = self._job_state.sequence
@@ -145,8 +135,7 @@ class Roles:
             try:
                 number = self._store.record_model(_row(model, role, why, since, learns_since))
             except StorageError as error:
-                trouble.append(error)
-                done.set()
+                done.set_exception(error)
                 return
 
             def in_learner() -> None:
@@ -154,17 +143,12 @@ class Roles:
                     model.begin(since)
                 model.number, model.role = number, role
                 self._learner.assign(model)
-                done.set()
+                done.set_result(model)
 
             self._learner.do(in_learner)
 
         self._writer.do(in_writer)
-        while not done.wait(0.5):
-            if self._stopping.is_set():
-                raise JobcastError("The service stops.")
-        if trouble:
-            raise trouble[0]
-        return model
+        return outcome(done, self._stopping)
 
 
 def _row(model: Model, role: str, why: str, since: int, learns_since: int) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import threading
 import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import suppress
-from threading import Event as Flag
 from typing import Any, Final
 
 import numpy as np
@@ -39,8 +39,8 @@ from predictors.service.state.recovery import (
     warm_start,
     warm_up,
 )
-from predictors.service.state.roles import Roles
-from predictors.service.state.writer import Busy, Done, Failed, Writer
+from predictors.service.state.roles import Roles, first_models
+from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
@@ -90,16 +90,10 @@ class Service:
 
     Parameters
     ----------
-    settings : Settings
-        Models, database, clock and bounds.
     loader : callable
         Brings models.
-    prepare : callable, optional
-        Called with each new connection to the database.
     versions : callable
         Returns which version an address means now.
-    key : Pseudonymiser
-        Of the hashes that stand for names.
 
     Raises
     ------
@@ -111,18 +105,16 @@ class Service:
         self,
         settings: Settings,
         loader: Load = load,
-        prepare: Any = None,
         versions: Callable[[str], int | None] = version_now,
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
     ) -> None:
         self.settings: Final = settings
         self.key: Final = key
-        self.roles = Roles(settings, loader, versions, key)
-        models = self.roles.first()
+        models = first_models(settings, loader, key)
         champion = models[CHAMPION]
         if settings.warm and is_new_file(settings.db):  # refused before the file is made
             usable_history(champion.identity, champion.predictor)
-        self.store = Store(settings.db, prepare)
+        self.store = Store(settings.db)
         try:
             check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
@@ -152,7 +144,9 @@ class Service:
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
-        self.roles.of(self.store, self.job_state, self.learner, self.writer, self._stopping)
+        self.roles: Final = Roles(
+            settings, loader, versions, key, self.writer, self.learner, self.store, self.job_state, self._stopping
+        )
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._looking: threading.Thread | None = None
         self._snapshot_at = 0
@@ -171,11 +165,6 @@ class Service:
     def identity(self) -> Identity:
         """The model whose answers are given."""
         return self.learner.champion.identity
-
-    @property
-    def model_trouble(self) -> dict[str, str]:
-        """Why a role's newest model is not in use, by role."""
-        return self.roles.trouble
 
     def start(self) -> None:
         """Rebuild the state, then begin; in threads."""
@@ -209,21 +198,18 @@ class Service:
                 self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), self.learner.models.values()))
         self.store.close()
 
-    # --- requests
-    # --------------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
-    def take(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
-        """Take in events; see `Writer.put`."""
-        self.writer.put(events, done, failed)
-
-    def as_at(self, now: int | None, callback: Callable[[Published], None]) -> None:
-        """Call a function with the champion as it would predict at a second, after all that was handed over before."""
+    def as_at(self, sequence: int, now: int | None) -> "Future[Published]":
+        """Return the champion to come as it would predict at a second, when an event has been learnt."""
+        found: Future[Published] = Future()
 
         def in_learner() -> None:
             model = self.learner.champion
-            callback(model.published if now is None else model.as_at(now))
+            found.set_result(model.published if now is None else model.as_at(now))
 
-        self.learner.do(in_learner)
+        self.learner.when(sequence, lambda: self.learner.do(in_learner))
+        return found
 
     def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
         """Return the champion's predictions of jobs (see `JobState.rows`) if they were submitted now."""
@@ -270,19 +256,8 @@ class Service:
         """
         jobs, now = self.silent_jobs(seconds)
         for i in range(0, len(jobs), _FORGET_AT_ONCE):
-            done, trouble = threading.Event(), list[StorageError]()
-
-            def failed(error: StorageError, trouble: list[StorageError] = trouble, done: Flag = done) -> None:
-                trouble.append(error)
-                done.set()
-
             events = [Event(job, FORGOTTEN, now) for job in jobs[i : i + _FORGET_AT_ONCE]]
-            self.take(events, lambda _, done=done: done.set(), failed)  # type: ignore[misc]
-            while not done.wait(0.5):
-                if self._stopping.is_set():
-                    raise JobcastError("The service stops.")
-            if trouble:
-                raise trouble[0]
+            outcome(self.writer.put(events), self._stopping)
         if jobs:
             log.warning("%d jobs were given up: nothing was heard of them for %g s", len(jobs), seconds)
         return len(jobs)
@@ -349,11 +324,11 @@ class Service:
         models, epoch = list(self.learner.models.values()), 0 if self.settings.clock == "unix" else None
         for model in models:
             name = f"{model.role} {model.identity.name}"
-            if model.worse and model.number not in before:
+            if model.drift.stands and model.number not in before:
                 log.warning("%s %s", model.drift.sentence(name, epoch), model.advice())
-            elif not model.worse and model.number in before:
+            elif not model.drift.stands and model.number in before:
                 log.warning("%s is no longer worse than last-two.", name)
-        return {model.number for model in models if model.worse}
+        return {model.number for model in models if model.drift.stands}
 
     def _crashed(self, error: Exception) -> None:
         known = isinstance(error, JobcastError | StorageError)

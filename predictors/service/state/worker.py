@@ -1,17 +1,15 @@
-"""A thread with a queue, worked off in order until the thread is stopped or fails."""
+"""A thread that calls what it is handed, in order, until it is stopped or fails."""
 
 import threading
-from abc import ABC, abstractmethod
-from collections import deque
 from collections.abc import Callable
-from typing import Final, Generic, TypeVar
+from queue import Empty, SimpleQueue
+from typing import Final
 
-T = TypeVar("T")
 Command = Callable[[], None]
 
 
-class Worker(ABC, Generic[T]):
-    """A thread and its queue of work, with commands in between.
+class Worker:
+    """A thread and its queue of commands.
 
     Parameters
     ----------
@@ -21,11 +19,13 @@ class Worker(ABC, Generic[T]):
         Called with a failure that ends the thread: the process must begin anew from what is stored.
     """
 
+    idle_seconds: float | None = None
+    """Calls `idle` each time that nothing was handed over for so long [s]; None: never."""
+
     def __init__(self, name: str, crashed: Callable[[Exception], None]) -> None:
-        self._queue: Final[deque[T | Command]] = deque()
-        self._condition: Final = threading.Condition()
-        self._stopping = False
+        self._queue: Final[SimpleQueue[Command | None]] = SimpleQueue()
         self._crashed: Final = crashed
+        self._lock: Final = threading.Lock()
         self._thread: Final = threading.Thread(target=self._run, name=name, daemon=True)
 
     def start(self) -> None:
@@ -34,24 +34,25 @@ class Worker(ABC, Generic[T]):
 
     def stop(self) -> None:
         """Do what was handed over, then end."""
-        with self._condition:
-            self._stopping = True
-            self._condition.notify_all()
-        if self._thread.is_alive():
-            self._thread.join()
+        self._queue.put(None)
+        self._thread.join()
 
     def do(self, command: Command) -> None:
         """Call a function after all that was handed over before."""
-        with self._condition:
-            self._queue.append(command)
-            self._condition.notify_all()
+        self._queue.put(command)
 
-    @abstractmethod
-    def _work(self) -> None:
-        """Work until stopped, and nothing is left."""
+    def idle(self) -> None:
+        """Do what has time; for the thread."""
 
     def _run(self) -> None:
         try:
-            self._work()
+            while True:
+                try:
+                    command = self._queue.get(timeout=self.idle_seconds)
+                except Empty:
+                    command = self.idle
+                if command is None:
+                    return
+                command()
         except Exception as error:  # whatever it is: what is half done must not go on
             self._crashed(error)

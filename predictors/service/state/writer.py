@@ -1,15 +1,17 @@
 """The one thread that writes: it commits events in groups, then hands them to the job state and to the learner."""
 
+import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Final
+from concurrent.futures import Future
+from typing import Any, Final, NamedTuple, TypeVar
 
+from predictors.core.errors import JobcastError
 from predictors.service.event import Event
 from predictors.service.state.jobs import JobState
 from predictors.service.state.learner import Learner
-from predictors.service.state.worker import Command, Worker
+from predictors.service.state.worker import Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 
@@ -17,36 +19,48 @@ GROUP: Final = 4096
 """Events of different requests that share one commit, at most."""
 SLICE: Final = 128
 """Events taken in while questions wait, at most: less than a millisecond."""
-_IDLE: Final = 0.2  # longest that predictions of record wait for a commit [s]
 _MOST_KEPT: Final = 500_000
 
-Done = Callable[[list[Receipt]], None]
-Failed = Callable[[StorageError], None]
+T = TypeVar("T")
 
 
 class Busy(Exception):
     """Too many events wait; the client must try again later."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+def outcome(future: "Future[T]", stopping: threading.Event) -> T:
+    """Wait for what the writer or the learner was asked for.
+
+    Raises
+    ------
+    JobcastError
+        If the service stops meanwhile.
+    """
+    while True:
+        try:
+            return future.result(0.5)
+        except TimeoutError:
+            if stopping.is_set():
+                raise JobcastError("The service stops.") from None
+
+
+class _Request(NamedTuple):
     events: Sequence[Event]
-    done: Done
-    failed: Failed
+    receipts: "Future[list[Receipt]]"
 
 
-class Writer(Worker[_Request]):
+class Writer(Worker):
     """Owner of the store and of the job_state.
 
     Parameters
     ----------
-    store, job_state, learner
-        What it drives.
     most_pending : int
         Events to wait for their commit, or to be learnt, before new ones are turned away.
     crashed : callable
         Called with a failure that ends the thread: the process must begin anew from what is stored.
     """
+
+    idle_seconds = 0.2
 
     def __init__(
         self,
@@ -57,6 +71,7 @@ class Writer(Worker[_Request]):
         crashed: Callable[[Exception], None],
     ) -> None:
         super().__init__("writer", crashed)
+        self._requests: Final[deque[_Request]] = deque()
         self._store, self._job_state, self._learner = store, job_state, learner
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
@@ -72,30 +87,32 @@ class Writer(Worker[_Request]):
     @property
     def oldest_wait(self) -> float:
         """How long the oldest event without an answer has waited [s]; 0 if none waits."""
-        with self._condition:
+        with self._lock:
             return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
 
-    def put(self, events: Sequence[Event], done: Done, failed: Failed) -> None:
-        """Queue the events of one request; `done` or `failed` is called by the writer's thread.
+    def put(self, events: Sequence[Event]) -> "Future[list[Receipt]]":
+        """Queue the events of one request; return its receipts to come, or the `StorageError` that kept them away.
 
         Raises
         ------
         Busy
             If too many wait already.
         """
-        with self._condition:
+        with self._lock:
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")
-            self._queue.append(_Request(events, done, failed))
+            request = _Request(events, Future())
+            self._requests.append(request)
             self._arrivals.append(time.monotonic())
             self.pending += len(events)
-            self._condition.notify_all()
+        self.do(self._commit_requests)
+        return request.receipts
 
     def keep(self, records: Sequence[dict[str, Any]]) -> None:
         """Store predictions of record with the next commit."""
         if not records:
             return
-        with self._condition:
+        with self._lock:
             if len(self._records) < _MOST_KEPT:
                 self._records.extend(records)
             else:
@@ -103,42 +120,28 @@ class Writer(Worker[_Request]):
 
     def flush(self) -> None:
         """Store the predictions of record that are left, once the thread has ended."""
-        records, self._records = self._records, []
-        if records:
-            self._commit([], records)
+        if self._records:
+            self._commit([])
 
-    def _work(self) -> None:
-        while True:
-            with self._condition:
-                if not self._queue and not self._stopping:
-                    self._condition.wait(_IDLE)
-                work = self._group()
-                records, self._records = self._records, []
-                if not work and self._stopping:
-                    self._records = records
-                    return
-            if work and callable(work[0]):
-                self.keep(records)
-                work[0]()
-            elif work or records:
-                self._commit([one for one in work if isinstance(one, _Request)], records)
-            elif self.trouble is not None:
-                self._look_again()
+    def idle(self) -> None:
+        """Store predictions of record; if nothing can be stored, see whether that has passed."""
+        if self._records:
+            self._commit([])
+        elif self.trouble is not None:
+            self._look_again()
 
-    def _group(self) -> list[_Request | Command]:
-        """Take the requests that share the next commit; or one command."""
-        group: list[_Request | Command] = []
-        n = 0
-        while self._queue and n < GROUP:
-            if callable(self._queue[0]):
-                return group or [self._queue.popleft()]
-            request = self._queue.popleft()
-            assert isinstance(request, _Request)
-            group.append(request)
-            n += len(request.events)
-        return group
+    def _commit_requests(self) -> None:
+        """Commit the requests that wait, and share a commit; there are none if an earlier commit has taken them in."""
+        group, n = list[_Request](), 0
+        while self._requests and n < GROUP:
+            group.append(self._requests.popleft())
+            n += len(group[-1].events)
+        if group:
+            self._commit(group)
 
-    def _commit(self, requests: list[_Request], records: list[dict[str, Any]]) -> None:
+    def _commit(self, requests: list[_Request]) -> None:
+        with self._lock:
+            records, self._records = self._records, []
         judged: list[tuple[int, list[Event]]] = []
         order = self._job_state.event_order
 
@@ -156,9 +159,7 @@ class Writer(Worker[_Request]):
             self.keep(records)
             for one in requests:
                 self._forget(one)
-                one.failed(error)
-            if not requests and not self._stopping:
-                time.sleep(_IDLE)
+                one.receipts.set_exception(error)
             return
         self.trouble = None  # and whatever the database held beyond what was known has been taken in
         if requests:
@@ -169,7 +170,7 @@ class Writer(Worker[_Request]):
             mine = receipts[place : place + len(one.events)]
             place += len(one.events)
             self._forget(one)
-            one.done(mine)
+            one.receipts.set_result(mine)
 
     def recover(self) -> None:
         """Take in events that a commit stored although it seemed to fail: its answer was lost on the way."""
@@ -195,6 +196,6 @@ class Writer(Worker[_Request]):
             self._learner.put(happened, last)
 
     def _forget(self, request: _Request) -> None:
-        with self._condition:
+        with self._lock:
             self.pending -= len(request.events)
             self._arrivals.popleft()  # requests are answered in the order of their arrival

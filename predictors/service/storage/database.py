@@ -13,7 +13,6 @@ import fcntl
 import logging
 import os
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
@@ -46,8 +45,6 @@ from predictors.service.storage.postgres import STATEMENT_SECONDS, bound_waits
 
 MIGRATIONS: Final = Path(__file__).with_name("migrations")
 _LOCK: Final = 0x6A6F62636173  # "jobcas", our advisory lock's name
-_SECONDS: Final = STATEMENT_SECONDS
-"""Longest that a connection, or a statement on PostgreSQL, may take."""
 
 
 class StorageError(Exception):
@@ -68,15 +65,8 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
-def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engine:
-    """Return the engine of a database.
-
-    Parameters
-    ----------
-    url : str
-        `sqlite:///FILE` or `postgresql+psycopg://…`.
-    prepare : callable, optional
-        Called with each new connection of the driver, after our own settings.
+def made_engine(url: str) -> Engine:
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
 
     Raises
     ------
@@ -84,16 +74,16 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         If it is another kind of database, or its driver is not installed.
     """
     parsed = parsed_url(url)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql") or parsed.database in (None, "", ":memory:"):
+        raise _no_database(url)
+    is_file = parsed.get_backend_name() == "sqlite"
+    options: dict[str, Any] = {"timeout": STATEMENT_SECONDS} if is_file else _POSTGRES
     try:
-        if parsed.drivername == "postgresql":
-            parsed = parsed.set(drivername="postgresql+psycopg")
-        if parsed.get_backend_name() not in ("sqlite", "postgresql") or parsed.database in (None, "", ":memory:"):
-            raise JobcastError(f"{shown(url)}: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
-        is_file = parsed.get_backend_name() == "sqlite"
-        options = {"timeout": _SECONDS} if is_file else {"connect_timeout": _SECONDS, "options": _POSTGRES}
         engine = create_engine(parsed, connect_args=options, pool_pre_ping=not is_file)
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
-        raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
+        raise _no_database(url) from error
     except ModuleNotFoundError as error:
         raise JobcastError(
             f"{shown(url)}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
@@ -103,8 +93,6 @@ def made_engine(url: str, prepare: Callable[[Any], None] | None = None) -> Engin
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     else:
         bound_waits(engine)
-    if prepare is not None:
-        event.listen(engine, "connect", lambda connection, _: prepare(connection))
     return engine
 
 
@@ -119,7 +107,11 @@ def parsed_url(url: str) -> URL:
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:
-        raise JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://….") from error
+        raise _no_database(url) from error
+
+
+def _no_database(url: str) -> JobcastError:
+    return JobcastError(f"{shown(url)!r} is no database: give sqlite:///FILE or postgresql+psycopg://USER@HOST/NAME.")
 
 
 def is_new_file(url: str) -> bool:
@@ -134,7 +126,10 @@ def is_new_file(url: str) -> bool:
     return parsed.get_backend_name() == "sqlite" and bool(parsed.database) and not Path(str(parsed.database)).exists()
 
 
-_POSTGRES: Final = f"-c statement_timeout={1000 * _SECONDS} -c synchronous_commit=on"
+_POSTGRES: Final = {
+    "connect_timeout": STATEMENT_SECONDS,
+    "options": f"-c statement_timeout={1000 * STATEMENT_SECONDS} -c synchronous_commit=on",
+}
 
 
 def _durable(connection: Any) -> None:
@@ -193,7 +188,10 @@ class Ownership:
         StorageError
             If it is not.
         """
-        if self._path is not None and self._file is not None and _inode(self._path) != _inode(self._file):
+        if self._path is not None and self._file is not None:
+            with contextlib.suppress(OSError):
+                if os.path.samestat(self._path.stat(), os.fstat(self._file)):
+                    return
             raise StorageError(f"{self._path}: was taken away or replaced; put it back, or start the service again")
 
     def release(self) -> None:
@@ -201,14 +199,6 @@ class Ownership:
         if self._file is not None:
             os.close(self._file)
             self._file = None
-
-
-def _inode(path: Path | int) -> tuple[int, int] | None:
-    try:
-        found = os.fstat(path) if isinstance(path, int) else path.stat()
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 HEAD: Final = "0002"
@@ -226,7 +216,7 @@ def version_of(engine: Engine) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables up to date; the caller owns the database.
+    """Make the tables, or bring them up to date; the caller owns the database.
 
     Raises
     ------
@@ -247,7 +237,11 @@ def migrate(engine: Engine) -> None:
             log.warning("the database is brought to version %s; %s holds it as it was", HEAD, _copied(engine))
         with engine.connect() as connection:
             config.attributes["connection"] = connection
-            command.upgrade(config, "head")
+            if version is None:
+                METADATA.create_all(connection)
+                command.stamp(config, "head")
+            else:
+                command.upgrade(config, "head")
             connection.commit()
     except CommandError as error:
         raise JobcastError(
@@ -287,10 +281,8 @@ EVENTS: Final = Table(
         if name != "sequence"
     ),
     Column("effect", SmallInteger, nullable=False, server_default="0"),
-    Index(
-        "events_once", "job", "kind", unique=True, sqlite_where=text("effect < 2"), postgresql_where=text("effect < 2")
-    ),
-    Index("events_without_effect", "job", sqlite_where=text("effect >= 2"), postgresql_where=text("effect >= 2")),
+    Index("events_once", "job", "kind", unique=True, sqlite_where=ACCEPTED, postgresql_where=ACCEPTED),
+    Index("events_without_effect", "job", sqlite_where=OTHERS, postgresql_where=OTHERS),
 )
 """Every event that was acknowledged; the state is a function of those that were not withdrawn.
 

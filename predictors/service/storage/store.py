@@ -3,7 +3,7 @@
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
@@ -66,8 +66,6 @@ class Store:
     ----------
     url : str
         See `predictors.service.storage.database`.
-    prepare : callable, optional
-        Called with each new connection of the driver.
     reads_only : bool
         Whether it belongs to another process, which has brought it up to date: nothing may be written then.
 
@@ -77,8 +75,8 @@ class Store:
         If the database cannot be used, or belongs to another process.
     """
 
-    def __init__(self, url: str, prepare: Any = None, *, reads_only: bool = False) -> None:
-        self.engine = made_engine(url, prepare)
+    def __init__(self, url: str, *, reads_only: bool = False) -> None:
+        self.engine = made_engine(url)
         self._owner = Ownership(self.engine, reads_only)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None
@@ -135,7 +133,7 @@ class Store:
                         changed[other.sequence] = now
                     there[other.job, other.kind] = Stored(other, now)
                 receipts.append(Receipt(last, effect))
-            _set_effects(connection, changed)
+            write_effects(connection, changed)
             if new:
                 rows = [{**one._asdict(), "effect": EFFECTS.index(effect)} for one, effect in new.values()]
                 connection.execute(insert(EVENTS), rows)
@@ -148,7 +146,7 @@ class Store:
     def set_effects(self, effects: Mapping[int, str]) -> None:
         """Note what became of events, by number."""
         with self._writing() as connection:
-            _set_effects(connection, effects)
+            write_effects(connection, effects)
 
     def check_writing(self) -> None:
         """Write what is there already.
@@ -203,10 +201,6 @@ class Store:
             self._drop_connection()
             raise
 
-    def write_effects(self, connection: Connection, effects: Mapping[int, str]) -> None:
-        """Note what became of events, as part of a correction."""
-        _set_effects(connection, effects)
-
     def vacuum(self) -> None:
         """Overwrite what was deleted, where the database is a file."""
         if self.engine.dialect.name == "sqlite":
@@ -256,11 +250,11 @@ class Store:
         """Return what models predicted for jobs at their submission, each with its model's identity."""
         return [
             dict(row._mapping)
-            for i in range(0, len(jobs), _AT_ONCE)
+            for some in parts(jobs)
             for row in self._rows(
                 select(PREDICTIONS, MODELS.c.name, MODELS.c.version, MODELS.c.predictor)
                 .join(MODELS, MODELS.c.id == PREDICTIONS.c.model)
-                .where(PREDICTIONS.c.job.in_(jobs[i : i + _AT_ONCE]))
+                .where(PREDICTIONS.c.job.in_(some))
             )
         ]
 
@@ -305,8 +299,8 @@ class Store:
         jobs = list({one.job for one in events})
         there: dict[tuple[int, int], Stored] = {}
         newest: dict[int, int] = {}
-        for i in range(0, len(jobs), _AT_ONCE):
-            for row in connection.execute(_of_jobs(jobs[i : i + _AT_ONCE])):
+        for some in parts(jobs):
+            for row in connection.execute(_of_jobs(some)):
                 one = _stored(row)
                 job, sequence = one.event.job, one.event.sequence
                 before = there.get((job, one.event.kind))
@@ -365,11 +359,14 @@ class Store:
     def _drop_connection(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            try:
+            with suppress(SQLAlchemyError):
                 connection.invalidate()
                 connection.close()
-            except SQLAlchemyError:
-                pass
+
+
+def parts(jobs: Sequence[int]) -> list[Sequence[int]]:
+    """Return jobs in parts, each for one query."""
+    return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
 
 
 def _of_jobs(jobs: Sequence[int]) -> Any:
@@ -391,7 +388,8 @@ def _fill(connection: Connection, sequence: int, arrays: bytes | bytearray) -> N
             room.write(content[first : first + _PIECE])
 
 
-def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:
+def write_effects(connection: Connection, effects: Mapping[int, str]) -> None:
+    """Note what became of events, by number, as part of a transaction."""
     if effects:
         statement = update(EVENTS).where(EVENTS.c.sequence == bindparam("which")).values(effect=bindparam("now"))
         rows = [{"which": which, "now": EFFECTS.index(now)} for which, now in effects.items()]
@@ -401,6 +399,3 @@ def _set_effects(connection: Connection, effects: Mapping[int, str]) -> None:
 def _reason(error: Exception) -> str:
     """Return an error's first line, without the statement and its values."""
     return str(getattr(error, "orig", None) or error).partition("\n")[0]
-
-
-__all__ = ["CONFLICT", "DUPLICATE", "Judge", "Receipt", "StorageError", "Store", "Stored"]

@@ -6,11 +6,12 @@ import threading
 import time
 import urllib.error
 import urllib.request
+from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
 from predictors.service.api.auth import Limits
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.pseudonyms import Pseudonymiser
 from tests.support.service_in_thread import running
@@ -359,3 +360,20 @@ def test_the_client_fails_open_only_when_asked():
     assert [one.seconds for one in open_.runtime([{"requested_time": 60}, {}])] == [60.0, 3600.0]
     with pytest.raises(ServiceError):
         open_.send([SUBMITTED])
+
+
+@pytest.mark.parametrize("body", [b"<html>welcome</html>", b"[]"])
+def test_an_address_of_something_else_is_told(body):
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self):
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Other) as server:
+        threading.Thread(target=server.handle_request, daemon=True).start()
+        with pytest.raises(ServiceError, match="200 is no answer of jobcast's service"):
+            Client(f"http://127.0.0.1:{server.server_port}", timeout=30).models()

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import matching_token, new_token, read_tokens
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from tests.predictors.service.test_variability import variability_state
 from tests.support.service_in_thread import running

@@ -1,7 +1,6 @@
 """Corrections: the state is that of a service which never had it otherwise; nothing leads back to an erased user."""
 
 import random
-import threading
 
 import numpy as np
 import pytest
@@ -67,9 +66,7 @@ def test_a_withdrawn_event_never_was_and_the_right_one_takes_its_place(begin):
     equal(state(service), state(whole))
     told = []
     for one in (service, whole):
-        done = threading.Event()
-        one.take([end], lambda receipts, done=done: (told.extend(receipts), done.set()), print)
-        assert done.wait(30)
+        told.extend(one.writer.put([end]).result(30))
         feed(one, EVENTS[400:600])
     assert [one.what for one in told] == ["applied", "applied"]
     equal(state(service), state(whole))

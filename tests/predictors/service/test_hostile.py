@@ -23,8 +23,8 @@ from predictors.service.api import events as event_routes
 from predictors.service.api.auth import Limits, read_tokens
 from predictors.service.api.connections import Connections, LimitedConnection
 from predictors.service.api.errors import MOST_VALUES, Refusal, valid
+from predictors.service.api.lifecycle import Listening
 from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, TelemetryIn
-from predictors.service.api.server import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
@@ -317,15 +317,15 @@ def test_connections_at_work_are_refused_and_counted_beyond_the_limit():
 
     among, ours = Connections(4, lambda: told.append("refused")), [Line("a") for _ in range(4)]
     for one in ours[:2]:
-        assert among.admit(one, "a")
+        assert among.admit(one)
         among.at_work(one, True)
-    assert not among.admit(ours[2], "a") and told == ["refused"]  # half of all is one address's share
-    assert among.admit(Line("b"), "b") and among.admit(Line("c"), "c") and told == ["refused"]
+    assert not among.admit(ours[2]) and told == ["refused"]  # half of all is one address's share
+    assert among.admit(Line("b")) and among.admit(Line("c")) and told == ["refused"]
     among.at_work(ours[0], False)
-    assert among.admit(ours[3], "a") and told == ["refused", "a"]  # the one that rests makes room
-    assert among.admit(Line("d"), "d") and told == ["refused", "a", "a"]  # of the address that has most
+    assert among.admit(ours[3]) and told == ["refused", "a"]  # the one that rests makes room
+    assert among.admit(Line("d")) and told == ["refused", "a", "a"]  # of the address that has most
     for one in ours:
-        among.leave(one, "a")
+        among.leave(one)
     assert among._n == 3 and set(among._hosts) == {"b", "c", "d"}
 
 

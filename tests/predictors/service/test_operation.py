@@ -23,8 +23,7 @@ from starlette.requests import Request
 from predictors.core.errors import JobcastError
 from predictors.service.api.access import RequestLog
 from predictors.service.api.auth import AuthMiddleware, Limits, add_token, read_tokens
-from predictors.service.api.lifecycle import EarlyHangUps
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
@@ -65,10 +64,11 @@ def until(true, seconds=20.0):
 
 
 @pytest.fixture
-def written():
+def written(monkeypatch):
     """What the service's log holds, line by line, as JSON."""
     stream = io.StringIO()
-    undo = set_up_logs("json", "info", stream)
+    monkeypatch.setattr("predictors.service.operation.logs.sys", SimpleNamespace(stderr=stream))
+    undo = set_up_logs("json", "info")
     yield lambda: [json.loads(line) for line in stream.getvalue().splitlines()]
     undo()
 
@@ -84,7 +84,7 @@ def record(message="%d of %s", values=(3, "a\nb"), **more):
 
 
 def test_a_line_is_one_line_with_its_fields_in_both_formats():
-    one = record(fields={"client": "two words", "n": 4}, request_id="r-1")
+    one, mark = record(fields={"client": "two words", "n": 4}), request_id.set("r-1")
     assert json.loads(JsonFormatter().format(one)) == {
         "time": "2023-11-14T22:13:20.250Z", "level": "warning", "logger": "jobcast.x", "message": "3 of a\nb",
         "request_id": "r-1", "client": "two words", "n": 4,
@@ -93,6 +93,7 @@ def test_a_line_is_one_line_with_its_fields_in_both_formats():
     assert TextFormatter().format(one) == (
         '2023-11-14T22:13:20.250Z warning jobcast.x: 3 of a b request_id=r-1 client="two words" n=4'
     )
+    request_id.reset(mark)
 
 
 def test_a_traceback_is_kept_in_both_formats():
@@ -490,12 +491,13 @@ def ready(url):
 # --- traces ----------------------------------------------------------------------------------------------------------
 
 
-def test_requests_are_traced_without_names(tmp_path):
+def test_requests_are_traced_without_names(tmp_path, monkeypatch):
     memory = pytest.importorskip("opentelemetry.sdk.trace.export.in_memory_span_exporter")
     exporter = memory.InMemorySpanExporter()
     tracing = Tracing(exporter)
     parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
-    with running(tmp_path, listening=Listening(port=0, tracing=tracing)) as one:
+    monkeypatch.setattr("predictors.service.api.server.configured_tracing", lambda: tracing)
+    with running(tmp_path) as one:
         answered(one.url, "/v1/jobs/alice", headers={"traceparent": parent, "X-Request-ID": "r-7"})
         one.client().send([EVENT])
         tracing._provider.force_flush()
@@ -602,9 +604,19 @@ def test_a_client_that_left_while_it_asked_is_no_fault_of_the_service(tmp_path, 
     async def send(message):
         raise AssertionError(message)
 
-    auth = AuthMiddleware(handler, (), Limits(), lambda *about: counted.append(about[1]))
+    auth = AuthMiddleware(handler, (), Limits())
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "path": "/v1/events", "headers": headers, "client": ("127.0.0.1", 1)}
-    asyncio.run(RequestLog(auth, audit)(scope, receive, send))
+    asyncio.run(RequestLog(auth, audit, None, lambda *about: counted.append(about[1]))(scope, receive, send))
     audit.close()
     assert counted == [499] and not caplog.records and file.read_text() == ""
+
+
+def test_a_request_that_fails_counts_as_an_error_and_is_told(tmp_path, written):
+    """The alert on the share of errors sees it."""
+    with running(tmp_path) as one, one.client(retries=0) as client:
+        one.service.store.events_of = lambda job: 1 / 0
+        with pytest.raises(ServiceError, match="500"):
+            client.job(7)
+        assert 'jobcast_request_seconds_count{route="/v1/jobs/{job_id}",status="5xx"} 1.0' in metrics_of(one)
+    assert any("A request failed: ZeroDivisionError" in line["message"] for line in written())

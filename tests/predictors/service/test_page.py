@@ -21,7 +21,7 @@ from predictors.core.errors import JobcastError
 from predictors.evaluation.monitoring import Monitor
 from predictors.evaluation.weekly import MOST_WEEKS, WEEK, WeeklyErrors
 from predictors.service.api.auth import add_token, read_tokens
-from predictors.service.api.server import Listening
+from predictors.service.api.lifecycle import Listening
 from predictors.service.page.overview import Collector, JobRow
 from predictors.service.page.render import Renderer
 from predictors.service.page.routes import MOST_WATCHING

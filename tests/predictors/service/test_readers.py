@@ -25,8 +25,9 @@ import uvicorn
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import Limits, add_token, read_tokens
 from predictors.service.api.buckets import MOST_CLIENTS, Buckets
+from predictors.service.api.lifecycle import Listening
 from predictors.service.api.prometheus import Metrics
-from predictors.service.api.server import Listening, bound, configuration
+from predictors.service.api.server import bound, configuration
 from predictors.service.client import Client, ServiceError
 from predictors.service.readers.forward import Owner
 from predictors.service.readers.pool import Readers

@@ -215,22 +215,21 @@ def test_events_from_before_the_history_ended_are_refused_and_its_running_jobs_a
     service = started(tmp_path / "s", loader_of(trained("last-two", FIRST), tmp_path / "model"))
     until = service.began["until"]
     before = state(service)[1]
-    told = []
     events = [
         Event(7, SUBMITTED, until - 5, procs=1, user=1),
         Event(8, SUBMITTED, until, procs=1, user=1),
         Event(9, ENDED, until + 5),
     ]
-    service.take(events, lambda receipts: told.extend(one.what for one in receipts), print)
+    receipts = service.writer.put(events)
     feed(service, [Event(8, STARTED, until + 1)])
-    assert told == ["refused", "applied", "held"] and len(service.job_state.history) == 1
+    assert [one.what for one in receipts.result()] == ["refused", "applied", "held"]
+    assert len(service.job_state.history) == 1
     assert state(service)[1] == before
     service.stop()
     service = started(tmp_path / "s", loader_of(trained("last-two", FIRST), tmp_path / "model"))
-    told.clear()
-    service.take([Event(10, SUBMITTED, until - 1)], lambda receipts: told.extend(one.what for one in receipts), print)
+    receipts = service.writer.put([Event(10, SUBMITTED, until - 1)])
     feed(service, [Event(11, SUBMITTED, until)])
-    assert told == ["refused"] and len(service.job_state.history) == 2
+    assert [one.what for one in receipts.result()] == ["refused"] and len(service.job_state.history) == 2
     service.stop()
 
 

@@ -78,9 +78,7 @@ def small(name):
 
 def feed(service, events, size=100):
     for i in range(0, len(events), size):
-        done = threading.Event()
-        service.take(events[i : i + size], lambda *_, stored=done: stored.set(), print)
-        assert done.wait(30)
+        service.writer.put(events[i : i + size]).result(30)
     wait(service)
 
 
@@ -312,7 +310,7 @@ def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
     assert sorted(zip(predicted, baseline, ran, strict=True)) == sorted(
         zip(scores["requested"].predicted, scores["last-two"].predicted, scores.run_time, strict=True)
     )
-    assert model.worse and model.figures["squared_error_ratio_to_last_two"] > 1
+    assert model.drift.stands and model.figures["squared_error_ratio_to_last_two"] > 1
     assert beside_last_two(model)["advice"] == "Refit with: jobcast train LOG --predictor requested"
     for _ in range(100):
         if caplog.records:
@@ -325,7 +323,8 @@ def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
     service.stop()
     again = start("requested")
     equal(state(again), expected)
-    assert again.rebuilt_events == 0 and again.learner.champion.standing == standing and again.learner.champion.worse
+    champion = again.learner.champion
+    assert again.rebuilt_events == 0 and champion.monitor.standing == standing and champion.drift.stands
 
 
 def test_quantiles_are_those_of_the_replayed_log(start):
@@ -369,10 +368,10 @@ def test_a_model_that_cannot_be_loaded_leaves_the_old_one(start):
     registry = Registry()
     service = with_registry(start, registry)
     registry.aliases["champion"], registry.broken = 3, {3}
-    assert service.reload() == [] and "was changed" in service.model_trouble["champion"]
+    assert service.reload() == [] and "was changed" in service.roles.trouble["champion"]
     assert service.identity.version == 1
     registry.broken = set()
-    assert service.reload()[0]["version"] == 3 and not service.model_trouble
+    assert service.reload()[0]["version"] == 3 and not service.roles.trouble
 
 
 def test_a_model_of_another_as_of_rule_is_refused(start):
@@ -380,7 +379,7 @@ def test_a_model_of_another_as_of_rule_is_refused(start):
     registry.versions[3] = make_predictor("last-two", as_of="reis")
     service = with_registry(start, registry)
     registry.aliases["champion"] = 3
-    assert service.reload() == [] and "by the rule 'reis'" in service.model_trouble["champion"]
+    assert service.reload() == [] and "by the rule 'reis'" in service.roles.trouble["champion"]
 
 
 class Broken:
@@ -441,19 +440,17 @@ def test_a_thread_that_fails_ends_the_service(start):
 def test_a_trouble_of_the_database_passes_without_another_event(start):
     """A proxy that asks whether the service is ready would send none before."""
     service = start("online-linear")
-    told, append, check = [], service.store.append, service.store.check_writing
+    append, check = service.store.append, service.store.check_writing
 
     def fail(*_):
         raise StorageError("no space is left")
 
     service.store.append = service.store.check_writing = fail
-    service.take([Event(1, 0, 10)], print, told.append)
-    end = monotonic() + 30
-    while not told and monotonic() < end:
-        sleep(0.01)
+    assert isinstance(service.writer.put([Event(1, 0, 10)]).exception(30), StorageError)
     sleep(0.5)
     assert service.health.troubles() == {"storage": "no space is left"}
     service.store.append, service.store.check_writing = append, check
+    end = monotonic() + 30
     while service.health.troubles() and monotonic() < end:
         sleep(0.01)
     assert service.health.answers
@@ -499,10 +496,9 @@ def test_jobs_whose_ends_were_lost_are_given_up_by_an_event(start, model):
     assert service.job_state.live == 1 and service.job_state.sequence == 51
     assert len(service.learner.champion.monitor.errors()[0]) == len(outcomes) == 0
     assert [one.effect for one in service.store.events_of(jobs[1])] == ["applied"] * 3
-    late = []
-    service.take([Event(jobs[1], 2, now + 30)], late.extend, print)
+    late = service.writer.put([Event(jobs[1], 2, now + 30)])
     feed(service, EVENTS[:200])
-    assert [one.what for one in late] == ["refused"]
+    assert [one.what for one in late.result()] == ["refused"]
     expected = state(service)
     die(service)
     service = start(model, loader=small(model))

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.event import listens_for
 
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -175,14 +176,13 @@ def test_a_file_has_one_owner_by_whatever_name_and_without_its_lock_file(tmp_pat
 
 
 def test_a_full_disk_stores_nothing_and_passes(url):
-    limits = {}
-
-    def prepare(connection):
-        connection.execute(f"PRAGMA max_page_count={limits.get('pages', 1 << 30)}")
-
-    store = Store(url, prepare)
+    store, limits = Store(url), {"pages": 40}
     store.append([Event(1, SUBMITTED, 5)])
-    limits["pages"] = 40
+
+    @listens_for(store.engine, "connect")
+    def limit(connection, _):
+        connection.execute(f"PRAGMA max_page_count={limits['pages']}")
+
     store._drop_connection()
     store.engine.dispose()
     with pytest.raises(StorageError, match="full"):
@@ -237,12 +237,18 @@ def test_the_newest_migration_is_known():
     assert ScriptDirectory.from_config(config).get_current_head() == HEAD
 
 
-def test_the_migrations_make_the_tables_that_are_used(store):
+@pytest.mark.parametrize("from_older", [False, True])
+def test_the_migrations_make_the_tables_that_are_used(tmp_path, from_older):
     from alembic.autogenerate import compare_metadata
     from alembic.migration import MigrationContext
 
+    if from_older:
+        older(tmp_path / "s.db", [])
+    store = Store(f"sqlite:///{tmp_path}/s.db")
     with store.engine.connect() as connection:
-        assert compare_metadata(MigrationContext.configure(connection), METADATA) == []
+        found = MigrationContext.configure(connection)
+        assert compare_metadata(found, METADATA) == [] and found.get_current_revision() == HEAD
+    store.close()
 
 
 @pytest.fixture(scope="module")
