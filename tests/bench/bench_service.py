@@ -13,6 +13,7 @@ TMPDIR chooses the disk.
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -306,18 +308,34 @@ def soak_options(words: list[str]) -> argparse.Namespace:
     return options.parse_args(words)
 
 
-def bench_live(n_jobs: int) -> None:
-    """Print the memory that a service takes for so many live jobs, half of them running, and that of a snapshot.
+def most_memory() -> float:
+    """Return the most memory of this process since the last call [MiB]."""
+    most = memory_of(os.getpid(), "VmHWM")
+    Path("/proc/self/clear_refs").write_text("5")
+    return most
 
-    Job state and model as in the service; what is constant beside them (server, database, caches) is not there.
-    """
-    from predictors.service.state.jobs import JobState, unpacked
+
+def learner_of_one() -> Any:
+    """Return a learner with one model, as a service has it."""
     from predictors.service.state.learner import Learner
     from predictors.service.state.model import Model, load
-    from predictors.service.state.recovery import snapshot_of
 
-    job_state, learner = JobState(), Learner(lambda _: None, print)
+    learner = Learner(lambda _: None, print)
     learner.models = {"champion": Model(*load(MODEL))}
+    return learner
+
+
+def bench_live(folder: Path, n_jobs: int) -> None:
+    """Print the memory that a service takes for so many live jobs, half of them running, for a snapshot and a restart.
+
+    Job state, model and store as in the service; what is constant beside them (server, caches) is not there.
+    """
+    from predictors.service.state.jobs import JobState
+    from predictors.service.state.recovery import snapshot_of
+    from predictors.service.storage.store import Store
+
+    job_state, learner = JobState(), learner_of_one()
+    store = Store(f"sqlite:///{folder}/live.db")
 
     def fed(events: list[Event]) -> None:
         table = np.array([one._replace(sequence=1) for one in events], dtype=np.int64)
@@ -327,24 +345,43 @@ def bench_live(n_jobs: int) -> None:
         fed(rows(n, n + 2000))
     mine = memory_of(os.getpid())
     begin, cpu = 60_000, time.process_time()
+    most_memory()
     for n in range(begin, begin + n_jobs, 1000):
         fed([event for event in rows(n, n + 1000) if event.kind == 0 or (event.kind == 1 and event.job % 2)])
     cpu, now = time.process_time() - cpu, memory_of(os.getpid())
     print(
         f"{job_state.live:,} jobs live: {now:,.0f} MiB, {now - mine:,.0f} of them by these jobs, "
-        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
+        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {most_memory():,.0f} MiB at most; "
+        f"{1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
     )
     cpu = time.process_time()
-    _, stored = snapshot_of(*job_state.streamed_snapshot(), learner.models.values())
+    sequence, written = snapshot_of(*job_state.streamed_snapshot(), learner.models.values(), store)
+    assert written is not None
+    with written:
+        store.keep_snapshot(sequence, written)
+        size = written.tell() / 2**20
     cpu = time.process_time() - cpu
-    print(
-        f"snapshot: {len(stored) / 2**20:,.0f} MiB in {cpu:.1f} s of CPU; {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB "
-        "at most"
-    )
+    print(f"snapshot: {size:,.0f} MiB in {cpu:.1f} s of CPU; {most_memory():,.0f} MiB at most")
+    store.close()
+    context = multiprocessing.get_context("spawn")
+    again = context.Process(target=bench_restart, args=(store.engine.url.render_as_string(), sequence))
+    again.start()
+    again.join()
+
+
+def bench_restart(url: str, sequence: int) -> None:
+    """Print the memory that a service takes that begins from a snapshot."""
+    from predictors.service.state.jobs import JobState
+    from predictors.service.state.recovery import rebuild
+    from predictors.service.storage.store import Store
+
+    store, job_state, learner = Store(url), JobState(), learner_of_one()
     cpu = time.process_time()
-    found = JobState()
-    found.restore(1, unpacked(stored))
-    print(f"job state restored in {time.process_time() - cpu:.1f} s of CPU: {found.live:,} jobs live")
+    found = rebuild(store, job_state, learner, threading.Event())
+    cpu, now = time.process_time() - cpu, memory_of(os.getpid())
+    assert found.snapshot == sequence
+    print(f"restart: {job_state.live:,} jobs live in {cpu:.1f} s of CPU; {now:,.0f} MiB, {most_memory():,.0f} at most")
+    store.close()
 
 
 def main() -> None:
@@ -360,7 +397,7 @@ def main() -> None:
             bench_kills(folder, **vars(kills_options(words[1:])))
             return
         if "live" in words:
-            bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
+            bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))
             return
         if words[:1] == ["readers"]:
             bench_readers(folder, int((words[1:] or ["1"])[0]))
