@@ -1,8 +1,8 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
-`memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much more is answered by N more processes), or
-`soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with
+`kills [TIMES] [sqlite | postgresql | migration | readers]`, `memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much
+more is answered by N more processes), or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
 that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
@@ -36,7 +36,7 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
-from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
+from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, kill_readers, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
@@ -272,10 +272,12 @@ def bench_memory(n_events: int) -> None:
 
 
 def bench_kills(folder: Path, times: int, where: str) -> None:
-    """Kill a server under load; on SQLite, on a PostgreSQL of its own, or while it brings a database up to date."""
+    """Kill a server under load: on SQLite, on PostgreSQL, while it brings a database up to date, or with readers."""
     begin = time.perf_counter()
     if where == "migration":
         found = kill_in_migration(folder, times)
+    elif where == "readers":
+        found = kill_readers(folder, times)
     elif where == "postgresql":
         postgres = Postgres()
         try:
@@ -291,7 +293,7 @@ def kills_options(words: list[str]) -> argparse.Namespace:
     """Return how often to kill the service, and on which database."""
     options = argparse.ArgumentParser(prog="bench_service.py kills")
     options.add_argument("times", type=int, nargs="?", default=100)
-    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration"))
+    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration", "readers"))
     return options.parse_args(words)
 
 

@@ -26,12 +26,12 @@ from predictors.service.api.prometheus import Metrics
 from predictors.service.api.server import Listening
 from predictors.service.operation.logs import log
 from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.readers import MOST
 from predictors.service.readers.forward import listening
 from predictors.service.readers.process import BUCKETS, SOCKET, Plan, run
 from predictors.service.settings import Settings
 from predictors.service.state.model import Load
 
-MOST: Final = 64
 _MOST_PATH: Final = 100  # of a socket; the system takes some bytes more
 _SILENCE: Final = 60.0  # of a reader that hangs; one that works tells something every second [s]
 _PAUSE: Final = 5.0  # after a reader that failed [s]

@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import re
+import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -141,6 +142,14 @@ def _durable(connection: Any) -> None:
     connection.isolation_level = None  # transactions begin where SQLAlchemy begins them, also before CREATE and ALTER
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def read_only(connection: Any) -> None:
+    """Let a connection of a driver write nothing."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA query_only=ON")
+    else:
+        connection.read_only = True  # psycopg's, of every transaction
 
 
 class Ownership:

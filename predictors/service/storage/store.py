@@ -31,6 +31,7 @@ from predictors.service.storage.database import (
     StorageError,
     made_engine,
     migrate,
+    read_only,
 )
 from predictors.service.storage.snapshots import PIECE
 
@@ -73,7 +74,8 @@ class Store:
     prepare : callable, optional
         Called with each new connection of the driver.
     reads_only : bool
-        Whether it belongs to another process, which has brought it up to date: nothing may be written then.
+        Whether it belongs to another process, which has brought it up to date: then the database itself refuses to be
+        written to.
 
     Raises
     ------
@@ -82,7 +84,7 @@ class Store:
     """
 
     def __init__(self, url: str, prepare: Any = None, *, reads_only: bool = False) -> None:
-        self.engine = made_engine(url, prepare)
+        self.engine = made_engine(url, read_only if reads_only else prepare)
         self._owner = Ownership(self.engine, reads_only)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None

@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -37,7 +36,7 @@ from predictors.service.state.model import load
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
-from tests.support.killing import free_port, start
+from tests.support.killing import free_port, readers_of, start
 from tests.support.service_in_thread import running
 
 JOB = {"user": 1, "procs": 4, "requested_time": 600}
@@ -391,12 +390,6 @@ def test_a_reader_that_falls_silent_is_ended_and_counts_no_more(tmp_path, monkey
     assert ended == [{0: 3}] and not readers._connections and mine.closed
 
 
-def children(pid):
-    """Return the reader processes of a service."""
-    told = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True).stdout
-    return {int(word) for word in told.split()}
-
-
 def until(true, seconds=120):
     end = time.monotonic() + seconds
     while not (found := true()):
@@ -438,17 +431,17 @@ def test_processes_that_are_killed_come_back_and_none_outlives_its_owner(tmp_pat
         from_reader = ask(40)
         assert 5 <= from_reader <= 35
         until(lambda: metric("jobcast_predictions_total") == 40, 20)  # those of both processes
-        before = children(server.pid)
+        before = readers_of(server.pid)
         (tmp_path / "tokens").unlink()
         old, token = token, add_token(tmp_path / "tokens", "write", "new")
         server.send_signal(signal.SIGHUP)
         until(lambda: {answered("POST", QUESTION, old, "{}")[0] for _ in range(20)} == {401}, 20)
-        assert children(server.pid) == before  # told, and not begun anew
+        assert readers_of(server.pid) == before  # told, and not begun anew
         os.kill(*before, signal.SIGKILL)
         assert ask(10) >= 0  # by the owner
-        until(lambda: metric("jobcast_readers") == 1 and not before & children(server.pid))
+        until(lambda: metric("jobcast_readers") == 1 and not before & readers_of(server.pid))
         assert ask(40) >= 5
-        readers = children(server.pid)
+        readers = readers_of(server.pid)
         server.kill()
         server.wait(20)
         until(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in readers), 20)
