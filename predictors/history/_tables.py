@@ -414,9 +414,13 @@ class LiveTables:
         """Return a slot for a new job."""
         slot = int(self.clock[at.FREE])
         if slot == NONE:
-            slot = len(self.jobs)
-            more = max(slot // 4, 64)
-            self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
+            slot, width = self.jobs.shape
+            more = max(slot // 8, 64)
+            try:  # where it lies, as long as nobody else looks at it: beside its copy it would take twice the memory
+                self.jobs.resize((slot + more, width))
+            except ValueError:
+                self.jobs = np.concatenate([self.jobs, np.empty((more, width), dtype=np.int64)])
+            self.jobs[slot:] = NONE
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
         self.clock[at.FREE] = self.jobs[slot, at.NEXT]

@@ -192,8 +192,8 @@ def kill_readers(folder: Path, times: int, n: int = 2, model: str = "last-two", 
     load, found = Load(port, clients=3, seed=seed), {"reader": 0, "readers": 0, "owner": 0, "outlived": 0.0}
     found |= {"questions": 0, "silent": 0.0}
     try:
-        for _ in range(times):
-            victim = chance.choice(("reader", "readers", "owner"))
+        for k in range(times):
+            victim = ("owner", "reader", "readers")[k % 3]
             end = time.monotonic() + 60
             while len(readers := readers_of(server.pid)) < n:
                 assert time.monotonic() < end, "a reader did not come back"

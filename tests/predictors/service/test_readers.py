@@ -293,7 +293,7 @@ def test_a_body_of_untold_length_stays_one_request(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # by what stands for _exit
-def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails_aloud(tmp_path, monkeypatch, caplog):
+def test_a_reader_told_while_it_begins_heeds_that_ends_with_its_owner_and_fails_aloud(tmp_path, monkeypatch, caplog):
     add_token(tmp_path / "tokens", "read", "me")
     ends, gone, may_fail = [], threading.Event(), threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: (ends.append(status), gone.set(), sys.exit()))
@@ -301,6 +301,9 @@ def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails
     monkeypatch.setattr(Questions, "reload", lambda _, tokens: reloaded.append(tokens))
 
     class Following:
+        def begin(self):
+            until(lambda: reloaded, 10)  # it is told while it still begins
+
         def run(self):
             may_fail.wait(20)
             raise ValueError("odd")
@@ -346,10 +349,12 @@ def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
 
     monkeypatch.setattr("predictors.service.readers.process.Follower", Beginning)
     plan = Plan(settings=None, listening=Listening(port=0), loader=load, key=None, folder=tmp_path)
+    mine, its = multiprocessing.Pipe()
     with pytest.raises(SystemExit) as ended:
-        run(plan, None)
+        run(plan, its)
     os.close(life)
     assert ends == [1] and ended.value.code == 2
+    mine.close()
 
 
 @contextlib.contextmanager
