@@ -380,6 +380,11 @@ def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeyp
     readers.beside(None, 0, Metrics.__new__(Metrics), lambda: True)
     readers._keep(0)  # the owner ends: none is begun
     assert not readers._processes
+    left = tmp_path / f"{readers._plan.folder.name[:-8]}leftover"  # of an owner that was killed
+    left.mkdir()
+    (left / "buckets").write_text("x")
+    others = Readers(1, *about)
+    assert not left.exists() and readers._plan.folder.exists() and others._plan.folder.exists()
     with open_folder(readers._plan.folder) as tidier, pytest.raises(BlockingIOError):
         fcntl.flock(tidier, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what tidies old files asks so first
 

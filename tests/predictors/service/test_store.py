@@ -282,7 +282,7 @@ def reads_and_cannot_write(url):
     assert [table[:, -1].tolist() for table in other.events_after(0)] == [[1, 2]]
     assert [(n, file.read() == bytes(range(256)) * 20_000) for n, file in other.snapshots()] == [(1, True)]
     for step in (lambda: other.note("clock", "log"), lambda: other.keep_snapshot(2, b"x")):
-        with pytest.raises(StorageError, match="(?i)read-?only|another service"):
+        with pytest.raises(StorageError, match=r"(?i)read-?only|another service"):
             step()
     other.close()
     assert owner.append([Event(1, ENDED, 7, 1)]) == [(3, "applied")]
