@@ -269,7 +269,7 @@ class JobState:
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
-    def restore(self, sequence: int, arrays: Streamed | Arrays, is_base: bool = False) -> None:
+    def restore(self, sequence: int, arrays: Mapping[str, Any], is_base: bool = False) -> None:
         """Go on from a snapshot of a service with the same settings; the array `ROWS` may be packed.
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features

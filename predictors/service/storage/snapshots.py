@@ -154,7 +154,7 @@ def _about(stream: Any) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
     read_magic, read_header = np.lib.format.read_magic, np.lib.format.read_array_header_1_0
     if read_magic(stream) != (1, 0):
         raise ValueError("it is of another version of npy")
-    return read_header(stream)  # type: ignore[no-any-return]
+    return read_header(stream)
 
 
 def _skip(stream: Any) -> None:
@@ -175,7 +175,7 @@ def _packed_rows(stream: Any) -> PackedRows:
         return rows
     for first in range(0, n_rows, _ROWS_AT_ONCE):
         piece = np.empty((min(_ROWS_AT_ONCE, n_rows - first), width))
-        if stream.readinto(memoryview(piece).cast("B")) != piece.nbytes:
+        if stream.readinto(piece.data.cast("B")) != piece.nbytes:
             raise ValueError("it ends too early")
         rows.put(range(first, first + len(piece)), piece)
     return rows
