@@ -187,9 +187,10 @@ class Store:
         return int(number)
 
     def scratch(self) -> BinaryIO:
-        """Return an empty file without a name, for a snapshot: beside the base, which has to have room for it.
+        """Return an empty file without a name, for a snapshot; it is gone with its last use, however the process ends.
 
-        It is gone with its last use, however the process ends. Any thread may ask for one.
+        It lies beside SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR. Any
+        thread may ask for one.
 
         Raises
         ------
