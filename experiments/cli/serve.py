@@ -10,6 +10,7 @@ import typer
 from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
 from experiments.console import say
 from predictors.core.errors import JobcastError
+from predictors.service.readers import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,7 +71,7 @@ def serve(
     as_of: Annotated[str, typer.Option(help="What counts as ended at a submission: strict or reis.")] = "strict",
     readers: Annotated[
         int,
-        typer.Option(min=0, max=64, help="Further processes that answer questions, at most two seconds behind."),
+        typer.Option(min=0, max=MOST, help="Further processes that answer questions, at most two seconds behind."),
     ] = 0,
     model_copies: Annotated[
         Path | None,

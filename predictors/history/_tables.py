@@ -392,16 +392,20 @@ class LiveTables:
             slot = int(self.jobs[slot, at.NEXT])
         return slots
 
-    def fill(self, snapshot: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer."""
+    def fill(self, snapshot: Mapping[str, Any]) -> None:
+        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer; rows may be packed."""
         fields = np.delete(np.arange(at.CLOCK_FIELDS), at.CALENDAR)
         self.clock[fields] = snapshot["clock"][fields]
         self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
         self.users = _as_wide(snapshot["users"], self._user_width)
         self.recent = _with_codes(snapshot["recent"], self._run_columns or at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
-        self.rows, self.issued = PackedRows(self.rows.width), snapshot["issued"].copy()
-        self.rows.put(range(len(self.jobs)), _wide(snapshot["rows"], self.rows.width))
+        rows, self.issued = _wide(snapshot["rows"], self.rows.width), snapshot["issued"].copy()
+        if isinstance(rows, PackedRows):
+            self.rows = rows.picked(range(len(self.jobs)))
+        else:
+            self.rows = PackedRows(self.rows.width)
+            self.rows.put(range(len(self.jobs)), rows)
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()
         self._next_to_forget = [[] for _ in self.count]
@@ -410,9 +414,13 @@ class LiveTables:
         """Return a slot for a new job."""
         slot = int(self.clock[at.FREE])
         if slot == NONE:
-            slot = len(self.jobs)
-            more = max(slot // 4, 64)
-            self.jobs = np.concatenate([self.jobs, np.full((more, self.jobs.shape[1]), NONE)])
+            slot, width = self.jobs.shape
+            more = max(slot // 8, 64)
+            try:  # where it lies, as long as nobody else looks at it: beside its copy it would take twice the memory
+                self.jobs.resize((slot + more, width))
+            except ValueError:
+                self.jobs = np.concatenate([self.jobs, np.empty((more, width), dtype=np.int64)])
+            self.jobs[slot:] = NONE
             self.issued = np.concatenate([self.issued, np.full(more, np.nan)])
             self.jobs[slot:-1, at.NEXT] = np.arange(slot + 1, slot + more)
         self.clock[at.FREE] = self.jobs[slot, at.NEXT]
@@ -494,11 +502,12 @@ def _with_codes(recent: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
     """Return a copy of a snapshot's table, which must have as many columns as this version's."""
-    return _wide(array, width).copy()
+    copy: npt.NDArray[Any] = _wide(array, width).copy()
+    return copy
 
 
-def _wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
+def _wide(array: Any, width: int) -> Any:
     """Return a snapshot's table itself, after that check."""
-    if array.ndim != 2 or array.shape[1] != width:
+    if len(array.shape) != 2 or array.shape[1] != width:
         raise ValueError(f"a table of shape {array.shape} has not {width} columns")
     return array

@@ -15,7 +15,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self
 
 import numpy as np
-import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
@@ -360,8 +359,8 @@ class JobHistory:
         }
 
     @classmethod
-    def restore(cls, snapshot: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return a history that goes on exactly where the one of the snapshot stood.
+    def restore(cls, snapshot: Mapping[str, Any]) -> Self:
+        """Return a history that goes on exactly where the one of the snapshot stood; its rows may be packed.
 
         Raises
         ------

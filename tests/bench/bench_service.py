@@ -1,8 +1,8 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
-`memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much more is answered by N more processes), or
-`soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with
+`kills [TIMES] [sqlite | postgresql | migration | readers]`, `memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much
+more is answered by N more processes), or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
 machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
 second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
 that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
@@ -13,6 +13,7 @@ TMPDIR chooses the disk.
 import argparse
 import asyncio
 import json
+import multiprocessing
 import os
 import re
 import shutil
@@ -24,6 +25,7 @@ import threading
 import time
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +36,7 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
-from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
+from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, kill_readers, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
@@ -268,10 +270,12 @@ def bench_memory(n_events: int) -> None:
 
 
 def bench_kills(folder: Path, times: int, where: str) -> None:
-    """Kill a server under load; on SQLite, on a PostgreSQL of its own, or while it brings a database up to date."""
+    """Kill a server under load: on SQLite, on PostgreSQL, while it brings a database up to date, or with readers."""
     begin = time.perf_counter()
     if where == "migration":
         found = kill_in_migration(folder, times)
+    elif where == "readers":
+        found = kill_readers(folder, times)
     elif where == "postgresql":
         postgres = Postgres()
         try:
@@ -287,7 +291,7 @@ def kills_options(words: list[str]) -> argparse.Namespace:
     """Return how often to kill the service, and on which database."""
     options = argparse.ArgumentParser(prog="bench_service.py kills")
     options.add_argument("times", type=int, nargs="?", default=100)
-    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration"))
+    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration", "readers"))
     return options.parse_args(words)
 
 
@@ -304,18 +308,34 @@ def soak_options(words: list[str]) -> argparse.Namespace:
     return options.parse_args(words)
 
 
-def bench_live(n_jobs: int) -> None:
-    """Print the memory that a service takes for so many live jobs, half of them running, and that of a snapshot.
+def most_memory() -> float:
+    """Return the most memory of this process since the last call [MiB]."""
+    most = memory_of(os.getpid(), "VmHWM")
+    Path("/proc/self/clear_refs").write_text("5")
+    return most
 
-    Job state and model as in the service; what is constant beside them (server, database, caches) is not there.
-    """
-    from predictors.service.state.jobs import JobState, unpacked
+
+def learner_of_one() -> Any:
+    """Return a learner with one model, as a service has it."""
     from predictors.service.state.learner import Learner
     from predictors.service.state.model import Model, load
-    from predictors.service.state.recovery import snapshot_of
 
-    job_state, learner = JobState(), Learner(lambda _: None, print)
+    learner = Learner(lambda _: None, print)
     learner.models = {"champion": Model(*load(MODEL))}
+    return learner
+
+
+def bench_live(folder: Path, n_jobs: int) -> None:
+    """Print the memory that a service takes for so many live jobs, half of them running, for a snapshot and a restart.
+
+    Job state, model and store as in the service; what is constant beside them (server, caches) is not there.
+    """
+    from predictors.service.state.jobs import JobState
+    from predictors.service.state.recovery import snapshot_of
+    from predictors.service.storage.store import Store
+
+    job_state, learner = JobState(), learner_of_one()
+    store = Store(f"sqlite:///{folder}/live.db")
 
     def fed(events: list[Event]) -> None:
         table = np.array([one._replace(sequence=1) for one in events], dtype=np.int64)
@@ -325,24 +345,43 @@ def bench_live(n_jobs: int) -> None:
         fed(rows(n, n + 2000))
     mine = memory_of(os.getpid())
     begin, cpu = 60_000, time.process_time()
+    most_memory()
     for n in range(begin, begin + n_jobs, 1000):
         fed([event for event in rows(n, n + 1000) if event.kind == 0 or (event.kind == 1 and event.job % 2)])
     cpu, now = time.process_time() - cpu, memory_of(os.getpid())
     print(
         f"{job_state.live:,} jobs live: {now:,.0f} MiB, {now - mine:,.0f} of them by these jobs, "
-        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
+        f"{2**20 * (now - mine) / n_jobs:,.0f} bytes each; {most_memory():,.0f} MiB at most; "
+        f"{1e6 * cpu / (1.5 * n_jobs):.1f} us of CPU an event"
     )
     cpu = time.process_time()
-    _, stored = snapshot_of(*job_state.streamed_snapshot(), learner.models.values())
+    sequence, written = snapshot_of(*job_state.streamed_snapshot(), learner.models.values(), store)
+    assert written is not None
+    with written:
+        store.keep_snapshot(sequence, written)
+        size = written.tell() / 2**20
     cpu = time.process_time() - cpu
-    print(
-        f"snapshot: {len(stored) / 2**20:,.0f} MiB in {cpu:.1f} s of CPU; {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB "
-        "at most"
-    )
+    print(f"snapshot: {size:,.0f} MiB in {cpu:.1f} s of CPU; {most_memory():,.0f} MiB at most")
+    store.close()
+    context = multiprocessing.get_context("spawn")
+    again = context.Process(target=bench_restart, args=(store.engine.url.render_as_string(), sequence))
+    again.start()
+    again.join()
+
+
+def bench_restart(url: str, sequence: int) -> None:
+    """Print the memory that a service takes that begins from a snapshot."""
+    from predictors.service.state.jobs import JobState
+    from predictors.service.state.recovery import rebuild
+    from predictors.service.storage.store import Store
+
+    store, job_state, learner = Store(url), JobState(), learner_of_one()
     cpu = time.process_time()
-    found = JobState()
-    found.restore(1, unpacked(stored))
-    print(f"job state restored in {time.process_time() - cpu:.1f} s of CPU: {found.live:,} jobs live")
+    found = rebuild(store, job_state, learner, threading.Event())
+    cpu, now = time.process_time() - cpu, memory_of(os.getpid())
+    assert found.snapshot == sequence
+    print(f"restart: {job_state.live:,} jobs live in {cpu:.1f} s of CPU; {now:,.0f} MiB, {most_memory():,.0f} at most")
+    store.close()
 
 
 def main() -> None:
@@ -358,7 +397,7 @@ def main() -> None:
             bench_kills(folder, **vars(kills_options(words[1:])))
             return
         if "live" in words:
-            bench_live(int((words[words.index("live") + 1 :] or ["1000000"])[0]))
+            bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))
             return
         if words[:1] == ["readers"]:
             bench_readers(folder, int((words[1:] or ["1"])[0]))

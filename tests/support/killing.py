@@ -161,6 +161,75 @@ def checked(folder: Path, url: str, load: Load, model: str) -> dict:
         service.stop()
 
 
+def readers_of(pid: int) -> set[int]:
+    """Return the reader processes of a service."""
+    told = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True).stdout
+    return {int(word) for word in told.split()}
+
+
+def is_there(pid: int) -> bool:
+    """Return whether a process is there and has not ended."""
+    with contextlib.suppress(OSError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
+
+
+def kill_readers(folder: Path, times: int, n: int = 2, model: str = "last-two", seed: int = 1) -> dict:
+    """Kill a reader, all readers, or the owner under load so many times; then check as `kill_again_and_again` does.
+
+    After each kill the address answers again, and no process is left of a service whose owner was killed.
+
+    Returns
+    -------
+    dict
+        Counts, the longest that readers outlived their owner, and the longest without an answer [s].
+    """
+    url, port, chance = f"sqlite:///{folder}/readers.db", free_port(), random.Random(seed)
+    words = ("--readers", str(n))
+    server = start(model, url, port, *words)
+    load, found = Load(port, clients=3, seed=seed), {"reader": 0, "readers": 0, "owner": 0, "outlived": 0.0}
+    found |= {"questions": 0, "silent": 0.0}
+    try:
+        for k in range(times):
+            victim = ("owner", "reader", "readers")[k % 3]
+            end = time.monotonic() + 60
+            while len(readers := readers_of(server.pid)) < n:
+                assert time.monotonic() < end, "a reader did not come back"
+                time.sleep(0.05)
+            time.sleep(chance.uniform(0.0, 4.0))  # some still begin, some answer
+            readers = readers_of(server.pid)
+            found[victim] += 1
+            if victim == "owner":
+                server.send_signal(signal.SIGKILL)
+                server.wait(30)
+                begin = time.monotonic()
+                while any(map(is_there, readers)):  # one that was begun just now first loads what it is made of
+                    assert time.monotonic() < begin + 60, "a reader outlives its owner"
+                    time.sleep(0.01)
+                found["outlived"] = max(found["outlived"], time.monotonic() - begin)
+                server = start(model, url, port, *words)
+                continue
+            for pid in sorted(readers)[: None if victim == "readers" else 1]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            begin = time.monotonic()
+            with Client(f"http://127.0.0.1:{port}", timeout=5, retries=3) as client:
+                assert client.runtime([{"user": 1, "requested_time": 600, "procs": 2}])[0].seconds > 0
+            found["questions"] += 1
+            found["silent"] = max(found["silent"], time.monotonic() - begin)
+        time.sleep(0.3)
+    finally:
+        load.stop()
+        readers = readers_of(server.pid)
+        server.send_signal(signal.SIGKILL)
+        server.wait(30)
+    end = time.monotonic() + 60
+    while any(map(is_there, readers)):
+        assert time.monotonic() < end, "a reader outlives its owner"
+        time.sleep(0.01)
+    return found | checked(folder, url, load, model)
+
+
 START = """
 import sys
 from predictors.service.settings import Settings

@@ -26,12 +26,13 @@ from predictors.service.api.lifecycle import Listening
 from predictors.service.api.prometheus import Metrics
 from predictors.service.operation.logs import log
 from predictors.service.pseudonyms import Pseudonymiser
+from predictors.service.readers import MOST
 from predictors.service.readers.forward import listening
 from predictors.service.readers.process import BUCKETS, SOCKET, Plan, run
 from predictors.service.settings import Settings
 from predictors.service.state.model import Load
 
-MOST: Final = 64
+_PREFIX: Final = "jobcast-readers-"
 _MOST_PATH: Final = 100  # of a socket; the system takes some bytes more
 _SILENCE: Final = 60.0  # of a reader that hangs; one that works tells something every second [s]
 _PAUSE: Final = 5.0  # after a reader that failed [s]
@@ -69,7 +70,7 @@ class Readers:
     ) -> None:
         if not 1 <= n <= MOST:
             raise JobcastError(f"A service has 1 to {MOST} readers; got {n}.")
-        folder = _made_folder()
+        folder, self._held = _made_folder()
         self._plan = Plan(
             settings=settings, listening=replace(listening, early=None), loader=loader, key=key,
             folder=folder, log_format=log_format, log_level=log_level,
@@ -78,9 +79,8 @@ class Readers:
             self.buckets = Buckets(folder / BUCKETS)
         except OSError as error:
             shutil.rmtree(folder, ignore_errors=True)
+            os.close(self._held)
             raise JobcastError(f"{folder}: cannot be used ({error.strerror}); set TMPDIR to another folder.") from None
-        self._held: Final = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
-        fcntl.flock(self._held, fcntl.LOCK_SH)  # what tidies up old temporary files leaves a locked folder alone
         atexit.register(shutil.rmtree, folder, ignore_errors=True)  # also where the address is taken
         self._stopping: Final = threading.Event()
         self._leaving: Callable[[], bool] = self._stopping.is_set
@@ -179,13 +179,42 @@ class Readers:
         line.close()
 
 
-def _made_folder() -> Path:
-    """Return a new folder that nobody else may enter."""
+def _made_folder() -> tuple[Path, int]:
+    """Return a new folder that nobody else may enter, and a lock on it, which ends with the process.
+
+    Folders that a killed process left are removed: nobody holds a lock on them. What tidies up old temporary files
+    leaves a locked folder alone, too.
+    """
     try:
-        folder = Path(tempfile.mkdtemp(prefix="jobcast-"))
+        for left in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+            with suppress(OSError):  # it is held, or another user's
+                held = _locked(left, fcntl.LOCK_EX)
+                shutil.rmtree(left, ignore_errors=True)
+                os.close(held)
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix=_PREFIX))
+            with suppress(BlockingIOError, FileNotFoundError):  # another that begins just now has taken it for left
+                held = _locked(folder, fcntl.LOCK_SH)
+                if folder.exists():
+                    break
+                os.close(held)
     except OSError as error:
         raise JobcastError(f"No folder for readers can be made ({error.strerror}); set TMPDIR to one.") from None
     if len(os.fsencode(folder / SOCKET)) > _MOST_PATH:
         folder.rmdir()
+        os.close(held)
         raise JobcastError(f"{folder.parent}: is too long a path for a socket; set TMPDIR to a shorter one.")
-    return folder
+    return folder, held
+
+
+def _locked(folder: Path, how: int) -> int:
+    """Return a lock on a folder of this user."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        if os.fstat(held).st_uid != os.geteuid():
+            raise PermissionError
+        fcntl.flock(held, how | fcntl.LOCK_NB)
+    except OSError:
+        os.close(held)
+        raise
+    return held

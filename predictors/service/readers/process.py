@@ -157,9 +157,7 @@ def run(plan: Plan, line: "Connection[Any, Any]") -> None:
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     quicken()
     try:
-        follower = Follower(plan.settings, plan.loader, plan.key)
-        follower.begin()
-        _serve(follower, plan, line)
+        _serve(Follower(plan.settings, plan.loader, plan.key), plan, line)
     except (JobcastError, StorageError, OSError) as error:  # a certificate that cannot be read now among them
         _log.error("a reader cannot go on: %s", error)
         raise SystemExit(2) from None
@@ -192,6 +190,7 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
 
     following, telling = (threading.Thread(target=one, daemon=True) for one in (follow, tell))
     threading.Thread(target=_listen_to_owner, args=(line, app, config, about), name="owner", daemon=True).start()
+    follower.begin()  # which may take minutes: an owner whom nobody heard would wait when the line is full
     opened = bound(about.host, about.port, joins=True)
     freeze_long_lived()
     following.start()

@@ -10,6 +10,7 @@ import re
 import secrets
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any, Final
 
 import numpy as np
@@ -21,9 +22,9 @@ from predictors.core.model_files import part
 from predictors.history import _layout as at
 from predictors.service.event import APPLIED, EFFECTS, REFUSED, UNKNOWN, WITHDRAWN, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
-from predictors.service.state.jobs import Arrays, packed, unpacked
 from predictors.service.state.recovery import first_order
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
+from predictors.service.storage.snapshots import Arrays, packed, unpacked
 from predictors.service.storage.store import Store, parts, write_effects
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
@@ -140,13 +141,14 @@ def let_go(store: Store, before: int, why: str) -> int:
     JobcastError
         If the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
     """
-    newest = next(store.snapshots(), None)
-    if newest is None or newest[0] != store.last:
+    with closing(store.snapshots()) as kept:
+        base, stored = next(kept, (0, None))
+        arrays = {} if stored is None or base != store.last else unpacked(stored, "model")
+    if not base or base != store.last:
         raise JobcastError(
             f"{_name(store)}: the newest snapshot does not stand behind the newest event, {store.last}; start the "
             "service and stop it, then try again."
         )
-    base, arrays = newest[0], unpacked(newest[1])
     models = {row["role"]: row for row in store.models()}
     for row in models.values():
         if row["learns_since"] < base and not part(arrays, f"model{row['id']}_"):

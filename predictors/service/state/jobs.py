@@ -1,17 +1,12 @@
 """The job state: history and live jobs, behind a readers–writer lock; the protocol of forecasts of their starts."""
 
-import hashlib
-import io
 import threading
-import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
 from typing import Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
-import numpy.typing as npt
-import pyarrow
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
@@ -24,6 +19,7 @@ from predictors.history.history import Job, JobHistory, fits, rows_of_many, take
 from predictors.service.event import FIELDS, UNKNOWN, Event
 from predictors.service.settings import Settings
 from predictors.service.state.ordering import EventOrder
+from predictors.service.storage.snapshots import Arrays, Streamed
 
 
 class ReadersWriterLock:
@@ -67,12 +63,10 @@ class ReadersWriterLock:
             yield
 
 
-Arrays = dict[str, npt.NDArray[Any]]
-Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
-"""Arrays, of which some are unpacked piece by piece as they are written."""
-
 EVERY_FEATURE: Final = NAMELESS_FEATURES
 """A row holds all there are: a model that comes later finds its own among them."""
+ROWS: Final = "history_rows"
+"""The array of a snapshot that takes most: it may come packed."""
 _MANY: Final = 32  # from so many on a slice is cheaper than one after the other
 _NOTHING: Final = np.empty(0)
 
@@ -275,8 +269,8 @@ class JobState:
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
-    def restore(self, sequence: int, arrays: Arrays, is_base: bool = False) -> None:
-        """Go on from a snapshot of a service with the same settings.
+    def restore(self, sequence: int, arrays: Mapping[str, Any], is_base: bool = False) -> None:
+        """Go on from a snapshot of a service with the same settings; the array `ROWS` may be packed.
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
         that it did not know stay unknown. Other snapshots of earlier versions are made anew from the events.
@@ -325,14 +319,17 @@ class JobState:
         return take_in_many(self.history, time, kind, table[:, _JOB].tolist(), described, table[:, _STATUS])
 
 
-def _with_every_feature(kept: Arrays) -> Arrays:
+def _with_every_feature(kept: dict[str, Any]) -> dict[str, Any]:
     """Return the arrays of a history with the features that came later, which are not known of its jobs."""
     names = kept["features"].tolist()
     if not set(names) < set(EVERY_FEATURE):
         return kept
-    rows = np.full((len(kept["rows"]), len(EVERY_FEATURE)), np.nan)
-    rows[:, [EVERY_FEATURE.index(name) for name in names]] = kept["rows"]
-    return kept | {"rows": rows, "features": np.array(EVERY_FEATURE)}
+    narrow, rows = kept["rows"], PackedRows(len(EVERY_FEATURE))
+    for piece in narrow.pieces() if isinstance(narrow, PackedRows) else [narrow]:
+        wide = np.full((len(piece), len(EVERY_FEATURE)), np.nan)
+        wide[:, [EVERY_FEATURE.index(name) for name in names]] = piece
+        rows.put(range(rows.shape[0], rows.shape[0] + len(piece)), wide)
+    return {**kept, "rows": rows, "features": np.array(EVERY_FEATURE)}
 
 
 _JOB, _KIND, _TIME, _STATUS = (FIELDS.index(name) for name in ("job", "kind", "time", "status"))
@@ -349,74 +346,3 @@ def _happened(table: Ints, rows: Floats, seconds: Ints) -> list[Happened]:
         row, ran = next(found_rows) if kind in (SUBMITTED, ENDED) else (_NOTHING, 0.0)
         found.append(Happened(kind, job, time, row, ran if kind == ENDED else 0.0, sequence))
     return found
-
-
-_MAGIC: Final = b"jobcast-snapshot-1\n"
-
-
-class _Growing(io.RawIOBase):
-    """Bytes that grow in their place: nothing is copied, neither as more come nor at the end."""
-
-    def __init__(self, begin: bytes) -> None:
-        self.content = bytearray(begin)
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Any) -> int:
-        self.content += data
-        return len(data)
-
-
-def packed(arrays: Streamed | Arrays) -> bytearray:
-    """Return arrays as bytes, compressed (zstd), behind their SHA-256; one that holds objects is refused.
-
-    They are an npz file, written piece by piece: what is packed never stands in memory unpacked, and each array is
-    taken out of `arrays` when it has been written.
-    """
-    sink, begin = _Growing(_MAGIC + bytes(hashlib.sha256().digest_size)), len(_MAGIC)
-    with (
-        pyarrow.CompressedOutputStream(pyarrow.PythonFile(sink, "w"), "zstd") as stream,
-        zipfile.ZipFile(stream, "w") as file,
-    ):
-        for name in list(arrays):
-            with file.open(f"{name}.npy", "w", force_zip64=True) as member:
-                _write(member, arrays.pop(name))
-    kept, end = sink.content, begin + hashlib.sha256().digest_size
-    with memoryview(kept) as written:
-        written[begin:end] = hashlib.sha256(written[end:]).digest()
-    return kept
-
-
-def _write(member: Any, array: "npt.NDArray[Any] | PackedRows | NarrowTable") -> None:
-    if isinstance(array, PackedRows | NarrowTable):
-        kind = "<f8" if isinstance(array, PackedRows) else "<i8"
-        about = {"descr": kind, "fortran_order": False, "shape": array.shape}
-        np.lib.format.write_array_header_1_0(member, about)
-        for piece in array.pieces():
-            member.write(piece.data)
-    else:
-        np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
-
-
-def unpacked(stored: bytes | bytearray) -> Arrays:
-    """Return the arrays that `packed` wrote, or an older version (a compressed npz file).
-
-    Raises
-    ------
-    JobcastError
-        If they are damaged.
-    """
-    begin = len(_MAGIC) + hashlib.sha256().digest_size
-    try:
-        if stored.startswith(_MAGIC):
-            kept = memoryview(stored)[begin:]
-            if hashlib.sha256(kept).digest() != stored[len(_MAGIC) : begin]:
-                raise JobcastError("A snapshot is damaged: its checksum is another.")
-            stored = pyarrow.CompressedInputStream(pyarrow.BufferReader(kept), "zstd").read()
-        with np.load(io.BytesIO(stored), allow_pickle=False) as file:
-            return {name: file[name] for name in file.files}
-    except JobcastError:
-        raise
-    except Exception as error:  # zipfile and zlib fail in many ways on what is damaged
-        raise JobcastError(f"A snapshot cannot be read ({error}).") from error

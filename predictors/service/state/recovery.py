@@ -12,8 +12,9 @@ stays as it is, whatever model comes later: the state is a function of it and of
 import json
 import logging
 from collections.abc import Iterable, Iterator
+from contextlib import ExitStack
 from threading import Event as Flag
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 
@@ -30,11 +31,12 @@ from predictors.models.stream import has_full_history
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
-from predictors.service.state.jobs import EVERY_FEATURE, Arrays, JobState, Streamed, packed, unpacked
+from predictors.service.state.jobs import EVERY_FEATURE, ROWS, JobState
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
 from predictors.service.state.ordering import EventOrder
 from predictors.service.storage.database import shown
+from predictors.service.storage.snapshots import Arrays, Streamed, packed, unpacked, write
 from predictors.service.storage.store import Store
 
 log = logging.getLogger("jobcast.service")
@@ -63,7 +65,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
                 f"{shown(str(store.engine.url))}: has {store.last} events already and began with no history, which has "
                 "to come before the first event; serve it without --warm, or give an empty --db."
             )
-        stored = bytes(packed(model_history(model.identity, model.predictor, key)))
+        stored = packed(model_history(model.identity, model.predictor, key))
         store.keep_snapshot(0, stored)
     found: dict[str, Any] | None = None if stored is None else json.loads(str(unpacked(stored)["about"]))
     return found
@@ -183,15 +185,26 @@ class Rebuilt(NamedTuple):
     """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
 
 
-def snapshot_of(sequence: int, job_state: Streamed, models: Iterable[Model]) -> tuple[int, bytearray]:
-    """Return an event, and as bytes the job state and all models that can be stored as they stand behind it.
+def snapshot_of(
+    sequence: int, job_state: Streamed, models: Iterable[Model], store: Store
+) -> tuple[int, BinaryIO | None]:
+    """Return an event, and a file with the job state and all models that can be stored as they stand behind it.
 
-    The arrays are taken out of `job_state` as they are written.
+    The arrays are taken out of `job_state` as they are written. Where the file cannot be written that is logged, and
+    there is none: the events tell everything anyway.
     """
     for model in models:
         for name, array in (model.state() or {}).items():
             job_state[f"model{model.number}_{name}"] = array
-    return sequence, packed(job_state)
+    try:
+        with ExitStack() as open_files:
+            file = open_files.enter_context(store.scratch())
+            write(job_state, file)
+            open_files.pop_all()
+    except OSError as error:
+        log.warning("the snapshot behind event %d cannot be written: %s", sequence, error.strerror or error)
+        return sequence, None
+    return sequence, file
 
 
 def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag) -> Rebuilt:
@@ -245,7 +258,7 @@ def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
     models = learner.models
     for sequence, stored in store.snapshots():
         try:
-            arrays = unpacked(stored)
+            arrays = unpacked(stored, as_rows=(ROWS,))
             states = {role: part(arrays, f"model{model.number}_") for role, model in models.items()}
             if not all(states[role] or model.since >= sequence for role, model in models.items()):
                 continue
@@ -273,7 +286,7 @@ def first_order(store: Store) -> EventOrder:
     """Return the order of events as it stands before the first event that is there."""
     for sequence, stored in store.snapshots():
         if sequence == store.base():
-            return EventOrder.restore(part(unpacked(stored), "ledger_"))
+            return EventOrder.restore(part(unpacked(stored, "ledger_"), "ledger_"))
     first = store.first_history()
     return EventOrder() if first is None else EventOrder(begin=int(unpacked(first)["newest"][0]))
 

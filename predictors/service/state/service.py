@@ -7,7 +7,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 import numpy as np
 
@@ -195,7 +195,8 @@ class Service:
             self.learner.stop()
             self.writer.flush()
             if self.job_state.sequence > self._snapshot_at:
-                self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), self.learner.models.values()))
+                models = self.learner.models.values()
+                self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
         self.store.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -356,14 +357,18 @@ class Service:
         sequence, arrays = self.job_state.streamed_snapshot()
 
         def complete() -> None:
-            found = snapshot_of(sequence, arrays, self.learner.models.values())
+            found = snapshot_of(sequence, arrays, self.learner.models.values(), self.store)
             self.writer.do(lambda: self._store_snapshot(*found))
 
         self.learner.do(complete)
 
-    def _store_snapshot(self, sequence: int, stored: bytearray) -> None:
-        try:
-            self.store.keep_snapshot(sequence, stored)
-            self.snapshot_sequence, self.snapshot_time = sequence, time.time()
-        except StorageError as error:  # the events are safe; the next start takes longer
-            self.writer.trouble = str(error)
+    def _store_snapshot(self, sequence: int, written: BinaryIO | None) -> None:
+        """Keep a snapshot; where that fails the events are safe, and the next start takes longer."""
+        if written is None:
+            return
+        with written:
+            try:
+                self.store.keep_snapshot(sequence, written)
+                self.snapshot_sequence, self.snapshot_time = sequence, time.time()
+            except StorageError as error:
+                self.writer.trouble = str(error)

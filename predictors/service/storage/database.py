@@ -13,6 +13,7 @@ import fcntl
 import logging
 import os
 import re
+import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -65,8 +66,8 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
-def made_engine(url: str) -> Engine:
-    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
+def made_engine(url: str, reads_only: bool = False) -> Engine:
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`; it may refuse what is written.
 
     Raises
     ------
@@ -93,6 +94,8 @@ def made_engine(url: str) -> Engine:
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     else:
         bound_waits(engine)
+    if reads_only:
+        event.listen(engine, "connect", lambda connection, _: _read_only(connection))
     return engine
 
 
@@ -136,6 +139,14 @@ def _durable(connection: Any) -> None:
     connection.isolation_level = None  # transactions begin where SQLAlchemy begins them, also before CREATE and ALTER
     for pragma in ("journal_mode=WAL", "synchronous=FULL", "busy_timeout=5000", "temp_store=MEMORY"):
         connection.execute(f"PRAGMA {pragma}")
+
+
+def _read_only(connection: Any) -> None:
+    """Let a connection of a driver write nothing."""
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("PRAGMA query_only=ON")
+    else:
+        connection.read_only = True  # psycopg's, of every transaction
 
 
 class Ownership:

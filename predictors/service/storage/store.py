@@ -1,11 +1,15 @@
 """The store: events, models, predictions and snapshots, each stored once and durable before it is acknowledged."""
 
+import io
+import os
 import sqlite3
+import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext, suppress
 from itertools import chain
-from typing import Any, Final, NamedTuple
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 from sqlalchemy import Connection, CursorResult, bindparam, delete, func, insert, select, union_all, update
@@ -28,6 +32,7 @@ from predictors.service.storage.database import (
     made_engine,
     migrate,
 )
+from predictors.service.storage.snapshots import PIECE
 
 DUPLICATE: Final = "duplicate"
 CONFLICT: Final = "conflict"
@@ -35,7 +40,6 @@ _SLICE: Final = 20_000
 _AT_ONCE: Final = 500  # jobs a query; SQLite takes some thousand parameters
 _COLUMNS: Final = [EVENTS.c[name] for name in FIELDS]
 _KEPT_SNAPSHOTS: Final = 2
-_PIECE: Final = 1 << 20  # bytes of a snapshot that are written at once
 
 
 class Receipt(NamedTuple):
@@ -67,7 +71,8 @@ class Store:
     url : str
         See `predictors.service.storage.database`.
     reads_only : bool
-        Whether it belongs to another process, which has brought it up to date: nothing may be written then.
+        Whether it belongs to another process, which has brought it up to date: then the database itself refuses to be
+        written to.
 
     Raises
     ------
@@ -76,7 +81,7 @@ class Store:
     """
 
     def __init__(self, url: str, *, reads_only: bool = False) -> None:
-        self.engine = made_engine(url)
+        self.engine = made_engine(url, reads_only)
         self._owner = Ownership(self.engine, reads_only)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None
@@ -178,15 +183,42 @@ class Store:
             connection.execute(insert(MODELS), {**row, "id": number, "at": time.time()})
         return int(number)
 
-    def keep_snapshot(self, sequence: int, arrays: bytes | bytearray) -> None:
-        """Keep the state after an event; of older ones only the newest stays, and what the service began with."""
+    def scratch(self) -> BinaryIO:
+        """Return an empty file without a name, for a snapshot; it is gone with its last use, however the process ends.
+
+        It lies beside SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR. Any
+        thread may ask for one.
+
+        Raises
+        ------
+        OSError
+            If none can be made.
+        """
+        is_file = self.engine.dialect.name == "sqlite"
+        folder = Path(str(self.engine.url.database)).absolute().parent if is_file else None
+        file: BinaryIO = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - the caller's
+        return file
+
+    def keep_snapshot(self, sequence: int, stored: bytes | BinaryIO) -> None:
+        """Keep the state after an event; of older ones only the newest stays, and what the service began with.
+
+        Raises
+        ------
+        StorageError
+            If that cannot be done, or the file cannot be read: the older ones stay.
+        """
+        file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
+        is_file = self.engine.dialect.name == "sqlite"
         with self._writing() as connection:
-            row: dict[str, Any] = {"sequence": sequence, "at": time.time(), "arrays": arrays}
-            if self.engine.dialect.name == "sqlite":  # which would copy a value that it is given
-                row["arrays"] = func.zeroblob(len(arrays))
+            size = file.seek(0, os.SEEK_END)
+            file.seek(0)
+            row: dict[str, Any] = {"sequence": sequence, "at": time.time()}
+            row["arrays"] = (
+                func.zeroblob(size) if is_file else file.read()
+            )  # SQLite would copy a value that it is given
             found = connection.execute(self._insert(SNAPSHOTS).values(row).on_conflict_do_nothing())
-            if found.rowcount and self.engine.dialect.name == "sqlite":
-                _fill(connection, sequence, arrays)
+            if found.rowcount and is_file:
+                _fill(connection, sequence, file)
             kept = select(SNAPSHOTS.c.sequence).order_by(SNAPSHOTS.c.sequence.desc()).limit(_KEPT_SNAPSHOTS)
             old = (SNAPSHOTS.c.sequence.not_in(kept), SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False))
             connection.execute(delete(SNAPSHOTS).where(*old))
@@ -267,12 +299,16 @@ class Store:
         """Return the history of models, oldest first."""
         return [dict(row._mapping) for row in self._rows(select(MODELS).order_by(MODELS.c.id))]
 
-    def snapshots(self) -> Iterator[tuple[int, bytes]]:
-        """Yield the snapshots, newest first, each with the event that it stands behind."""
+    def snapshots(self) -> Generator[tuple[int, BinaryIO]]:
+        """Yield the snapshots, newest first, each with the event that it stands behind, and to be read until the next.
+
+        One that another process replaces meanwhile may be left out, or end too early.
+        """
         found = self._rows(select(SNAPSHOTS.c.sequence).where(SNAPSHOTS.c.sequence > 0))
         for sequence in sorted((int(row[0]) for row in found), reverse=True):
-            for row in self._rows(select(SNAPSHOTS.c.arrays).where(SNAPSHOTS.c.sequence == sequence)):
-                yield sequence, bytes(row[0])
+            with self._opened(sequence) as file:
+                if file is not None:
+                    yield sequence, file
 
     def base(self) -> int:
         """Return the event behind which the base stands that rebuilding needs; 0 if there is none."""
@@ -291,6 +327,26 @@ class Store:
         return bytes(found[0][0]) if found else None
 
     # --- small steps --------------------------------------------------------------------------------------------------
+
+    @contextmanager
+    def _opened(self, sequence: int) -> Iterator[BinaryIO | None]:
+        """Yield what is kept behind an event, to be read piece by piece; None if there is nothing."""
+        content, this = SNAPSHOTS.c.arrays, SNAPSHOTS.c.sequence == sequence
+        with self._result(select(func.length(content)).where(this)) as result:
+            size, connection = result.scalar(), result.connection
+            if size is None:
+                yield None
+            elif self.engine.dialect.name == "sqlite":
+                driver: Any = connection.connection.driver_connection
+                with driver.blobopen(SNAPSHOTS.name, content.name, sequence, readonly=True) as room:
+                    yield io.BufferedReader(_Kept(size, lambda first, n: bytes(room[first : first + n])), PIECE)
+            else:
+
+                def piece(first: int, n: int) -> bytes:
+                    found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
+                    return bytes(found or b"")
+
+                yield io.BufferedReader(_Kept(size, piece), PIECE)
 
     def _there(
         self, connection: Connection, events: Sequence[Event]
@@ -319,7 +375,7 @@ class Store:
         try:
             yield connection
             connection.commit()
-        except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own where a snapshot is filled in
+        except (SQLAlchemyError, sqlite3.Error, OSError) as error:  # the driver's own where a snapshot is filled in
             self._drop_connection()
             raise StorageError(_reason(error)) from error
 
@@ -329,7 +385,7 @@ class Store:
         try:
             with self.engine.connect() as connection:
                 yield connection.execute(query)
-        except SQLAlchemyError as error:
+        except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own where a snapshot is opened
             raise StorageError(_reason(error)) from error
 
     def _rows(self, query: Any) -> Sequence[Any]:
@@ -369,6 +425,29 @@ def parts(jobs: Sequence[int]) -> list[Sequence[int]]:
     return [jobs[i : i + _AT_ONCE] for i in range(0, len(jobs), _AT_ONCE)]
 
 
+class _Kept(io.RawIOBase):
+    """The bytes of a snapshot, as they are fetched from the database by where they begin and how many they are."""
+
+    def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
+        self._size, self._fetch, self._at = size, fetch, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def readinto(self, room: Any) -> int:
+        found = self._fetch(self._at, min(len(room), self._size - self._at))
+        room[: len(found)] = found
+        self._at += len(found)
+        return len(found)
+
+
 def _of_jobs(jobs: Sequence[int]) -> Any:
     """Return the query for all events of some jobs; each half has an index of its own."""
     columns = [*_COLUMNS, EVENTS.c.effect]
@@ -380,12 +459,12 @@ def _stored(row: Sequence[Any]) -> Stored:
     return Stored(Event(*row[:-1]), EFFECTS[row[-1]])
 
 
-def _fill(connection: Connection, sequence: int, arrays: bytes | bytearray) -> None:
-    """Write the bytes of a snapshot into the room that a file of SQLite has for them, piece by piece."""
+def _fill(connection: Connection, sequence: int, file: BinaryIO) -> None:
+    """Write a snapshot into the room that a file of SQLite has for it, piece by piece."""
     driver: Any = connection.connection.driver_connection
-    with driver.blobopen(SNAPSHOTS.name, "arrays", sequence) as room, memoryview(arrays) as content:
-        for first in range(0, len(content), _PIECE):
-            room.write(content[first : first + _PIECE])
+    with driver.blobopen(SNAPSHOTS.name, "arrays", sequence) as room:
+        while piece := file.read(PIECE):
+            room.write(piece)
 
 
 def write_effects(connection: Connection, effects: Mapping[int, str]) -> None:

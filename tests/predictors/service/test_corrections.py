@@ -14,9 +14,9 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state import corrections
-from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.service import Service
 from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS, StorageError
+from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
 

@@ -11,8 +11,9 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.history.replay import log_events
 from predictors.service.event import FIELDS, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
-from predictors.service.state.jobs import JobState, packed, unpacked
+from predictors.service.state.jobs import JobState
 from predictors.service.state.ordering import EventOrder
+from predictors.service.storage.snapshots import packed, unpacked
 
 KINDS = st.sampled_from([SUBMITTED, STARTED, ENDED, CANCELLED, FORGOTTEN])
 EVENTS = st.lists(st.tuples(st.integers(1, 4), KINDS, st.integers(0, 9)), max_size=24)

@@ -8,7 +8,6 @@ import json
 import multiprocessing
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -38,7 +37,7 @@ from predictors.service.state.model import load
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
-from tests.support.killing import free_port, start
+from tests.support.killing import free_port, readers_of, start
 from tests.support.service_in_thread import running
 
 JOB = {"user": 1, "procs": 4, "requested_time": 600}
@@ -295,7 +294,7 @@ def test_a_body_of_untold_length_stays_one_request(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # by what stands for _exit
-def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails_aloud(tmp_path, monkeypatch, caplog):
+def test_a_reader_told_while_it_begins_heeds_that_ends_with_its_owner_and_fails_aloud(tmp_path, monkeypatch, caplog):
     add_token(tmp_path / "tokens", "read", "me")
     ends, gone, may_fail = [], threading.Event(), threading.Event()
     monkeypatch.setattr(os, "_exit", lambda status: (ends.append(status), gone.set(), sys.exit()))
@@ -303,6 +302,9 @@ def test_a_reader_told_before_it_serves_heeds_that_ends_with_its_owner_and_fails
     monkeypatch.setattr(Questions, "reload", lambda _, tokens: reloaded.append(tokens))
 
     class Following:
+        def begin(self):
+            until(lambda: reloaded, 10)  # it is told while it still begins
+
         def run(self):
             may_fail.wait(20)
             raise ValueError("odd")
@@ -348,10 +350,12 @@ def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
 
     monkeypatch.setattr("predictors.service.readers.process.Follower", Beginning)
     plan = Plan(settings=None, listening=Listening(port=0), loader=load, key=None, folder=tmp_path)
+    mine, its = multiprocessing.Pipe()
     with pytest.raises(SystemExit) as ended:
-        run(plan, None)
+        run(plan, its)
     os.close(life)
     assert ends == [1] and ended.value.code == 2
+    mine.close()
 
 
 @contextlib.contextmanager
@@ -377,6 +381,11 @@ def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeyp
     readers.beside(None, 0, Metrics.__new__(Metrics), lambda: True)
     readers._keep(0)  # the owner ends: none is begun
     assert not readers._processes
+    left = tmp_path / f"{readers._plan.folder.name[:-8]}leftover"  # of an owner that was killed
+    left.mkdir()
+    (left / "buckets").write_text("x")
+    others = Readers(1, *about)
+    assert not left.exists() and readers._plan.folder.exists() and others._plan.folder.exists()
     with open_folder(readers._plan.folder) as tidier, pytest.raises(BlockingIOError):
         fcntl.flock(tidier, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what tidies old files asks so first
 
@@ -390,12 +399,6 @@ def test_a_reader_that_falls_silent_is_ended_and_counts_no_more(tmp_path, monkey
     ended = []
     readers._listen_to(0, mine, SimpleNamespace(kill=lambda: ended.append(dict(readers._connections))))
     assert ended == [{0: 3}] and not readers._connections and mine.closed
-
-
-def children(pid):
-    """Return the reader processes of a service."""
-    told = subprocess.run(["pgrep", "-P", str(pid), "-f", "spawn_main"], capture_output=True, text=True).stdout
-    return {int(word) for word in told.split()}
 
 
 def until(true, seconds=120):
@@ -439,17 +442,17 @@ def test_processes_that_are_killed_come_back_and_none_outlives_its_owner(tmp_pat
         from_reader = ask(40)
         assert 5 <= from_reader <= 35
         until(lambda: metric("jobcast_predictions_total") == 40, 20)  # those of both processes
-        before = children(server.pid)
+        before = readers_of(server.pid)
         (tmp_path / "tokens").unlink()
         old, token = token, add_token(tmp_path / "tokens", "write", "new")
         server.send_signal(signal.SIGHUP)
         until(lambda: {answered("POST", QUESTION, old, "{}")[0] for _ in range(20)} == {401}, 20)
-        assert children(server.pid) == before  # told, and not begun anew
+        assert readers_of(server.pid) == before  # told, and not begun anew
         os.kill(*before, signal.SIGKILL)
         assert ask(10) >= 0  # by the owner
-        until(lambda: metric("jobcast_readers") == 1 and not before & children(server.pid))
+        until(lambda: metric("jobcast_readers") == 1 and not before & readers_of(server.pid))
         assert ask(40) >= 5
-        readers = children(server.pid)
+        readers = readers_of(server.pid)
         server.kill()
         server.wait(20)
         until(lambda: not any(Path(f"/proc/{pid}/fd/0").exists() for pid in readers), 20)

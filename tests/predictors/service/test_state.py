@@ -24,10 +24,10 @@ from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.replay_check import _Jobs, drive
 from predictors.service.settings import Settings
-from predictors.service.state.jobs import packed, unpacked
 from predictors.service.state.model import Identity
 from predictors.service.state.service import Service
 from predictors.service.storage.database import SNAPSHOTS, StorageError
+from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
@@ -161,7 +161,7 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one(start, damage, caplo
     service.stop()
     for left in (1, 0):
         store = Store(service.settings.db)
-        sequence, kept = list(store.snapshots())[-1 if left == 0 else 0]
+        sequence, kept = [(n, file.read()) for n, file in store.snapshots()][-1 if left == 0 else 0]
         broken = bytearray(kept)
         broken[len(kept) // 2] ^= 16
         if damage == "older version, flipped":
@@ -198,7 +198,7 @@ def test_snapshots_are_taken_while_it_runs(start):
         if list(service.store.snapshots()):
             break
         deadline.wait(0.05)
-    sequence, _ = next(service.store.snapshots())
+    sequence = max(n for n, _ in service.store.snapshots())
     feed(service, EVENTS[500:700])
     expected = state(service)
     die(service)

@@ -150,7 +150,7 @@ def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
     assert store.last == 1
     assert store.newest_prediction("champion") == 1 and store.newest_prediction("challenger") == 0
     assert store.predictions_of([1, 2])[0]["name"] == "n"
-    assert list(store.snapshots()) == [(3, b"3"), (2, b"2")]
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(3, b"3"), (2, b"2")]
     assert [row["why"] for row in store.models()] == ["w"]
     with store.engine.connect() as connection:
         assert connection.execute(text("select count(*) from snapshots")).scalar() == 2
@@ -273,8 +273,34 @@ def test_events_are_stored_once_by_one_owner(postgres):
         store.keep_snapshot(sequence, kept)
     store.close()
     store = Store(url)
-    assert store.last == 3 and next(store.snapshots()) == (3, b"abc") and store.first_history() == b"begun"
+    assert store.last == 3 and store.first_history() == b"begun"
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(3, b"abc"), (2, b"b")]
     store.close()
+
+
+def reads_and_cannot_write(url):
+    """Check that who does not own a database sees what is committed, and is refused by the database if he writes."""
+    owner = Store(url)
+    owner.append([Event(1, SUBMITTED, 5)])
+    owner.keep_snapshot(1, bytes(range(256)) * 20_000)
+    other = Store(url, reads_only=True)
+    owner.append([Event(1, STARTED, 6)])
+    assert [table[:, -1].tolist() for table in other.events_after(0)] == [[1, 2]]
+    assert [(n, file.read() == bytes(range(256)) * 20_000) for n, file in other.snapshots()] == [(1, True)]
+    for step in (lambda: other.note("clock", "log"), lambda: other.keep_snapshot(2, b"x")):
+        with pytest.raises(StorageError, match=r"(?i)read-?only|another service"):
+            step()
+    other.close()
+    assert owner.append([Event(1, ENDED, 7, 1)]) == [(3, "applied")]
+    owner.close()
+
+
+def test_who_only_reads_cannot_write(url):
+    reads_and_cannot_write(url)
+
+
+def test_who_only_reads_postgresql_cannot_write(postgres):
+    reads_and_cannot_write(postgres.url("reads"))
 
 
 def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
@@ -326,5 +352,5 @@ def test_a_snapshot_whose_room_cannot_be_filled_is_not_kept(tmp_path, monkeypatc
     store.check_writing()
     assert not list(store.snapshots())
     store.keep_snapshot(7, b"snapshot")
-    assert list(store.snapshots()) == [(7, b"snapshot")]
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"snapshot")]
     store.close()
