@@ -365,7 +365,13 @@ def open_folder(path):
     os.close(handle)
 
 
-def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeypatch):
+@pytest.fixture
+def short_path(tmp_path_factory):
+    """A folder whose path leaves room for that of a socket in it."""
+    return tmp_path_factory.mktemp("r")
+
+
+def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, short_path, monkeypatch):
     about = Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None
     for folder, told in ((tmp_path / ("x" * 120), "shorter"), (tmp_path / "none", "No such file")):
         monkeypatch.setattr(tempfile, "tempdir", str(folder))
@@ -374,14 +380,14 @@ def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeyp
         with pytest.raises(JobcastError, match=told):
             Readers(1, *about)
     assert not list((tmp_path / ("x" * 120)).iterdir())
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
     readers = Readers(1, *about)
     kept = (readers._plan.folder / "buckets").stat()
     assert kept.st_blocks * 512 >= kept.st_size  # a page without room would end the process, by a signal
     readers.beside(None, 0, Metrics.__new__(Metrics), lambda: True)
     readers._keep(0)  # the owner ends: none is begun
     assert not readers._processes
-    left = tmp_path / f"{readers._plan.folder.name[:-8]}leftover"  # of an owner that was killed
+    left = short_path / f"{readers._plan.folder.name[:-8]}leftover"  # of an owner that was killed
     left.mkdir()
     (left / "buckets").write_text("x")
     others = Readers(1, *about)
@@ -390,8 +396,8 @@ def test_readers_need_a_folder_with_room_and_leave_none_behind(tmp_path, monkeyp
         fcntl.flock(tidier, fcntl.LOCK_EX | fcntl.LOCK_NB)  # what tidies old files asks so first
 
 
-def test_a_reader_that_falls_silent_is_ended_and_counts_no_more(tmp_path, monkeypatch):
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+def test_a_reader_that_falls_silent_is_ended_and_counts_no_more(tmp_path, short_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
     monkeypatch.setattr("predictors.service.readers.pool._SILENCE", 0.05)
     readers = Readers(1, Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None)
     mine, its = multiprocessing.Pipe()
