@@ -117,7 +117,7 @@ def test_a_rule_without_a_name_is_run_as_it_is():
     assert "slack=0" in found.set_index("case")["policy"][case.name]
     with pytest.raises(JobcastError, match="rule is a schedsim"):
         Case("x", "easy", rule="easy")
-    with pytest.raises(JobcastError, match="an agent has a policy of its own"):
+    with pytest.raises(JobcastError, match="agent:random-kept has a policy of its own"):
         Case("x", "agent:random-kept", rule=case.rule)
 
 
