@@ -1,5 +1,6 @@
 """The database, SQLite and PostgreSQL: each event once, numbered, durable; one owner."""
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
@@ -8,6 +9,7 @@ import time
 import pytest
 from sqlalchemy import text
 from sqlalchemy.event import listens_for
+from sqlalchemy.exc import OperationalError
 
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
@@ -220,6 +222,38 @@ def test_a_newer_database_is_refused(url):
 def test_other_databases_are_refused(url):
     with pytest.raises(JobcastError):
         Store(url)
+
+
+@pytest.mark.parametrize("table", ["events", "models"])
+def test_another_programs_tables_are_refused_and_left_as_they_are(tmp_path, url, table):
+    path = tmp_path / "service.db"
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute(f"create table {table} (a integer)")
+    with pytest.raises(JobcastError, match=f"another program's, which has a table '{table}'; give an empty"):
+        Store(url)
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("select name from sqlite_master").fetchall() == [(table,)]
+
+
+def test_a_database_without_a_version_is_new_only_if_that_could_be_read(tmp_path, url, monkeypatch):
+    path = tmp_path / "service.db"
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute("create table alembic_version (version_num varchar(32) not null primary key)")
+    Store(url).close()
+    path.unlink()
+    older(path, [Event(1, SUBMITTED, 5)])
+
+    def locked(_):
+        raise OperationalError("select", {}, sqlite3.OperationalError("database is locked"))
+
+    with monkeypatch.context() as patch, pytest.raises(JobcastError, match="database is locked"):
+        patch.setattr("predictors.service.storage.database.inspect", locked)
+        Store(url)
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("select version_num from alembic_version").fetchall() == [("0001",)]
+    store = Store(url)
+    assert store.last == 1 and store.events_of(1)[0].effect == "applied"
+    store.close()
 
 
 def test_a_password_is_not_shown():
