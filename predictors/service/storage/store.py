@@ -202,6 +202,8 @@ class Store:
     def keep_snapshot(self, sequence: int, stored: bytes | BinaryIO) -> None:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with.
 
+        One that stands behind the same event, which may be damaged, is replaced, unless it is a base.
+
         Raises
         ------
         StorageError
@@ -216,6 +218,8 @@ class Store:
             row["arrays"] = (
                 func.zeroblob(size) if is_file else file.read()
             )  # SQLite would copy a value that it is given
+            same = (SNAPSHOTS.c.sequence == sequence, SNAPSHOTS.c.base.is_(False))
+            connection.execute(delete(SNAPSHOTS).where(*same))
             found = connection.execute(self._insert(SNAPSHOTS).values(row).on_conflict_do_nothing())
             if found.rowcount and is_file:
                 _fill(connection, sequence, file)

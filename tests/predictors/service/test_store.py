@@ -224,6 +224,16 @@ def test_other_databases_are_refused(url):
         Store(url)
 
 
+def test_a_snapshot_behind_the_same_event_is_replaced_unless_it_is_a_base(store):
+    for kept in (b"damaged", b"whole"):
+        store.keep_snapshot(7, kept)
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"whole")]
+    with store.engine.begin() as connection:
+        connection.execute(text("update snapshots set base = 1"))
+    store.keep_snapshot(7, b"other")
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"whole")]
+
+
 @pytest.mark.parametrize("table", ["events", "models"])
 def test_another_programs_tables_are_refused_and_left_as_they_are(tmp_path, url, table):
     path = tmp_path / "service.db"
