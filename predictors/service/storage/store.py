@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, CursorResult, bindparam, delete, func, insert, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
@@ -347,7 +347,10 @@ class Store:
             else:
 
                 def piece(first: int, n: int) -> bytes:
-                    found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
+                    try:
+                        found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
+                    except OperationalError as error:  # the database, and not what it holds
+                        raise StorageError(_reason(error)) from error
                     return bytes(found or b"")
 
                 yield io.BufferedReader(_Kept(size, piece), PIECE)

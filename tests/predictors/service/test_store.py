@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 from sqlalchemy.event import listens_for
@@ -16,7 +17,8 @@ from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.client import ServiceError
 from predictors.service.event import Event
 from predictors.service.state.ordering import EventOrder
-from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError
+from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError, made_engine
+from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.predictors.service import test_api as posted
 from tests.support.killing import kill_again_and_again, kill_in_migration
@@ -345,6 +347,22 @@ def test_who_only_reads_cannot_write(url):
 
 def test_who_only_reads_postgresql_cannot_write(postgres):
     reads_and_cannot_write(postgres.url("reads"))
+
+
+def test_a_snapshot_in_postgresql_that_cannot_be_read_now_is_not_taken_for_damaged(postgres):
+    url = postgres.url("cut_off")
+    store, other = Store(url), made_engine(url)
+    store.keep_snapshot(1, packed({"a": np.arange(3)}))
+    kept = store.snapshots()
+    _, file = next(kept)
+    with other.connect() as connection:
+        others = "pid <> pg_backend_pid() AND datname = current_database()"
+        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+    with pytest.raises(StorageError):
+        unpacked(file)
+    kept.close()
+    other.dispose()
+    store.close()
 
 
 def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
