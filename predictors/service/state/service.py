@@ -118,6 +118,9 @@ class Service:
         try:
             check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
+        except StorageError as error:
+            self.store.close()
+            raise JobcastError(f"{shown(settings.db)}: cannot be read or written now ({error}).") from error
         except BaseException:
             self.store.close()
             raise

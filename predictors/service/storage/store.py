@@ -238,12 +238,24 @@ class Store:
             raise
 
     def vacuum(self) -> None:
-        """Overwrite what was deleted, where the database is a file."""
+        """Overwrite what was deleted, where the database is a file.
+
+        Raises
+        ------
+        JobcastError
+            If that cannot be done: what was deleted can still be found in the file.
+        """
         if self.engine.dialect.name == "sqlite":
             self._drop_connection()
-            with closing(self.engine.raw_connection()) as connection:
-                for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                    connection.cursor().execute(statement)
+            try:
+                with closing(self.engine.raw_connection()) as connection:
+                    for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                        connection.cursor().execute(statement)
+            except sqlite3.Error as error:
+                raise JobcastError(
+                    f"{self.engine.url.database}: was corrected, but what was removed can still be found in the file "
+                    f"({_reason(error)}); make room for a copy of it beside it and run VACUUM on it."
+                ) from error
 
     def close(self) -> None:
         """Give the database back."""
