@@ -391,7 +391,7 @@ def correct(
     from experiments.console import print_json
     from predictors.service.pseudonyms import Pseudonymiser
     from predictors.service.state import corrections
-    from predictors.service.storage.database import is_new_file, shown
+    from predictors.service.storage.database import StorageError, is_new_file, shown
     from predictors.service.storage.store import Store
 
     if sum(one is not None for one in (withdraw, erase_user, let_go_before)) != 1:
@@ -412,6 +412,8 @@ def correct(
         else:
             assert before is not None
             events, done = corrections.let_go(store, before, why), "let go"
+    except StorageError as error:
+        raise JobcastError(f"{shown(db)}: cannot be read or written now ({error}); nothing was changed.") from error
     finally:
         store.close()
     if as_json:

@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
+from functools import partial
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -27,6 +28,7 @@ from predictors.service.api.prometheus import Metrics
 from predictors.service.operation.logs import log
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.readers import MOST
+from predictors.service.readers.entry import begin, packed
 from predictors.service.readers.forward import listening
 from predictors.service.readers.process import BUCKETS, SOCKET, Plan, run
 from predictors.service.settings import Settings
@@ -141,8 +143,9 @@ class Readers:
                 if self._stopping.is_set() or self._leaving():  # a signal to all processes of the service, say
                     return
                 process = start.Process(
-                    target=run, args=(self._plan, its), name=f"jobcast reader {number}", daemon=True
-                )
+                    target=begin, args=(packed(partial(run, self._plan)), its), name=f"jobcast reader {number}",
+                    daemon=True,
+                )  # fmt: skip
                 try:
                     process.start()
                 except OSError as error:

@@ -2,15 +2,12 @@
 
 import json
 import logging
-import multiprocessing
 import os
-import signal
-import sys
 import threading
 from collections import Counter
 from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, Final
 
@@ -148,11 +145,7 @@ class _Forwarded:
 
 
 def run(plan: Plan, line: "Connection[Any, Any]") -> None:
-    """Answer questions until SIGTERM, until another model is champion, or until the owner is gone."""
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # the owner reads files anew, and begins readers anew
-    for one in (signal.SIGTERM, signal.SIGINT):  # the server's own come while it runs, and these again at its end
-        signal.signal(one, lambda *_: sys.exit(0))
-    threading.Thread(target=_end_with_owner, name="owner's life", daemon=True).start()
+    """Answer questions until SIGTERM, or until another model is champion; `entry.begin` sees to the rest."""
     undo = set_up_logs(plan.log_format, plan.log_level)
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     quicken()
@@ -203,14 +196,6 @@ def _serve(follower: Follower, plan: Plan, line: "Connection[Any, Any]") -> None
         telling.join(TELL_EVERY)
     if failed:
         raise SystemExit(1)
-
-
-def _end_with_owner() -> None:
-    """End at once when the owner is gone, also while the state is being built, which may take minutes."""
-    owner = multiprocessing.parent_process()
-    if owner is not None:
-        wait([owner.sentinel])
-        os._exit(1)
 
 
 def _listen_to_owner(line: "Connection[Any, Any]", app: Questions, config: uvicorn.Config, about: Listening) -> None:

@@ -35,7 +35,7 @@ from predictors.service.state.jobs import EVERY_FEATURE, ROWS, JobState
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
 from predictors.service.state.ordering import EventOrder
-from predictors.service.storage.database import shown
+from predictors.service.storage.database import StorageError, shown
 from predictors.service.storage.snapshots import Arrays, Streamed, packed, unpacked, write
 from predictors.service.storage.store import Store
 
@@ -254,7 +254,13 @@ def warm_up(models: Iterable[Model]) -> None:
 
 
 def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
-    """Restore the newest snapshot that has all that is needed, and nothing if none has; return its event, else 0."""
+    """Restore the newest snapshot that has all that is needed, and nothing if none has; return its event, else 0.
+
+    Raises
+    ------
+    StorageError
+        If the database does not answer: what could not be read is not damaged.
+    """
     models = learner.models
     for sequence, stored in store.snapshots():
         try:
@@ -264,8 +270,11 @@ def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
                 continue
             resumed = {role: model.resumed(states[role], sequence) for role, model in models.items() if states[role]}
             job_state.restore(sequence, arrays, is_base=sequence == store.base())
-        except (JobcastError, KeyError, ValueError) as error:  # of another version, or damaged
-            log.warning("the snapshot behind event %d is passed over: %s", sequence, error)
+        except StorageError:
+            raise
+        except Exception as error:  # of another version it fails in many ways; the events tell everything
+            why = str(error) if isinstance(error, JobcastError) else f"{type(error).__name__}: {error}"
+            log.warning("the snapshot behind event %d is passed over: %s", sequence, why)
             continue
         learner.models = models | resumed
         return sequence

@@ -118,6 +118,9 @@ class Service:
         try:
             check_settings(self.store, settings, key)
             self.began: Final = warm_start(self.store, champion, settings, key)
+        except StorageError as error:
+            self.store.close()
+            raise JobcastError(f"{shown(settings.db)}: cannot be read or written now ({error}).") from error
         except BaseException:
             self.store.close()
             raise
@@ -149,7 +152,7 @@ class Service:
         )
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._looking: threading.Thread | None = None
-        self._snapshot_at = 0
+        self._snapshot_at = self._snapshot_kept = 0
         self.snapshot_sequence = 0
         """Event behind which the newest snapshot stands that is known to be stored."""
         self.snapshot_time: float | None = None
@@ -194,7 +197,7 @@ class Service:
             self.writer.stop()
             self.learner.stop()
             self.writer.flush()
-            if self.job_state.sequence > self._snapshot_at:
+            if self.job_state.sequence > self._snapshot_kept:  # or the stop came before that one's end
                 models = self.learner.models.values()
                 self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
         self.store.close()
@@ -279,7 +282,7 @@ class Service:
     def _run(self) -> None:
         begin = time.perf_counter()
         try:
-            self._snapshot_at = self._begin()
+            self._snapshot_at = self._snapshot_kept = self._begin()
         except Exception as error:
             if not self._stopping.is_set():
                 self._crashed(error)
@@ -370,5 +373,6 @@ class Service:
             try:
                 self.store.keep_snapshot(sequence, written)
                 self.snapshot_sequence, self.snapshot_time = sequence, time.time()
+                self._snapshot_kept = sequence
             except StorageError as error:
                 self.writer.trouble = str(error)

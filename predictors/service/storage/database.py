@@ -35,6 +35,7 @@ from sqlalchemy import (
     create_engine,
     event,
     false,
+    inspect,
     make_url,
     text,
 )
@@ -217,13 +218,12 @@ HEAD: Final = "0002"
 log = logging.getLogger("jobcast.service")
 
 
-def version_of(engine: Engine) -> str | None:
-    """Return the newest migration that a database has; None if it has no tables yet."""
-    try:
-        with engine.connect() as connection:
-            return str(connection.execute(text("SELECT version_num FROM alembic_version")).scalar())
-    except SQLAlchemyError:  # no such table yet, or no such database: the migration tells
+def version_of(connection: Connection) -> str | None:
+    """Return the newest migration that a database has; None if it has none."""
+    if not inspect(connection).has_table("alembic_version"):
         return None
+    found = connection.execute(text("SELECT version_num FROM alembic_version")).scalar()
+    return None if found is None else str(found)
 
 
 def migrate(engine: Engine) -> None:
@@ -232,9 +232,13 @@ def migrate(engine: Engine) -> None:
     Raises
     ------
     JobcastError
-        If the database cannot be reached, or was written by a newer jobcast.
+        If the database cannot be reached, is another program's, or was written by a newer jobcast.
     """
-    version = version_of(engine)
+    try:
+        with engine.connect() as connection:
+            version = version_of(connection)
+    except SQLAlchemyError as error:  # not taken for a new one: what it is cannot be told now
+        raise _unusable(engine, error) from error
     if version == HEAD:
         return
     from alembic import command
@@ -249,6 +253,11 @@ def migrate(engine: Engine) -> None:
         with engine.connect() as connection:
             config.attributes["connection"] = connection
             if version is None:
+                if there := sorted(METADATA.tables.keys() & set(inspect(connection).get_table_names())):
+                    raise JobcastError(
+                        f"{shown(str(engine.url))}: is another program's, which has a table {there[0]!r}; give an "
+                        "empty --db."
+                    )
                 METADATA.create_all(connection)
                 command.stamp(config, "head")
             else:
@@ -260,8 +269,12 @@ def migrate(engine: Engine) -> None:
             "the copy that this version's successor made (FILE.before-NUMBER) in its place."
         ) from error
     except (SQLAlchemyError, OSError) as error:
-        reason = str(error).partition("\n")[0]
-        raise JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}") from error
+        raise _unusable(engine, error) from error
+
+
+def _unusable(engine: Engine, error: Exception) -> JobcastError:
+    reason = str(error).partition("\n")[0]
+    return JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}")
 
 
 def _copied(engine: Engine) -> Path:

@@ -18,6 +18,7 @@ import pyarrow
 
 from predictors.core.errors import JobcastError
 from predictors.history._packed_rows import NarrowTable, PackedRows
+from predictors.service.storage.database import StorageError
 
 Arrays = dict[str, npt.NDArray[Any]]
 Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
@@ -110,6 +111,8 @@ def unpacked(stored: bytes | BinaryIO, begins: str = "", as_rows: Collection[str
     ------
     JobcastError
         If it is damaged.
+    StorageError
+        If the database that it is read from has gone away.
     """
     file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     try:
@@ -125,7 +128,7 @@ def unpacked(stored: bytes | BinaryIO, begins: str = "", as_rows: Collection[str
         file.seek(_BEGIN)
         with pyarrow.CompressedInputStream(pyarrow.PythonFile(file, "r"), "zstd") as stream:
             return dict(_members(stream, begins, as_rows))
-    except JobcastError:
+    except (JobcastError, StorageError):
         raise
     except Exception as error:  # zipfile and zlib fail in many ways on what is damaged
         raise JobcastError(f"A snapshot cannot be read ({error}).") from error

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 import numpy as np
 from sqlalchemy import Connection, CursorResult, bindparam, delete, func, insert, select, union_all, update
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
@@ -202,6 +202,8 @@ class Store:
     def keep_snapshot(self, sequence: int, stored: bytes | BinaryIO) -> None:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with.
 
+        One that stands behind the same event, which may be damaged, is replaced, unless it is a base.
+
         Raises
         ------
         StorageError
@@ -216,6 +218,8 @@ class Store:
             row["arrays"] = (
                 func.zeroblob(size) if is_file else file.read()
             )  # SQLite would copy a value that it is given
+            same = (SNAPSHOTS.c.sequence == sequence, SNAPSHOTS.c.base.is_(False))
+            connection.execute(delete(SNAPSHOTS).where(*same))
             found = connection.execute(self._insert(SNAPSHOTS).values(row).on_conflict_do_nothing())
             if found.rowcount and is_file:
                 _fill(connection, sequence, file)
@@ -234,12 +238,24 @@ class Store:
             raise
 
     def vacuum(self) -> None:
-        """Overwrite what was deleted, where the database is a file."""
+        """Overwrite what was deleted, where the database is a file.
+
+        Raises
+        ------
+        JobcastError
+            If that cannot be done: what was deleted can still be found in the file.
+        """
         if self.engine.dialect.name == "sqlite":
             self._drop_connection()
-            with closing(self.engine.raw_connection()) as connection:
-                for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
-                    connection.cursor().execute(statement)
+            try:
+                with closing(self.engine.raw_connection()) as connection:
+                    for statement in ("PRAGMA wal_checkpoint(TRUNCATE)", "VACUUM", "PRAGMA wal_checkpoint(TRUNCATE)"):
+                        connection.cursor().execute(statement)
+            except sqlite3.Error as error:
+                raise JobcastError(
+                    f"{self.engine.url.database}: was corrected, but what was removed can still be found in the file "
+                    f"({_reason(error)}); make room for a copy of it beside it and run VACUUM on it."
+                ) from error
 
     def close(self) -> None:
         """Give the database back."""
@@ -343,7 +359,10 @@ class Store:
             else:
 
                 def piece(first: int, n: int) -> bytes:
-                    found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
+                    try:
+                        found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
+                    except OperationalError as error:  # the database, and not what it holds
+                        raise StorageError(_reason(error)) from error
                     return bytes(found or b"")
 
                 yield io.BufferedReader(_Kept(size, piece), PIECE)

@@ -1,6 +1,7 @@
 """Corrections: the state is that of a service which never had it otherwise; nothing leads back to an erased user."""
 
 import random
+import sqlite3
 
 import numpy as np
 import pytest
@@ -312,3 +313,26 @@ def test_the_command(begin, tmp_path):
         done = run(app, ["correct", "--db", f"sqlite:///{tmp_path}/{file}", "--why", "w", "--withdraw", "3"])
         assert "is not there" in str(done.exception)
     assert not list(tmp_path.glob("none*"))
+
+
+def test_a_correction_and_a_start_on_a_full_disk_are_told_in_a_line(tmp_path, monkeypatch):
+    url = f"sqlite:///{tmp_path}/s.db"
+    store = Store(url)
+    store.append([EVENTS[0]])
+
+    def no_room(*_):
+        raise StorageError("database or disk is full")
+
+    with monkeypatch.context() as patch, pytest.raises(JobcastError, match=r"can still be found in the file .*no room"):
+        patch.setattr(
+            store.engine, "raw_connection", lambda: (_ for _ in ()).throw(sqlite3.OperationalError("no room"))
+        )
+        store.vacuum()
+    store.close()
+    with monkeypatch.context() as patch:
+        patch.setattr(corrections, "withdraw", no_room)
+        found = CliRunner().invoke(app, ["correct", "--db", url, "--why", "x", "--withdraw", "1"])
+    assert isinstance(found.exception, JobcastError) and "disk is full); nothing was changed" in str(found.exception)
+    monkeypatch.setattr(Store, "note", no_room)
+    with pytest.raises(JobcastError, match=r"cannot be read or written now .*disk is full"):
+        Service(Settings(model="last-two", db=f"sqlite:///{tmp_path}/new.db"))

@@ -8,11 +8,14 @@ import json
 import multiprocessing
 import os
 import signal
+import subprocess
 import sys
 import tempfile
 import threading
 import time
 from dataclasses import asdict
+from functools import partial
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from types import SimpleNamespace
 from urllib.parse import urlsplit
@@ -28,6 +31,7 @@ from predictors.service.api.lifecycle import Listening
 from predictors.service.api.prometheus import Metrics
 from predictors.service.api.server import bound, configuration
 from predictors.service.client import Client, ServiceError
+from predictors.service.readers.entry import begin, packed
 from predictors.service.readers.forward import Owner
 from predictors.service.readers.pool import Readers
 from predictors.service.readers.process import BEHIND, QUESTION, Plan, Questions, Tally, _serve, run
@@ -37,7 +41,7 @@ from predictors.service.state.model import load
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
-from tests.support.killing import free_port, readers_of, start
+from tests.support.killing import free_port, is_there, readers_of, start
 from tests.support.service_in_thread import running
 
 JOB = {"user": 1, "procs": 4, "requested_time": 600}
@@ -61,10 +65,10 @@ def test_a_follower_is_its_owner_to_the_last_bit_after_every_look(tmp_path, mode
     follower = Follower(about, small(model), owner.key)
     assert follower.behind > MOST_BEHIND
     follower.begin()
-    for begin in range(400, 1000, 200):
-        assert follower.job_state.sequence == begin and follower.behind < MOST_BEHIND
+    for first in range(400, 1000, 200):
+        assert follower.job_state.sequence == first and follower.behind < MOST_BEHIND
         equal(state_of(follower), state(owner))
-        feed(owner, EVENTS[begin : begin + 200])
+        feed(owner, EVENTS[first : first + 200])
         follower._follow()
     row = owner.store.models()[-1]
     following = threading.Thread(target=follower.run)
@@ -352,10 +356,57 @@ def test_a_reader_that_still_begins_ends_with_its_owner(tmp_path, monkeypatch):
     plan = Plan(settings=None, listening=Listening(port=0), loader=load, key=None, folder=tmp_path)
     mine, its = multiprocessing.Pipe()
     with pytest.raises(SystemExit) as ended:
-        run(plan, its)
+        begin(packed(partial(run, plan)), its)
     os.close(life)
     assert ends == [1] and ended.value.code == 2
     mine.close()
+    until(lambda: ends == [1, 1], 10)  # its other thread, before `_exit` is the real one again
+
+
+OWNER = """
+import multiprocessing, sys, time
+from predictors.service.readers.entry import begin, packed
+
+class Loads:
+    def __reduce__(self):
+        return time.sleep, (60,)
+
+start = multiprocessing.get_context("spawn")
+reader = start.Process(target=begin, args=(packed(Loads()), start.Pipe()[1]), daemon=True)
+reader.start()
+heavy = {"numpy", "numba", "sqlalchemy", "starlette", "uvicorn", "msgspec"}
+print(reader.pid, *heavy & set(sys.modules), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_reader_that_still_loads_what_it_is_made_of_ends_with_its_owner():
+    """Its entry is light: only what it is told to do, here to load for a minute, brings the rest."""
+    with subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True) as owner:
+        reader, *heavy = owner.stdout.readline().split()
+        assert not heavy
+        time.sleep(0.5)
+        assert is_there(int(reader))
+        owner.kill()
+    until(lambda: not is_there(int(reader)), 20)
+
+
+def test_readers_are_begun_by_their_entry(tmp_path, short_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(short_path))
+    readers = Readers(1, Settings(model="last-two", db=f"sqlite:///{tmp_path}/x.db"), Listening(port=0), load, None)
+    begun = []
+
+    def process(target, args, **_):
+        begun.append((target, ForkingPickler.loads(args[0])))
+        readers._stopping.set()
+        return SimpleNamespace(start=lambda: None, pid=1, join=lambda: None, exitcode=0)
+
+    monkeypatch.setattr(
+        multiprocessing, "get_context", lambda _: SimpleNamespace(Process=process, Pipe=multiprocessing.Pipe)
+    )
+    readers._keep(0)
+    [(target, work)] = begun
+    assert target is begin and work.func is run and work.args == (readers._plan,)
 
 
 @contextlib.contextmanager

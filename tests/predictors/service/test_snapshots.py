@@ -121,6 +121,24 @@ def test_the_form_is_that_of_an_npz_file():
             unpacked(kept[:end])
 
 
+@pytest.mark.parametrize("change", ["text", "one number", "flat", "none"])
+def test_a_whole_snapshot_of_another_layout_is_passed_over_for_an_older_one(tmp_path, caplog, change):
+    store, first, job_state = Store(f"sqlite:///{tmp_path}/s.db"), learner(), JobState()
+    first.follow(job_state.take_table(events(0, 50)), 1)
+    _, good = snapshot_of(*job_state.streamed_snapshot(), first.models.values(), store)
+    with good:
+        store.keep_snapshot(1, good)
+        arrays = unpacked(good)
+    changes = {"text": np.array("x"), "one number": np.array(3), "flat": np.arange(4.0), "none": np.array([])}
+    for name in ("ledger_counts", "history_jobs", "history_rows", f"model{first.champion.number}_monitor_recent"):
+        assert name in arrays
+        store.keep_snapshot(2, packed(arrays | {name: changes[change]}))
+        caplog.clear()
+        assert rebuild(store, JobState(), learner(), threading.Event()).snapshot in (1, 2)
+        assert name.startswith("model") or "the snapshot behind event 2 is passed over" in caplog.text
+    store.close()
+
+
 def killed_while_it_is_kept(url: str) -> None:
     """Keep a snapshot of three pieces, and be killed after the first."""
     store = Store(url)

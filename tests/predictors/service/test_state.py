@@ -207,6 +207,17 @@ def test_snapshots_are_taken_while_it_runs(start):
     equal(state(service), expected)
 
 
+def test_a_stop_in_the_midst_of_a_snapshot_keeps_one(start):
+    service, learns_on = start("last-two"), threading.Event()
+    feed(service, EVENTS[:50])
+    service.learner.do(lambda: learns_on.wait(10))
+    service._snapshot_at = service.job_state.sequence  # as the service's own watch does it
+    service.writer.do(service._take_snapshot)
+    threading.Timer(0.1, learns_on.set).start()
+    service.stop()
+    assert start("last-two").rebuilt_events == 0
+
+
 @pytest.mark.parametrize(
     ("option", "told"),
     [

@@ -1,20 +1,24 @@
 """The database, SQLite and PostgreSQL: each event once, numbered, durable; one owner."""
 
+import contextlib
 import sqlite3
 import subprocess
 import sys
 import time
 
+import numpy as np
 import pytest
 from sqlalchemy import text
 from sqlalchemy.event import listens_for
+from sqlalchemy.exc import OperationalError
 
 from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.client import ServiceError
 from predictors.service.event import Event
 from predictors.service.state.ordering import EventOrder
-from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError
+from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError, made_engine
+from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.predictors.service import test_api as posted
 from tests.support.killing import kill_again_and_again, kill_in_migration
@@ -222,6 +226,48 @@ def test_other_databases_are_refused(url):
         Store(url)
 
 
+def test_a_snapshot_behind_the_same_event_is_replaced_unless_it_is_a_base(store):
+    for kept in (b"damaged", b"whole"):
+        store.keep_snapshot(7, kept)
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"whole")]
+    with store.engine.begin() as connection:
+        connection.execute(text("update snapshots set base = 1"))
+    store.keep_snapshot(7, b"other")
+    assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"whole")]
+
+
+@pytest.mark.parametrize("table", ["events", "models"])
+def test_another_programs_tables_are_refused_and_left_as_they_are(tmp_path, url, table):
+    path = tmp_path / "service.db"
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute(f"create table {table} (a integer)")
+    with pytest.raises(JobcastError, match=f"another program's, which has a table '{table}'; give an empty"):
+        Store(url)
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("select name from sqlite_master").fetchall() == [(table,)]
+
+
+def test_a_database_without_a_version_is_new_only_if_that_could_be_read(tmp_path, url, monkeypatch):
+    path = tmp_path / "service.db"
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        raw.execute("create table alembic_version (version_num varchar(32) not null primary key)")
+    Store(url).close()
+    path.unlink()
+    older(path, [Event(1, SUBMITTED, 5)])
+
+    def locked(_):
+        raise OperationalError("select", {}, sqlite3.OperationalError("database is locked"))
+
+    with monkeypatch.context() as patch, pytest.raises(JobcastError, match="database is locked"):
+        patch.setattr("predictors.service.storage.database.inspect", locked)
+        Store(url)
+    with contextlib.closing(sqlite3.connect(path)) as raw:
+        assert raw.execute("select version_num from alembic_version").fetchall() == [("0001",)]
+    store = Store(url)
+    assert store.last == 1 and store.events_of(1)[0].effect == "applied"
+    store.close()
+
+
 def test_a_password_is_not_shown():
     with pytest.raises(JobcastError) as error:
         Store("mysql://me:secret@db/y")
@@ -301,6 +347,22 @@ def test_who_only_reads_cannot_write(url):
 
 def test_who_only_reads_postgresql_cannot_write(postgres):
     reads_and_cannot_write(postgres.url("reads"))
+
+
+def test_a_snapshot_in_postgresql_that_cannot_be_read_now_is_not_taken_for_damaged(postgres):
+    url = postgres.url("cut_off")
+    store, other = Store(url), made_engine(url)
+    store.keep_snapshot(1, packed({"a": np.arange(3)}))
+    kept = store.snapshots()
+    _, file = next(kept)
+    with other.connect() as connection:
+        others = "pid <> pg_backend_pid() AND datname = current_database()"
+        connection.execute(text(f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE {others}"))
+    with pytest.raises(StorageError):
+        unpacked(file)
+    kept.close()
+    other.dispose()
+    store.close()
 
 
 def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
