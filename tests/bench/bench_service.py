@@ -42,6 +42,7 @@ from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
 SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
+PARTS = ("kills", "live", "memory", "readers", "soak")
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
@@ -387,6 +388,8 @@ def bench_restart(url: str, sequence: int) -> None:
 def main() -> None:
     """Print all figures."""
     words = sys.argv[1:]
+    if words and words[0] not in PARTS and not words[0].replace(".", "", 1).isdigit():
+        sys.exit(__doc__)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-"))
     try:

@@ -140,7 +140,7 @@ class Accounts:
         self._add(Association(account, user, partition, account, settings, place))
 
     def _add_qos(self, name: str, settings: Mapping[str, Setting], place: str, of_table: bool) -> None:
-        """Add a QOS; a table, which has all its settings, goes before a dump."""
+        """Add a QOS; of a table and a dump that both have it the table counts, which has all its settings."""
         first, by_table = self._qos_at.get(name, (place, of_table))
         if first != place and by_table == of_table:
             raise JobcastError(f"{place}: QOS {printable(name)[:40]} stands at {first} already; name each once.")

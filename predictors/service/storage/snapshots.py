@@ -101,7 +101,7 @@ def unpacked(stored: bytes | BinaryIO, begins: str = "", as_rows: Collection[str
     Parameters
     ----------
     stored : bytes or binary file
-        The file is read from its begin, twice.
+        The file is read from its beginning, twice.
     begins : str
         How the names of those begin that are wanted.
     as_rows : collection of str

@@ -445,7 +445,7 @@ def parts(jobs: Sequence[int]) -> list[Sequence[int]]:
 
 
 class _Kept(io.RawIOBase):
-    """The bytes of a snapshot, as they are fetched from the database by where they begin and how many they are."""
+    """The bytes of a snapshot, fetched from the database by offset and number."""
 
     def __init__(self, size: int, fetch: Callable[[int, int], bytes]) -> None:
         self._size, self._fetch, self._at = size, fetch, 0

@@ -325,7 +325,7 @@ def test_events_are_stored_once_by_one_owner(postgres):
 
 
 def reads_and_cannot_write(url):
-    """Check that who does not own a database sees what is committed, and is refused by the database if he writes."""
+    """Check that who does not own a database sees what is committed, and that the database refuses its writes."""
     owner = Store(url)
     owner.append([Event(1, SUBMITTED, 5)])
     owner.keep_snapshot(1, bytes(range(256)) * 20_000)
