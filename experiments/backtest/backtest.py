@@ -21,15 +21,16 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import estimates_by_name, policy_named, table_by, usual_correction
+from experiments.runs.simulate import agent_named, estimates_by_name, table_by, usual_correction
 from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
+from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import Policy
+from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
 from schedsim.workload.shaking import shaken
@@ -110,6 +111,11 @@ class Backtest:
         """The files of a Slurm policy, read once; None for another policy."""
         return SlurmFiles.read(self.policy) if is_slurm(self.policy) else None
 
+    @cached_property
+    def agent(self) -> NamedAgent | None:
+        """The agent of a policy that is one's file, read once; None for another policy."""
+        return agent_named(self.policy) if is_agent(self.policy) else None
+
     @property
     def of_policy(self) -> ReadingReport:
         """What the policy does not use of its files."""
@@ -127,12 +133,13 @@ class Backtest:
         log = log_identity(self.log)
         about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
         about |= {} if self.files is None else {"slurm": self.files.digest}
+        about |= {} if self.agent is None else {"agent": self.agent.digest}
         identity = digest_of_values(about)
         kept = folder / f"runs-{identity[:12]}"
         seeds = [AS_LOGGED, *first_seeds(self.seeds)]
         with run_directory(kept, "backtest", identity, about):
             setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
-            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.files), seeds)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.agent or self.files), seeds)
         whole = pd.concat(parts, ignore_index=True)
         tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
         return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
@@ -158,14 +165,17 @@ class Found:
     months: "pd.DataFrame"
 
 
-def _compared(shared: tuple[JobLog, tuple[Case, Case], SlurmFiles | None], seed: int) -> "pd.DataFrame":
+def _compared(shared: tuple[JobLog, tuple[Case, Case], NamedAgent | SlurmFiles | None], seed: int) -> "pd.DataFrame":
     """Return all rows of one seed, told apart by the column `table`."""
     import pandas as pd
 
-    log, cases, files = shared
+    log, cases, read = shared
     jobs = log if seed == AS_LOGGED else shaken(log, seed)
     workload, months = Workload.from_log(jobs), Months.of(jobs)
-    rule = policy_named(cases[0].policy) if files is None else files.policy(jobs)[0]
+    if isinstance(read, SlurmFiles):
+        rule, _ = read.policy(jobs)
+    else:
+        rule = make_policy(cases[0].policy) if read is None else read.policy
     before, _ = _scheduled(jobs, workload, cases[0], rule)
     after, limit = _scheduled(jobs, workload, cases[1], rule)
     counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)

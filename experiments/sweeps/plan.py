@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,10 +75,10 @@ class PlannedLog:
         """The machine in a word or two: the file of its nodes, or how many processors it has."""
         return f"{self.jobs.max_procs} processors" if self.machine is None else Path(self.machine.source).stem
 
-    @property
+    @cached_property
     def key(self) -> str:
-        """Differs for any two logs; two logs of the same jobs may differ in the size of the machine."""
-        return f"{self.sha256}-{self.jobs.max_procs}-{self.jobs.name}"
+        """Differs for any two logs; two of the same jobs may differ in the machine, the clock, and in names."""
+        return digest_of_values(log_identity(self.jobs))
 
     def to_json(self) -> dict[str, Any]:
         """Return its part of the provenance."""

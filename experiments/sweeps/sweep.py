@@ -384,8 +384,10 @@ class Sweep:
                 case["policy"] = _files_in_folder(case["policy"], folder)
         if isinstance(policies := table.get("policies"), list):
             table["policies"] = [_files_in_folder(one, folder) if isinstance(one, str) else one for one in policies]
-        if isinstance(beside := table.get("beside"), str):
-            table["beside"] = _files_in_folder(beside, folder)
+            beside = table.get("beside")
+            for one in policies if isinstance(beside, str) else ():
+                if isinstance(one, str) and f"{beside}, ".startswith(f"{one}, "):  # see `crossed`
+                    table["beside"] = _files_in_folder(one, folder) + str(beside).removeprefix(one)
         logs = table.get("logs", [])
         for log in logs if isinstance(logs, list) else [logs]:
             if not isinstance(log, str | dict):

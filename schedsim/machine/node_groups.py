@@ -61,6 +61,8 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
 MOST_IN_A_NODE: Final = 1_000_000
 MOST_RESERVED: Final = 1 << 27
 """Reservations times groups of nodes that are told apart by them."""
+MOST_COUNTED: Final = 1 << 21
+"""Moments times groups of nodes that are counted at once: it bounds the memory, of which a moment takes a multiple."""
 MOST_MEMORY: Final = 1 << 62
 """What a job asks for that asks for more [KB]: no machine has it."""
 
@@ -352,12 +354,15 @@ def in_processors(demands: Demands, outages: Outages) -> Outages:
     assert found.windows is not None and found.closed is not None and found.kind_of is not None
     seconds = np.unique(found.windows)
     begin, end = np.searchsorted(seconds, found.windows).T
-    times = np.zeros((len(seconds), found.closed.shape[1]), dtype=np.int64)  # that nodes of a kind are reserved
-    np.add.at(times, begin, found.closed)
-    np.subtract.at(times, end, found.closed)
-    procs = (times.cumsum(axis=0) > 0) @ np.bincount(found.kind_of, found.nodes["procs"], times.shape[1]).astype(
-        np.int64
-    )
+    n_kinds, procs = found.closed.shape[1], np.zeros(len(seconds), dtype=np.int64)
+    procs_of_kind = np.bincount(found.kind_of, found.nodes["procs"], n_kinds).astype(np.int64)
+    some = max(1, MOST_COUNTED // max(1, len(seconds)))
+    for kinds in (slice(first, first + some) for first in range(0, n_kinds, some)):
+        closed = found.closed[:, kinds]
+        times = np.zeros((len(seconds), closed.shape[1]), dtype=np.int64)  # that nodes of a kind are reserved
+        np.add.at(times, begin, closed)
+        np.subtract.at(times, end, closed)
+        procs += (np.cumsum(times, axis=0, out=times) > 0) @ procs_of_kind[kinds]
     spans = zip(seconds[:-1].tolist(), seconds[1:].tolist(), procs[:-1].tolist(), strict=True)
     return Outages(tuple(Reservation(*span) for span in spans if span[2]))
 

@@ -107,8 +107,9 @@ class Demands:
         if windows is None or closed is None or kind_of is None:
             windows, closed, kind_of = _NO_WINDOWS, np.empty((0, 1), np.bool_), np.zeros(n_nodes, dtype=np.int64)
         opens = np.full((len(windows) + 1, closed.shape[1]), at.NEVER, dtype=np.int64)
-        begins = np.where(closed[::-1], windows[::-1, :1], at.NEVER)
-        opens[:-1] = np.minimum.accumulate(begins, axis=0)[::-1]
+        np.copyto(opens[:-1], windows[:, :1], where=closed)
+        for k in range(len(windows) - 1, 0, -1):  # in place: it is the largest array of all
+            np.minimum(opens[k - 1], opens[k], out=opens[k - 1])
         for array in (opens, kind_of):
             array.flags.writeable = False
         parts: Any = np.empty(int(self.nodes["procs"].sum()), of.PART)  # each takes a processor at least

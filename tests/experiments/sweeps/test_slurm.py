@@ -18,7 +18,9 @@ from experiments.sweeps.sweep import Case, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
+from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.machine.node_groups import Machine, NodeGroup
+from schedsim.policies.agents import OLDEST_FIRST, Linear
 
 CONF = """PriorityType=priority/multifactor
 PriorityWeightFairshare=1000
@@ -107,6 +109,20 @@ def test_files_in_a_declaration_start_from_its_folder(site, log):
     assert sweep.beside == sweep.policies[2]
 
 
+def test_a_declared_case_of_several_estimates_may_stand_beside_the_others(site):
+    text = "logs = ['log.parquet']\nbeside = 'slurm:slurm.conf, tsafrir'\n"
+    text += "policies = ['slurm:slurm.conf', 'easy']\nestimates = ['requested', 'tsafrir']\nseeds = 0"
+    assert Sweep.from_toml(text, "a.toml", site).beside == f"slurm:{site}/slurm.conf, tsafrir"
+
+
+def test_the_same_jobs_of_other_users_are_another_log(log, policy):
+    swapped = replace(log, categories={**log.categories, "user": ("bob", "ann")})
+    sweep = Sweep(policies=(policy,))
+    one, other = (run_sweep(sweep, [jobs]).runs["mean_wait_s"].tolist() for jobs in (log, swapped))
+    assert [one, other] == [[run_by_name(jobs, policy)[1]["mean_wait_s"]] for jobs in (log, swapped)]
+    assert one != other
+
+
 def test_the_command_takes_files_behind_other_policies(log, site, command, monkeypatch):
     monkeypatch.chdir(site)
     writer_for(site / "log.parquet")(log, site / "log.parquet")
@@ -151,6 +167,19 @@ def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
     (site / "t.dump").unlink()
     with pytest.raises(JobcastError, match=r"t\.dump: cannot be read"):
         Backtest(log, policy=policy, seeds=5).run(tmp_path / "runs")
+
+
+def test_a_backtest_does_not_go_on_with_another_agent_in_the_same_file(log, tmp_path):
+    file = tmp_path / "mine.json"
+    asked = (file, OLDEST_FIRST), (file, Linear((0.0, 0.0, -9.0) + (0.0,) * 9))
+    found = []
+    for place, agent in asked:
+        write_agent(NamedAgent(agent), place)
+        found.append(Backtest(log, "last-two", policy=f"agent:{place}", seeds=5).run(tmp_path / "runs").runs)
+    waits = [runs.set_index(["case", "seed"])["mean_wait_s"] for runs in found]
+    assert (waits[0] != waits[1]).any()
+    hard = waits[1].loc["requests", AS_LOGGED]
+    assert hard == run_by_name(log, f"agent:{file}")[1]["mean_wait_s"]
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import json
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -265,6 +266,18 @@ def test_what_is_reserved_is_the_same_second_by_second_and_node_by_node(reserved
         for one, mask in zip(reserved, masks, strict=True):
             now |= mask & (one.start <= second < one.end)
         assert sum(one.procs for one in spans if one.start <= second < one.end) == procs[now].sum()
+
+
+def test_reserved_processors_are_counted_for_a_few_groups_of_nodes_at_a_time(monkeypatch):
+    machine = Machine((NodeGroup("thin", 40, 3),))
+    demands = demands_of(log_of([(9, 1, {})], machine.procs), machine)[1]
+    outages = Outages([Reservation(3 * i, 3 * i + 10, nodes=((i, i + 1),)) for i in range(40)])
+    whole = in_processors(demands, outages).reservations
+    monkeypatch.setattr(node_groups, "MOST_COUNTED", 500)
+    tracemalloc.start()
+    assert in_processors(demands, outages).reservations == whole
+    assert tracemalloc.get_traced_memory()[1] < 40_000  # 64,000 of all at once
+    tracemalloc.stop()
 
 
 def test_thousands_of_reservations_take_a_moment(monkeypatch):
