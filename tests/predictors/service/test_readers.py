@@ -177,9 +177,7 @@ def test_a_reader_answers_questions_and_hands_on_all_else(tmp_path):
             assert client.job(7)["state"] == "queued" and client.models()["sequence"] == 1
             assert client.runtime([JOB], as_of=1)[0].sequence == 1
             assert client.recorded([7])[0].seconds == 600.0
-        until = time.monotonic() + 5
-        while one.follower.job_state.sequence < 1 and time.monotonic() < until:
-            time.sleep(0.02)
+        until(lambda: one.follower._learner.sequence >= 1, 5)  # it is learnt after its row is known
         about = {"jobs": [JOB] * 3, "now": 200}
         status, headers, answer = one.ask("POST", QUESTION, about)
         assert status == 200 and 0 <= float(headers[BEHIND]) <= MOST_BEHIND
