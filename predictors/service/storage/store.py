@@ -144,11 +144,6 @@ class Store:
         self.last = last
         return receipts
 
-    def set_effects(self, effects: Mapping[int, str]) -> None:
-        """Note what became of events, by number."""
-        with self._writing() as connection:
-            write_effects(connection, effects)
-
     def check_writing(self) -> None:
         """Write what is there already.
 
