@@ -218,11 +218,16 @@ def replay(
     from predictors.data.summary import lacks_for_predictions, lacks_of_reading
     from predictors.evaluation.drift import Drift
     from predictors.evaluation.evaluate import jobs_that_count
-    from predictors.service.client import Client
+    from predictors.service.client import Client, ServiceError
     from predictors.service.replay_check import drive
 
     if check is not None:
         _refuse_unknown(check)
+    with Client(url, token, timeout=10.0, retries=0) as client:
+        try:
+            client.ask("GET", "/healthz")
+        except ServiceError as error:
+            raise JobcastError(f"{error}: no service is there; start it with `jobcast serve`, or give --url.") from None
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     ran, left_out = jobs_that_count(jobs)
