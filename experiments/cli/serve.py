@@ -10,7 +10,6 @@ import typer
 from experiments.cli.options import EvenIfWorse, Json, ListAccount, Log
 from experiments.console import say
 from predictors.core.errors import JobcastError
-from predictors.service.readers import MOST
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -70,9 +69,8 @@ def serve(
     time_zone: Annotated[str | None, typer.Option(help="IANA name of the machine's time zone; default UTC.")] = None,
     as_of: Annotated[str, typer.Option(help="What counts as ended at a submission: strict or reis.")] = "strict",
     readers: Annotated[
-        int,
-        typer.Option(min=0, max=MOST, help="Further processes that answer questions, at most two seconds behind."),
-    ] = 0,
+        int | None, typer.Option(help="Ignored: one process answers all questions.", hidden=True)
+    ] = None,
     model_copies: Annotated[
         Path | None,
         typer.Option(
@@ -183,12 +181,12 @@ def serve(
         logging.getLogger("jobcast.service").warning(
             "names are hashed without a key: whoever has the database can try likely names; give --name-key"
         )
-    beside = None
-    if readers:
-        from predictors.service.readers.pool import Readers
-
-        beside = Readers(readers, settings, listening, loader, key, log_format, log_level)
-    listen(Api(service, key, starts, variability_state), listening, beside)
+    if readers is not None:
+        logging.getLogger("jobcast.service").warning(
+            "--readers is ignored: there are no readers any more, one process answers thousands of questions a second; "
+            "remove the option, the next version refuses it"
+        )
+    listen(Api(service, key, starts, variability_state), listening)
 
 
 def replay(
@@ -220,11 +218,16 @@ def replay(
     from predictors.data.summary import lacks_for_predictions, lacks_of_reading
     from predictors.evaluation.drift import Drift
     from predictors.evaluation.evaluate import jobs_that_count
-    from predictors.service.client import Client
+    from predictors.service.client import Client, ServiceError
     from predictors.service.replay_check import drive
 
     if check is not None:
         _refuse_unknown(check)
+    with Client(url, token, timeout=10.0, retries=0) as client:
+        try:
+            client.ask("GET", "/healthz")
+        except ServiceError as error:
+            raise JobcastError(f"{error}: no service is there; start it with `jobcast serve`, or give --url.") from None
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     ran, left_out = jobs_that_count(jobs)

@@ -185,7 +185,8 @@ def _remove(place: int, keys: Ints, order: Ints, values: npt.NDArray[Any]) -> No
         stays = place < home <= last if place <= last else (place < home or home <= last)
         if not stays:
             keys[place], order[place] = keys[last], order[last]
-            values[place] = values[last]
+            for k in range(values.shape[1]):  # by number: what numba makes of a row takes seconds to compile
+                values[place, k] = values[last, k]
             place = last
     order[place] = _FREE
 
@@ -207,7 +208,8 @@ def _put(
         if place == _ABSENT:
             n, came = n + 1, came + 1
             place = _claim(new[i], came, keys, order)
-        values[place] = rows[i]
+        for k in range(values.shape[1]):
+            values[place, k] = rows[i, k]
     return n, came
 
 
@@ -217,4 +219,6 @@ def _move(
 ) -> None:
     for i in range(len(keys)):
         if order[i] != _FREE:
-            to_values[_claim(keys[i], order[i], to_keys, to_order)] = values[i]
+            place = _claim(keys[i], order[i], to_keys, to_order)
+            for k in range(values.shape[1]):
+                to_values[place, k] = values[i, k]

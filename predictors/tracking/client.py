@@ -34,7 +34,7 @@ from predictors.tracking.describe import (
     text,
 )
 from predictors.tracking.model_folder import open_classifier, open_model, sha256
-from predictors.tracking.pyfunc import requirements
+from predictors.tracking.pyfunc import NUMBER, requirements
 from predictors.tracking.store import (
     NOTE,
     Store,
@@ -545,10 +545,14 @@ def _log_model(client: Any, run: Any, loggable: Loggable, data: Path, tags: Mapp
     from mlflow.entities import LoggedModelOutput
     from mlflow.models import Model, ModelSignature
     from mlflow.types import ColSpec, Schema
+    from mlflow.types.schema import AnyType
 
     # Written from the schema, never inferred from data: a column of whole numbers would be called an integer, and then
-    # refuse the first missing value.
-    inputs = Schema([ColSpec(kind, name, required=needed) for name, (kind, needed) in loggable.inputs.items()])
+    # refuse the first missing value; one of doubles refuses whole numbers.
+    kinds = {NUMBER: AnyType()}
+    inputs = Schema(
+        [ColSpec(kinds.get(kind, kind), name, required=needed) for name, (kind, needed) in loggable.inputs.items()]
+    )
     signature = ModelSignature(inputs, Schema([ColSpec(kind, name) for name, kind in loggable.outputs.items()]))
     run_id = run.info.run_id
     params = {key: str(value) for key, value in loggable.params.items()}

@@ -193,7 +193,7 @@ class Loggable:
             tags=_tags(origin.brief()),
             note=page(origin, figures, split),
             params=predictor.named_params() | {"predictor": predictor.name, "split": split, "seed": seed},
-            inputs={name: ("double", name in pyfunc.REQUIRED) for name in predictor.features},
+            inputs={name: (pyfunc.NUMBER, name in pyfunc.REQUIRED) for name in predictor.features},
             outputs={pyfunc.OUTPUT: "double"},
             loader=pyfunc.__name__,
             example=pyfunc.example(predictor, log),
@@ -214,7 +214,7 @@ class Loggable:
     ) -> Self:
         """Describe a classifier of variability that learnt from the labelled rows of a dataset of that name."""
         origin = ClassifierOrigin.of(classifier, dataset, labels, name)
-        inputs = dict.fromkeys(classifier.features_, ("double", True))
+        inputs = dict.fromkeys(classifier.features_, (pyfunc.NUMBER, True))
         if classifier.seen_only:
             inputs[pyfunc_classifier.APPLICATION] = ("string", True)
         first = str(dataset.runs.application[0])

@@ -1,11 +1,13 @@
 """MLflow's view of a stored run-time model: a table of features in, predicted seconds out."""
 
+from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from predictors.core.errors import JobcastError
 from predictors.history.features import REQUESTED_TIME
 from predictors.history.replay import replay
 from predictors.models.base import Predictor
@@ -24,6 +26,9 @@ REQUIRED: Final = (REQUESTED_TIME,)
 
 NEEDED: Final = ("jobcast", "numpy", "scipy", "pandas", "numba", "scikit-learn", "skops", "xgboost-cpu", "river")
 """Packages without which a saved model cannot be read."""
+
+NUMBER: Final = "number"
+"""Kind of a column that takes whole numbers, fractions and missing values: MLflow is told that it may be anything."""
 
 _EXAMPLE_ROWS: Final = 5
 
@@ -53,8 +58,25 @@ class ServedModel:
         """Return one predicted run time [s] for each row of features as of a submission; an absent one is missing."""
         import pandas as pd
 
-        seconds = self._predictor.predict(table.reindex(columns=list(self._predictor.features)))
+        seconds = self._predictor.predict(doubles(table, self._predictor.features))
         return pd.DataFrame({OUTPUT: seconds}, index=table.index)
+
+
+def doubles(table: "pd.DataFrame", columns: Iterable[str]) -> "pd.DataFrame":
+    """Return columns of a table as float64; an absent one is missing.
+
+    Raises
+    ------
+    JobcastError
+        If one holds anything else than numbers.
+    """
+    found = table.reindex(columns=list(columns))
+    for name, values in found.items():
+        try:
+            found[name] = values.astype("float64")
+        except (TypeError, ValueError) as error:
+            raise JobcastError(f"Column {name!r} of the inputs must hold numbers, or nothing; {error}.") from None
+    return found
 
 
 def _load_pyfunc(data: str) -> ServedModel:

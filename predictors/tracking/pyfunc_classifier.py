@@ -7,6 +7,7 @@ import numpy as np
 
 from predictors.core.errors import JobcastError
 from predictors.tracking.model_folder import open_classifier
+from predictors.tracking.pyfunc import doubles
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.features import Table, chosen
 
@@ -43,7 +44,8 @@ class ServedClassifier:
             raise JobcastError(
                 f"This model abstains for applications that it has not seen: give a column {APPLICATION!r}."
             )
-        found = self._classifier.judge(table, applications=applications)
+        inputs = doubles(table, [name for name in self._classifier.features_ if name in table])
+        found = self._classifier.judge(inputs, applications=applications)
         labels = np.array(self._classifier.class_names)[found.classes]
         values = (found.classes, labels, found.probabilities[:, -1], found.why != "", found.why)
         return pd.DataFrame(dict(zip(OUTPUTS, values, strict=True)), index=table.index)

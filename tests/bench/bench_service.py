@@ -1,13 +1,12 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
 Run as `python tests/bench/bench_service.py [SECONDS]`, or with
-`kills [TIMES] [sqlite | postgresql | migration | readers]`, `memory [EVENTS]`, `live [JOBS]`, `readers [N]` (how much
-more is answered by N more processes), or `soak --minutes 60 --speed 100` (`tests.bench.soak`). All traffic is on this
-machine's loopback and bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a
-second with three events each (the server learns from every job that ends), batches of 10,000 rows, wrk for the most
-that it can do, where wrk is installed, then more than it allows. Times are wall seconds, seen by the client; beside
-them stands what the server itself counted, and its CPU seconds. The database is made in the folder for temporary files:
-TMPDIR chooses the disk.
+`kills [TIMES] [sqlite | postgresql | migration]`, `memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100`
+(`tests.bench.soak`). All traffic is on this machine's loopback and bounded: a server on a free port, an open loop of
+500 predictions a second beside 100 requests a second with three events each (the server learns from every job that
+ends), batches of 10,000 rows, wrk for the most that it can do, where wrk is installed, then more than it allows. Times
+are wall seconds, seen by the client; beside them stands what the server itself counted, and its CPU seconds. The
+database is made in the folder for temporary files: TMPDIR chooses the disk.
 """
 
 import argparse
@@ -36,13 +35,13 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
-from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, kill_readers, start
+from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
 SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
-PARTS = ("kills", "live", "memory", "readers", "soak")
+PARTS = ("kills", "live", "memory", "soak")
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
@@ -144,27 +143,6 @@ def bench_load(folder: Path, seconds: float) -> None:
     finally:
         server.terminate()
         server.wait(30)
-
-
-def bench_readers(folder: Path, n: int, seconds: float = 10.0) -> None:
-    """Print what is answered, and how fast, without readers and with some, of a server that has learnt 20,000 jobs."""
-    for readers in (0, n):
-        port = free_port()
-        server = start(MODEL, f"sqlite:///{folder}/readers-{readers}.db", port, "--readers", str(readers))
-        try:
-            with Client(f"http://127.0.0.1:{port}", timeout=60) as client:
-                for i in range(0, 20_000, 1000):
-                    client.send([event for k in range(i, i + 1000) for event in life(k)])
-                client.runtime([job(1)], as_of=60_000)
-            page = f"http://127.0.0.1:{port}/metrics"
-            while f"jobcast_readers {readers}.0" not in urllib.request.urlopen(page).read().decode():
-                time.sleep(0.5)
-            print(f"{readers} readers, load {os.getloadavg()[0]:.1f}:")
-            asyncio.run(both(port, seconds))
-            bench_wrk(folder, port, (32,))
-        finally:
-            server.terminate()
-            server.wait(60)
 
 
 def bench_wrk(folder: Path, port: int, connections: tuple[int, ...] = (16, 1200)) -> None:
@@ -271,12 +249,10 @@ def bench_memory(n_events: int) -> None:
 
 
 def bench_kills(folder: Path, times: int, where: str) -> None:
-    """Kill a server under load: on SQLite, on PostgreSQL, while it brings a database up to date, or with readers."""
+    """Kill a server under load: on SQLite, on PostgreSQL, or while it brings a database up to date."""
     begin = time.perf_counter()
     if where == "migration":
         found = kill_in_migration(folder, times)
-    elif where == "readers":
-        found = kill_readers(folder, times)
     elif where == "postgresql":
         postgres = Postgres()
         try:
@@ -292,7 +268,7 @@ def kills_options(words: list[str]) -> argparse.Namespace:
     """Return how often to kill the service, and on which database."""
     options = argparse.ArgumentParser(prog="bench_service.py kills")
     options.add_argument("times", type=int, nargs="?", default=100)
-    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration", "readers"))
+    options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration"))
     return options.parse_args(words)
 
 
@@ -401,9 +377,6 @@ def main() -> None:
             return
         if "live" in words:
             bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))
-            return
-        if words[:1] == ["readers"]:
-            bench_readers(folder, int((words[1:] or ["1"])[0]))
             return
         if "memory" in words:
             bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))

@@ -44,14 +44,13 @@ def running(
     starts=None,
     variability_state=None,
     key=None,
-    readers=None,
     **settings,
 ) -> Iterator[Running]:
     settings.setdefault("db", f"sqlite:///{folder}/service.db")
     service = Service(Settings(model=model, **settings), *parts, key=key or Pseudonymiser())
     api = Api(service, service.key, starts, variability_state)
     listening = listening or Listening(port=0)
-    server, opened = made_server(api, listening, None if readers is None else readers(service, listening))
+    server, opened = made_server(api, listening)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
     try:

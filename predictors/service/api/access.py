@@ -33,7 +33,7 @@ class RequestLog:
     tracing : Tracing or None
         Spans of requests.
     record : callable
-        Called with (route, status, seconds) of every request that is not handed on (`forwarded` in the scope).
+        Called with (route, status, seconds) of every request.
     """
 
     def __init__(
@@ -54,8 +54,7 @@ class RequestLog:
             nonlocal status, reason
             if message["type"] == "http.response.start":
                 status = message["status"]
-                if not scope.get("forwarded"):  # else the one that answered has told it
-                    message["headers"] = [*message.get("headers", ()), id_of_answer]
+                message["headers"] = [*message.get("headers", ()), id_of_answer]
             elif status in _REFUSALS and not reason:
                 reason = _reason(message.get("body", b""))
             await send(message)
@@ -70,9 +69,8 @@ class RequestLog:
         finally:
             status = int(scope.get("status", status))
             route = str(getattr(scope.get("route"), "path_format", "other"))
-            if not scope.get("forwarded"):
-                self._record(route, status, time.perf_counter() - begin)
-                self._tell(scope, route, status, reason)
+            self._record(route, status, time.perf_counter() - begin)
+            self._tell(scope, route, status, reason)
             if span is not None and self._tracing is not None:
                 self._tracing.end(span, scope["method"], route, status, found)
             request_id.reset(mark)

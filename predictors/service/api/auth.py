@@ -10,6 +10,7 @@ import os
 import re
 import secrets
 import time
+from collections import OrderedDict
 from collections.abc import Awaitable, Callable, MutableMapping
 from contextlib import suppress
 from dataclasses import dataclass
@@ -20,7 +21,6 @@ from starlette.requests import ClientDisconnect
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
-from predictors.service.api.buckets import Buckets
 
 WRITE: Final = "write"
 ROLES: Final = ("read", WRITE)
@@ -126,6 +126,8 @@ OPEN: Final = ("/healthz", "/readyz")
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
 ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
+MOST_CLIENTS: Final = 16_384
+"""Clients of which the rate is remembered; beyond, the one that asked longest ago begins with a full bucket."""
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
@@ -178,6 +180,29 @@ class Limits:
         return min(self.body_bytes, next(least, 2**16))
 
 
+class Buckets:
+    """How many requests of its rate each client has left: a bucket each, filled at the rate.
+
+    Examples
+    --------
+    >>> buckets = Buckets()
+    >>> [buckets.take("alice", rate=2.0, burst=2.0, now=now) for now in (10.0, 10.0, 10.0, 10.5)]
+    [0.0, 0.0, 0.5, 0.0]
+    """
+
+    def __init__(self) -> None:
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def take(self, client: str, rate: float, burst: float, now: float) -> float:
+        """Take a request out of a client's bucket; return 0, or the seconds until there is one if it is empty."""
+        left, then = self._buckets.pop(client, (burst, now))
+        left = min(burst, left + (now - then) * rate)
+        self._buckets[client] = (left - 1 if left >= 1 else left), now
+        if len(self._buckets) > MOST_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if left >= 1 else (1 - left) / rate
+
+
 class AuthMiddleware:
     """ASGI middleware that lets through what tokens and limits allow.
 
@@ -189,13 +214,11 @@ class AuthMiddleware:
         Empty: everyone may do everything (on loopback only, as the server sees to).
     limits : Limits
         How much a client may ask.
-    buckets : Buckets or None
-        What is left of each client's rate; None: a table of its own.
     """
 
-    def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits, buckets: Buckets | None = None) -> None:
+    def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:
         self._app, self.tokens, self._limits = app, tokens, limits
-        self._buckets = buckets or Buckets()
+        self._buckets = Buckets()
         self._at_once = self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -237,10 +260,7 @@ class AuthMiddleware:
                 return 400, "the length of the body is no number", 0.0
             if int(length) > (most := self._limits.most_bytes(scope["path"])):
                 return 413, f"a body has at most {most} bytes here", 0.0
-        counted = scope.get("counted")  # by the process that it came through
-        return (None if counted else self._slowed(client)) or (
-            None if self.tokens else _foreign(scope["method"], headers)
-        )
+        return self._slowed(client) or (None if self.tokens else _foreign(scope["method"], headers))
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
         """Take a request out of the client's bucket; if it is empty, say so."""

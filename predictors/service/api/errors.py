@@ -68,7 +68,7 @@ def reply(document: Any, status: int = 200) -> Response:
 _encode: Final = msgspec.json.Encoder().encode
 
 
-def refused(error: Exception) -> Response:
+async def _answered(_: Request, error: Exception) -> Response:
     """Return the answer that an exception stands for; one of another kind than those of `HANDLERS` is raised."""
     if isinstance(error, Refusal):
         return _refusal(error.status, error.reason, error.wait)
@@ -83,10 +83,6 @@ def refused(error: Exception) -> Response:
         response.headers.update(error.headers or {})
         return response
     raise error
-
-
-async def _answered(_: Request, error: Exception) -> Response:
-    return refused(error)
 
 
 HANDLERS: Final = dict.fromkeys((Refusal, Busy, StorageError, JobcastError, HTTPException), _answered)

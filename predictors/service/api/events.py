@@ -1,6 +1,7 @@
 """The route of events: durable when the answer comes."""
 
 import asyncio
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -15,10 +16,17 @@ from predictors.service.api.context import Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
 from predictors.service.api.schema import EventIn, EventOut, EventsIn, EventsOut, ForgetIn, ForgetOut
 from predictors.service.event import KIND_NAMES, Event
-from predictors.service.storage.store import Receipt
+from predictors.service.operation.logs import log
+from predictors.service.storage.store import CONFLICT, Receipt
 
 MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+
+_STANDS: Final = (
+    "another event %r of a job came than event %d, which stands; if that one is wrong, stop the service, run "
+    "`jobcast correct --withdraw %d --why …`, and send the right one again"
+)
+_log: Final = logging.getLogger("jobcast.access")
 
 
 class _Several(msgspec.Struct):
@@ -70,10 +78,12 @@ class EventRoutes:
         stored.add_done_callback(settled)
 
     def _counted(self, events: Sequence[Event], receipts: Sequence[Receipt]) -> dict[str, Any]:
-        """Count what became of events; return what the audit log is told."""
+        """Count what became of events, and log which stand against others; return what the audit log is told."""
         count = self._context.metrics.event
         for event, receipt in zip(events, receipts, strict=True):
             count(KIND_NAMES[event.kind], receipt.what)
+            if receipt.what == CONFLICT:
+                log(_log, logging.WARNING, _STANDS, KIND_NAMES[event.kind], receipt.sequence, receipt.sequence)
         return {
             "action": "events",
             "n": len(events),

@@ -11,18 +11,15 @@ import signal
 import ssl
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import App, AuthMiddleware, Limits, Token, is_loopback, read_tokens
-from predictors.service.api.buckets import Buckets
-from predictors.service.api.prometheus import Metrics
+from predictors.service.api.auth import AuthMiddleware, Limits, Token, is_loopback, read_tokens
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import log
 from predictors.service.operation.systemd import (
@@ -124,30 +121,8 @@ class Listening:
             raise JobcastError("TLS needs both --tls-certificate and --tls-key.")
 
 
-class Beside(Protocol):
-    """Processes that answer questions beside this one, and end with it."""
-
-    buckets: Buckets
-    """What is left of each client's rate."""
-
-    def beside(self, app: App, port: int, metrics: Metrics, leaving: Callable[[], bool]) -> None:
-        """Know what answers what they hand on, the port, the metrics that count them in, and whether the owner ends."""
-
-    async def listen(self) -> None:
-        """Listen to what they will hand on."""
-
-    def begin(self) -> None:
-        """Start them: the state is there."""
-
-    def reload(self, tokens: tuple[Token, ...]) -> None:
-        """Tell them the tokens that hold from now on; they read the certificate and open the audit log anew."""
-
-    async def stop(self) -> None:
-        """Let them answer what they were asked, and end."""
-
-
 class Lifecycle:
-    """What begins and ends with a server's event loop; `readers` begin when the service is ready."""
+    """What begins and ends with a server's event loop."""
 
     def __init__(
         self,
@@ -157,18 +132,15 @@ class Lifecycle:
         auth: AuthMiddleware,
         audit: AuditLog,
         tracing: Tracing | None,
-        readers: Beside | None,
     ) -> None:
         self._service, self._server, self._listening = service, server, listening
-        self._auth, self._audit, self._tracing, self._readers = auth, audit, tracing, readers
+        self._auth, self._audit, self._tracing = auth, audit, tracing
         self._watching: asyncio.Task[None] | None = None
         self._on_terminal: Final = _on_terminal()
 
     async def start(self) -> None:
         """Begin, and the service with it, within the event loop."""
         self._service.start()
-        if self._readers is not None:
-            await self._readers.listen()
         self._audit.write("service started", model=self._service.identity.uri)
         self._service.on_change = self._model_changed
         self._watching = asyncio.create_task(self._watch())
@@ -188,8 +160,6 @@ class Lifecycle:
             self._watching.cancel()
             with suppress(asyncio.CancelledError):
                 await self._watching
-        if self._readers is not None:
-            await self._readers.stop()
         await asyncio.to_thread(self._service.stop)
         self._audit.write("service stopped")
         await asyncio.to_thread(self._audit.close)
@@ -206,8 +176,6 @@ class Lifecycle:
             except (JobcastError, OSError, ssl.SSLError) as error:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
-        if self._readers is not None:
-            self._readers.reload(self._auth.tokens)
         self._audit.reopen()
         self._audit.write("files read anew", failed=failed)
         if not failed:
@@ -242,8 +210,6 @@ class Lifecycle:
             service = self._service
             if service.ready and not service.failed:
                 now = "; ".join(service.health.troubles().values()) or "Serving predictions."
-                if not told_ready and self._readers is not None:
-                    self._readers.begin()
                 if not told_ready or now != status:
                     notify(READY, f"STATUS={now}")
                     told_ready, status = True, now

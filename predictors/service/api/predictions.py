@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -14,31 +13,9 @@ from predictors.core.errors import JobcastError
 from predictors.service.api import schema
 from predictors.service.api.context import LARGE, Context, waited
 from predictors.service.api.errors import Refusal, reply, valid
-from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.answer import Answer, Published
-from predictors.service.state.follower import Follower
 from predictors.service.state.model import CHAMPION, Identity
-from predictors.service.state.service import Service
 from predictors.service.state.variability import Start, VariabilityState
-
-
-def runtimes(
-    asked: schema.RuntimeIn,
-    state: Service | Follower,
-    key: Pseudonymiser,
-    count: Callable[[str, bool, int], None],
-    published: Published | None = None,
-) -> Response:
-    """Return the answer to a question about jobs; `count` is told who answered, whether as a fallback, and how many."""
-    now = asked.now
-    if now is None and state.settings.clock == "unix":
-        now = int(time.time())
-    jobs = [job.codes(key) for job in asked.jobs or ()]
-    found = state.predict(jobs, now, published)
-    for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
-        count(name, falls_back, n)
-    model = identified(found.identity, found.published.sequence)
-    return reply(schema.RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
 
 
 class RuntimeRoutes:
@@ -55,11 +32,20 @@ class RuntimeRoutes:
         asked = await in_thread(len(body), lambda: valid(schema.RuntimeIn, body))
         published = await self._learnt(asked.as_of, asked.now)
         if asked.job_ids is None:
-            key, count = self._context.key, self._context.metrics.predictions
-            return await in_thread(len(body), lambda: runtimes(asked, self._service, key, count, published))
+            return await in_thread(len(body), lambda: self._predicted(asked, published))
         if len(body) < LARGE:  # yet the database may be asked
             return await asyncio.to_thread(self._recorded, asked)
         return await in_thread(len(body), lambda: self._recorded(asked))
+
+    def _predicted(self, asked: schema.RuntimeIn, published: Published | None) -> Response:
+        now = asked.now
+        if now is None and self._service.settings.clock == "unix":
+            now = int(time.time())
+        found = self._service.predict([job.codes(self._context.key) for job in asked.jobs or ()], now, published)
+        for (name, falls_back), n in Counter((one.answered_by, one.why is not None) for one in found.answers).items():
+            self._context.metrics.predictions(name, falls_back, n)
+        model = identified(found.identity, found.published.sequence)
+        return reply(schema.RuntimeOut(found.sequence, model, [_answer(answer) for answer in found.answers]))
 
     def _recorded(self, asked: schema.RuntimeIn) -> Response:
         key = self._context.key

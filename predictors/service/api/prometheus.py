@@ -74,8 +74,6 @@ class Metrics:
         self._about = {"version": version("jobcast"), "python_version": platform.python_version()}
         self.connections: Callable[[], int] = lambda: 0
         """Returns how many connections are open."""
-        self.readers: Callable[[], tuple[int, int]] = lambda: (0, 0)
-        """Returns how many further processes answer questions, and the connections that they have open."""
         self.audit_dropped: Callable[[], int] = lambda: 0
         """Returns how many lines of the audit log could not be kept."""
         ProcessCollector(registry=self._registry)
@@ -110,7 +108,6 @@ class Metrics:
         service = self._service
         learner, writer, state = service.learner, service.writer, service.job_state
         order, troubles = state.event_order, service.health.troubles()
-        readers, of_readers = self.readers()
         for name, text, value in (
             ("ready", "1 if the state has been rebuilt and no failure stands.", service.ready and not service.failed),
             ("sequence", "Newest event taken in.", state.sequence),
@@ -130,8 +127,7 @@ class Metrics:
             ("held_jobs", "Jobs with events that wait for an earlier one.", order.held),
             ("storage_trouble", "1 while the database cannot be written.", writer.trouble is not None),
             ("rebuild_seconds", "What the newest rebuilding took.", service.rebuild_seconds),
-            ("connections", "Open connections of clients.", self.connections() + of_readers),
-            ("readers", "Further processes that answer questions now.", readers),
+            ("connections", "Open connections of clients.", self.connections()),
             ("snapshot_sequence", "Event behind which the newest snapshot stands.", service.snapshot_sequence),
         ):
             yield _gauge(name, text, (), [((), float(value))])

@@ -119,7 +119,7 @@ class EventsIn(Strict, kw_only=True):
 class EventOut(Struct):
     """What became of an event."""
 
-    sequence: Annotated[int, _about("Its number; of a duplicate: that of the first.")]
+    sequence: Annotated[int, _about("Its number; of a duplicate or a conflict: that of the event that stands.")]
     status: Annotated[
         Literal["applied", "held", "refused", "duplicate", "conflict"],
         _about(

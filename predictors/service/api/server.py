@@ -6,7 +6,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable
-from typing import Final, Literal
+from typing import Final
 
 import uvicorn
 
@@ -16,7 +16,7 @@ from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import App, AuthMiddleware
 from predictors.service.api.connections import Connections, PatientLoop, limited
-from predictors.service.api.lifecycle import Beside, Lifecycle, Listening
+from predictors.service.api.lifecycle import Lifecycle, Listening
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
 from predictors.service.operation.tracing import configured_tracing
@@ -28,11 +28,11 @@ _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning 
 _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
 
 
-def serve(api: Api, listening: Listening, readers: Beside | None = None) -> None:
+def serve(api: Api, listening: Listening) -> None:
     """Serve until a signal stops it; then finish what was acknowledged. Errors are those of `made_server`."""
     quicken()
     api.service.on_ready = freeze_long_lived
-    server, opened = made_server(api, listening, readers)
+    server, opened = made_server(api, listening)
     host, port = opened.getsockname()[:2]
     scheme = "https" if listening.certificate else "http"
     logging.getLogger("jobcast.service").info(
@@ -49,7 +49,7 @@ def quicken() -> None:
     warnings.simplefilter("ignore", LateEventWarning)
 
 
-def made_server(api: Api, listening: Listening, readers: Beside | None = None) -> tuple[uvicorn.Server, socket.socket]:
+def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that has not begun, and the socket that it is to listen on.
 
     Raises
@@ -58,26 +58,21 @@ def made_server(api: Api, listening: Listening, readers: Beside | None = None) -
         If the address cannot be used.
     """
     audit, tracing = AuditLog(listening.audit_log), configured_tracing()
-    opened = bound(listening.host, listening.port, shared=readers is not None)
-    buckets = None if readers is None else readers.buckets
-    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits, buckets)
+    opened = bound(listening.host, listening.port)
+    auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits)
     app = RequestLog(auth, audit, tracing, api.metrics.request)
-    config = configuration(app, listening, lambda: api.metrics.request("other", 503, 0.0), lifespan="on")
+    config = configuration(app, listening, lambda: api.metrics.request("other", 503, 0.0))
     throttle("uvicorn.error", "jobcast.access", "jobcast.audit")
     server = uvicorn.Server(config)
     api.service.on_failure = lambda: setattr(server, "should_exit", True)
     api.page.stopping = lambda: server.should_exit
     api.metrics.connections = lambda: len(server.server_state.connections)
     api.metrics.audit_dropped = lambda: audit.dropped
-    if readers is not None:
-        readers.beside(app, opened.getsockname()[1], api.metrics, api.page.stopping)
-    api.lifecycle = Lifecycle(api.service, server, listening, auth, audit, tracing, readers)
+    api.lifecycle = Lifecycle(api.service, server, listening, auth, audit, tracing)
     return server, opened
 
 
-def configuration(
-    app: App, listening: Listening, refused: Callable[[], None], lifespan: Literal["on", "off"]
-) -> uvicorn.Config:
+def configuration(app: App, listening: Listening, refused: Callable[[], None]) -> uvicorn.Config:
     """Return the configuration of a server; `refused` is called for each connection that finds no room."""
     most = CONNECTIONS * listening.limits.at_once
     return uvicorn.Config(
@@ -87,7 +82,7 @@ def configuration(
         loop=f"{PatientLoop.__module__}:{PatientLoop.__name__}",
         http=limited(Connections(most, refused)),
         ws="none",
-        lifespan=lifespan,
+        lifespan="on",
         log_config=None,  # the service's own handlers stay
         log_level="warning",
         access_log=False,
@@ -100,17 +95,8 @@ def configuration(
     )
 
 
-def bound(host: str, port: int, *, shared: bool = False, joins: bool = False) -> socket.socket:
+def bound(host: str, port: int) -> socket.socket:
     """Return a socket bound to an address; port 0 takes a free one.
-
-    Parameters
-    ----------
-    host, port
-        The address.
-    shared : bool
-        Whether other processes of the service will join: the system then gives each a share of the connections.
-    joins : bool
-        Whether this is one of those; else nobody may listen there.
 
     Raises
     ------
@@ -119,12 +105,8 @@ def bound(host: str, port: int, *, shared: bool = False, joins: bool = False) ->
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        if shared and port:  # a stranger's service, which shares its address as well, would get half of the questions
-            bound(host, port).close()
         opened = socket.socket(family)
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if shared or joins:
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         opened.bind((host, port))
     except OSError as error:
         raise JobcastError(f"{host}:{port}: cannot be listened on ({error.strerror}); is it taken?") from None

@@ -19,6 +19,8 @@ MOST_FORECAST: Final = 20
 """Waiting jobs, in the order of their submission, whose starts are forecast for the page."""
 FORECAST_EVERY: Final = 30.0
 """Seconds between two rounds of forecasts."""
+STALE: Final = 3600.0
+"""Age of the newest event from which on the page says that what it shows is stale, as the alert does [s]."""
 FORECAST_SECONDS: Final = 5.0
 """Longest that a round goes on to another job [s]."""
 
@@ -89,6 +91,23 @@ class Overview:
     forecast_at: float | None
     forecast_trouble: str
     alarms: tuple[str, ...] = field(default=())
+
+    @property
+    def age(self) -> float | None:
+        """How old the newest event is, in whole minutes [s]; None before the first, and by a clock without a date."""
+        if self.newest_event is None or not self.unix:
+            return None
+        return max(self.at - self.newest_event, 0.0) // 60 * 60
+
+    @property
+    def stale(self) -> bool:
+        """Whether the newest event is so old that jobs and predictions are not those of today."""
+        return self.age is not None and self.age >= STALE
+
+    @property
+    def state(self) -> str:
+        """The state in a word or two, for headings."""
+        return f"{'ready' if self.ready else 'not ready'}{', but stale' if self.stale else ''}"
 
 
 def shown_code(code: int | None) -> str:

@@ -72,6 +72,17 @@ def minute(seconds: float | None, overview: Overview) -> str:
     return told[:16] if told.endswith("UTC") else told
 
 
+def clock(seconds: float) -> str:
+    """Return the time of day of a Unix time, to the minute.
+
+    Examples
+    --------
+    >>> clock(1700000000.9)
+    '22:13'
+    """
+    return utc(seconds)[11:16]
+
+
 def interval(times: tuple[int, int, int], overview: Overview) -> str:
     """Return P50, with P10 and P90; the day is said once where it is the same."""
     p10, p50, p90 = (minute(one, overview) for one in times)
@@ -125,7 +136,7 @@ class State:
     @property
     def title(self) -> str:
         """Title of the page."""
-        return f"jobcast: {'ready' if self.overview.ready else 'not ready'}"
+        return f"jobcast: {self.overview.state}"
 
     def since(self, before: "State | None") -> dict[str, Any] | None:
         """Return what changed since another state, whole tables if there is none; None if nothing did."""
@@ -151,7 +162,7 @@ class Renderer:
             loader=PackageLoader("predictors.service.page", "."), autoescape=True, undefined=StrictUndefined,
             trim_blocks=True,
         )  # fmt: skip
-        for one in (duration, utc, moment, day, count, share, figure):
+        for one in (duration, utc, moment, clock, day, count, share, figure):
             environment.filters[one.__name__] = one
         self._page: Final = environment.get_template("page.html.jinja")
         self._parts: Any = environment.get_template("sections.html.jinja").module

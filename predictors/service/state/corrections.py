@@ -20,12 +20,12 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN
 from predictors.core.model_files import part
 from predictors.history import _layout as at
-from predictors.service.event import APPLIED, EFFECTS, REFUSED, UNKNOWN, WITHDRAWN, Event
+from predictors.service.event import APPLIED, EFFECTS, UNKNOWN, WITHDRAWN, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser, is_number
-from predictors.service.state.recovery import first_order
+from predictors.service.state.recovery import drop_snapshots, judge_again
 from predictors.service.storage.database import CORRECTIONS, EVENTS, PREDICTIONS, SNAPSHOTS, shown
 from predictors.service.storage.snapshots import Arrays, packed, unpacked
-from predictors.service.storage.store import Store, parts, write_effects
+from predictors.service.storage.store import Store, parts
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
 _OF_JOBS: Final = re.compile(
@@ -56,7 +56,8 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
                 "were let go; it cannot be withdrawn any more."
             )
         connection.execute(update(EVENTS).where(EVENTS.c.sequence.in_(sequences)).values(effect=withdrawn))
-        _judge_again(store, connection)
+        judge_again(store, connection)
+        drop_snapshots(connection)
         _write_down(connection, "withdrawn: events " + ", ".join(map(str, sorted(sequences)[:20])), why, len(events))
     return events
 
@@ -125,7 +126,7 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
         for sequence, arrays in kept.items():
             renamed = packed(_renamed(_replaced(arrays, nobody), ids))
             connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == sequence).values(arrays=renamed))
-        _drop_snapshots(connection)
+        drop_snapshots(connection)
         _write_down(connection, "erased: a user", why, n_events)
     store.vacuum()
     return n_events, len(jobs) - len(over)
@@ -168,29 +169,10 @@ def let_go(store: Store, before: int, why: str) -> int:
             n_events += connection.execute(delete(EVENTS).where(*gone)).rowcount
             connection.execute(delete(PREDICTIONS).where(PREDICTIONS.c.job.in_(some)))
         connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0).values(base=SNAPSHOTS.c.sequence == base))
-        _drop_snapshots(connection)
+        drop_snapshots(connection)
         _write_down(connection, f"let go: jobs over before {before}", why, n_events)
     store.vacuum()
     return n_events
-
-
-def _judge_again(store: Store, connection: Connection) -> None:
-    """Note what becomes of all events behind the base by the order of events, and drop the snapshots."""
-    base = store.base()
-    order = first_order(store)
-    effects: dict[int, str] = {}
-    for table in store.events_after(base, connection):
-        effects.update(order.judge(table))
-    there = (EVENTS.c.sequence > base, EVENTS.c.effect.not_in([EFFECTS.index(APPLIED), EFFECTS.index(WITHDRAWN)]))
-    before = dict(connection.execute(select(EVENTS.c.sequence, EVENTS.c.effect).where(*there)).all())
-    changed = {
-        sequence: effects.get(sequence, APPLIED)
-        for sequence in {*effects, *before}
-        if before.get(sequence, 0) != EFFECTS.index(effects.get(sequence, APPLIED))
-    }
-    write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
-    write_effects(connection, changed)
-    _drop_snapshots(connection)
 
 
 def _values(connection: Connection, column: Any, which: Any) -> list[int]:
@@ -223,10 +205,6 @@ def _over_among(connection: Connection, jobs: Sequence[int]) -> list[int]:
 
 def _kept() -> Any:
     return or_(SNAPSHOTS.c.sequence == 0, SNAPSHOTS.c.base.is_(True))
-
-
-def _drop_snapshots(connection: Connection) -> None:
-    connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False)))
 
 
 def _write_down(connection: Connection, what: str, why: str, n_events: int) -> None:

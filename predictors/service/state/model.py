@@ -26,7 +26,7 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.answer import FAILED, OUT_OF_RANGE, Answer, Published, frozen
 from predictors.service.state.feature_mapping import FeatureMapping
-from predictors.service.state.jobs import EVERY_FEATURE, Happened, JobState
+from predictors.service.state.jobs import EVERY_FEATURE, Happened
 from predictors.tracking.client import load_model, version_of
 from predictors.tracking.describe import LoadedModel
 
@@ -291,19 +291,6 @@ class Predicted(NamedTuple):
     published: Published
     sequence: int
     """Number of the newest event that the job state holds."""
-
-
-def predicted(
-    model: Model,
-    job_state: JobState,
-    jobs: Sequence[Sequence[int]],
-    now: int | None,
-    published: Published | None = None,
-) -> Predicted:
-    """Return a model's predictions of jobs (see `JobState.rows`) if they were submitted now; any thread may ask."""
-    published = published or model.published
-    rows, sequence = job_state.rows(jobs, now)
-    return Predicted(published.answers(rows), model.identity, published, sequence)
 
 
 def made_model(

@@ -7,8 +7,9 @@ Events are taken in by sequence number, which is the order of their arrival, eac
   for longest are dropped.
 * A cancellation takes a job out of the queue; that of a running job is its end, with status 5 (cancelled).
 * One from before the history that the service began with ended is *refused*: that history tells it already.
-* One that contradicts what was taken in before is *refused*: an end before its job's start, anything after the end or
-  the cancellation. `most_over` jobs are remembered as over; what arrives about older ones is held instead.
+* One that contradicts what was taken in before is *refused*: a start, an end or a cancellation before its job's
+  submission, an end before its job's start or more than `LONGEST_RUN` after it, anything after the end or the
+  cancellation. `most_over` jobs are remembered as over; what arrives about older ones is held instead.
 
 * A job is *forgotten* by an event of the service's own: it leaves the queue, or the machine, without a run time.
 
@@ -32,10 +33,24 @@ from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Ev
 
 CANCELLED_STATUS: Final = 5
 _ALWAYS: Final = -(2**62)
-_PENDING, _ABSENT = -1, -2  # where a start time stands for a running job
+LONGEST_RUN: Final = 365 * 86_400
+"""No job runs longer [s]: Slurm plans one without a limit for so long. Beyond, a clock or a unit is wrong."""
+_ABSENT: Final = -2  # where a running job has the second of its start, and a waiting one -3 - that of its submission
 _AT_ONCE: Final = 512
 _JOB, _KIND, _TIME = (FIELDS.index(name) for name in ("job", "kind", "time"))
 _Before = tuple[int | None, dict[int, Event] | None, int | None, int | None]
+
+
+def _waiting_since(submission: int) -> int:
+    return -3 - submission
+
+
+def _earliest(start: int) -> int:
+    """Return the second of a live job's start, or while it waits of its submission: nothing else happens before.
+
+    A snapshot of an earlier version has -1 for every job that waits: then any second may be.
+    """
+    return start if start >= 0 else -3 - start
 
 
 class EventOrder:
@@ -87,7 +102,7 @@ class EventOrder:
             self.refused += 1
             return REFUSED, []
         if not self._may_happen(event):
-            if event.kind == FORGOTTEN or self._ends_too_early(event) or self._is_there(event):
+            if event.kind == FORGOTTEN or self._contradicts(event) or self._is_there(event):
                 self.refused += 1
                 return REFUSED, []
             self._hold(event)
@@ -102,7 +117,7 @@ class EventOrder:
                 self._unhold(job)
             self.changed.append((following, APPLIED))
             happened.append(self._happens(following))
-        self._refuse_early_ends(job)
+        self._refuse_contradictions(job)
         self.applied += len(happened)
         return APPLIED, happened
 
@@ -166,12 +181,12 @@ class EventOrder:
             if kind == SUBMITTED:
                 if start != _ABSENT:
                     break
-                live[job] = changed[job] = _PENDING
+                live[job] = changed[job] = _waiting_since(time)
             elif kind == STARTED:
-                if start != _PENDING:
+                if start >= 0 or start == _ABSENT or time < _earliest(start):
                     break
                 live[job] = changed[job] = time
-            elif kind == ENDED and start != _ABSENT and _PENDING != start <= time:
+            elif kind == ENDED and 0 <= start <= time <= start + LONGEST_RUN:
                 live[job] = changed[job] = _ABSENT
                 self._stamp += 1
                 over[job] = self._stamp
@@ -191,27 +206,26 @@ class EventOrder:
             return start is None
         if start is None or event.kind == FORGOTTEN:
             return start is not None
-        if event.kind == STARTED:
-            return start == _PENDING
-        if event.kind == CANCELLED:
-            return event.time >= start
-        return start != _PENDING and event.time >= start
+        if self._contradicts(event):
+            return False
+        return event.kind == CANCELLED or (start >= 0) == (event.kind == ENDED)
 
     def _is_there(self, event: Event) -> bool:
         """Return whether another of the kind has taken effect or waits; so it may be when one between was withdrawn."""
         start = self._live.first(event.job)
-        happened = start is not None and (event.kind == SUBMITTED or (event.kind == STARTED and start != _PENDING))
+        happened = start is not None and (event.kind == SUBMITTED or (event.kind == STARTED and start >= 0))
         return happened or event.kind in self._held.get(event.job, ())
 
-    def _ends_too_early(self, event: Event) -> bool:
-        if event.kind not in (ENDED, CANCELLED):
-            return False
+    def _contradicts(self, event: Event) -> bool:
+        """Return whether the time of a start, an end or a cancellation cannot be, by what has happened to its job."""
         start = self._live.first(event.job)
-        return event.time < (_PENDING if start is None else start)
+        if start is None or event.kind in (SUBMITTED, FORGOTTEN):
+            return False
+        return event.time < _earliest(start) or (start >= 0 and event.time > start + LONGEST_RUN)
 
-    def _refuse_early_ends(self, job: int) -> None:
+    def _refuse_contradictions(self, job: int) -> None:
         waiting = self._held.get(job, {})
-        for event in [event for event in waiting.values() if self._ends_too_early(event)]:
+        for event in [event for event in waiting.values() if self._contradicts(event)]:
             del waiting[event.kind]
             self.changed.append((event, REFUSED))
             self.refused += 1
@@ -221,11 +235,11 @@ class EventOrder:
     def _happens(self, event: Event) -> Event:
         job = event.job
         if event.kind == SUBMITTED:
-            self._live.put(job, (_PENDING,))
+            self._live.put(job, (_waiting_since(event.time),))
         elif event.kind == STARTED:
             self._live.put(job, (event.time,))
         else:
-            if event.kind == CANCELLED and self._live.first(job) != _PENDING:
+            if event.kind == CANCELLED and (self._live.first(job) or 0) >= 0:
                 event = event._replace(kind=ENDED, status=CANCELLED_STATUS)
             self._is_over(job)
         return event

@@ -17,6 +17,7 @@ from threading import Event as Flag
 from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
+from sqlalchemy import Connection, delete, select
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
@@ -28,16 +29,16 @@ from predictors.history._tables import keys_of_users, new_clock
 from predictors.history.history import JobHistory
 from predictors.models.base import Predictor
 from predictors.models.stream import has_full_history
-from predictors.service.event import Event
+from predictors.service.event import APPLIED, EFFECTS, REFUSED, WITHDRAWN, Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
 from predictors.service.state.jobs import EVERY_FEATURE, ROWS, JobState
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import Identity, Model
 from predictors.service.state.ordering import EventOrder
-from predictors.service.storage.database import StorageError, shown
+from predictors.service.storage.database import EVENTS, SNAPSHOTS, StorageError, shown
 from predictors.service.storage.snapshots import Arrays, Streamed, packed, unpacked, write
-from predictors.service.storage.store import Store
+from predictors.service.storage.store import Store, write_effects
 
 log = logging.getLogger("jobcast.service")
 _COLUMNS: Final = {
@@ -174,6 +175,7 @@ def _looked_up(table: Ints, codes: Ints) -> Ints:
 
 
 _SLICE = 2000
+_RULES: Final = "2"  # of the order of events; a database says by which its events were judged
 
 
 class Rebuilt(NamedTuple):
@@ -282,13 +284,38 @@ def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
 
 
 def judge_older(store: Store) -> None:
-    """Note what became of the events of a database that an older version wrote: once, by the order of events."""
-    if "judged" in store.about():
+    """Judge the events of a database that an older version wrote: once, by the order of events as it is now."""
+    if store.about().get("judged") == _RULES:
         return
+    with store.correcting() as connection:
+        if n := judge_again(store, connection):
+            drop_snapshots(connection)
+            log.warning("%d events are judged otherwise than by the version before; the state is built anew", n)
+    store.note("judged", _RULES)
+
+
+def judge_again(store: Store, connection: Connection) -> int:
+    """Note what becomes of all events behind the base by the order of events; return how many effects have changed."""
+    base = store.base()
     order = first_order(store)
-    for table in store.events_after(0):
-        store.set_effects(dict(order.judge(table)))
-    store.note("judged", "1")
+    effects: dict[int, str] = {}
+    for table in store.events_after(base, connection):
+        effects.update(order.judge(table))
+    there = (EVENTS.c.sequence > base, EVENTS.c.effect.not_in([EFFECTS.index(APPLIED), EFFECTS.index(WITHDRAWN)]))
+    before = dict(connection.execute(select(EVENTS.c.sequence, EVENTS.c.effect).where(*there)).all())
+    changed = {
+        sequence: effects.get(sequence, APPLIED)
+        for sequence in {*effects, *before}
+        if before.get(sequence, 0) != EFFECTS.index(effects.get(sequence, APPLIED))
+    }
+    write_effects(connection, dict.fromkeys(changed, REFUSED))  # none takes a place that another gives up
+    write_effects(connection, changed)
+    return len(changed)
+
+
+def drop_snapshots(connection: Connection) -> None:
+    """Delete the snapshots that the events can make again."""
+    connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False)))
 
 
 def first_order(store: Store) -> EventOrder:

@@ -27,7 +27,6 @@ from predictors.service.state.model import (
     Model,
     Predicted,
     load,
-    predicted,
     version_now,
 )
 from predictors.service.state.recovery import (
@@ -217,7 +216,10 @@ class Service:
 
     def predict(self, jobs: Sequence[Sequence[int]], now: int | None, published: Published | None = None) -> Predicted:
         """Return the champion's predictions of jobs (see `JobState.rows`) if they were submitted now."""
-        return predicted(self.learner.champion, self.job_state, jobs, now, published)
+        model = self.learner.champion
+        published = published or model.published
+        rows, sequence = self.job_state.rows(jobs, now)
+        return Predicted(published.answers(rows), model.identity, published, sequence)
 
     def recorded(self, jobs: Sequence[int], role: str) -> dict[int, dict[str, Any]]:
         """Return the predictions of a role's model at the submission of jobs, by job; jobs without one are left out.

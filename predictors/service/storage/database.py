@@ -13,7 +13,6 @@ import fcntl
 import logging
 import os
 import re
-import sqlite3
 from pathlib import Path
 from typing import Any, Final
 
@@ -67,8 +66,8 @@ def shown(url: str) -> str:
     return re.sub(r"(?<=://)([^:/@]*):[^/]*@", r"\1:***@", url)
 
 
-def made_engine(url: str, reads_only: bool = False) -> Engine:
-    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`; it may refuse what is written.
+def made_engine(url: str) -> Engine:
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
 
     Raises
     ------
@@ -95,8 +94,6 @@ def made_engine(url: str, reads_only: bool = False) -> Engine:
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))
     else:
         bound_waits(engine)
-    if reads_only:
-        event.listen(engine, "connect", lambda connection, _: _read_only(connection))
     return engine
 
 
@@ -142,14 +139,6 @@ def _durable(connection: Any) -> None:
         connection.execute(f"PRAGMA {pragma}")
 
 
-def _read_only(connection: Any) -> None:
-    """Let a connection of a driver write nothing."""
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute("PRAGMA query_only=ON")
-    else:
-        connection.read_only = True  # psycopg's, of every transaction
-
-
 class Ownership:
     """The right to write to a database, for one process at a time.
 
@@ -157,8 +146,6 @@ class Ownership:
     ----------
     engine : Engine
         Of the database.
-    reads_only : bool
-        Whether no such right is asked for: the database is there, and another process owns it.
 
     Raises
     ------
@@ -166,15 +153,12 @@ class Ownership:
         If another process has it.
     """
 
-    def __init__(self, engine: Engine, reads_only: bool = False) -> None:
+    def __init__(self, engine: Engine) -> None:
         self._file: int | None = None
         self._path: Path | None = None
         if engine.dialect.name == "sqlite":
             path = self._path = Path(str(engine.url.database)).absolute()
             try:
-                if reads_only:
-                    self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-                    return
                 path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -70,9 +70,6 @@ class Store:
     ----------
     url : str
         See `predictors.service.storage.database`.
-    reads_only : bool
-        Whether it belongs to another process, which has brought it up to date: then the database itself refuses to be
-        written to.
 
     Raises
     ------
@@ -80,14 +77,13 @@ class Store:
         If the database cannot be used, or belongs to another process.
     """
 
-    def __init__(self, url: str, *, reads_only: bool = False) -> None:
-        self.engine = made_engine(url, reads_only)
-        self._owner = Ownership(self.engine, reads_only)
+    def __init__(self, url: str) -> None:
+        self.engine = made_engine(url)
+        self._owner = Ownership(self.engine)
         self._insert: Any = sqlite.insert if self.engine.dialect.name == "sqlite" else postgresql.insert
         self._connection: Connection | None = None
         try:
-            if not reads_only:
-                self._connected(migrate_first=True)
+            self._connected(migrate_first=True)
             self.last = self.newest()
         except StorageError as error:
             self._drop_connection()
@@ -147,11 +143,6 @@ class Store:
                 connection.execute(statement, list(predictions))
         self.last = last
         return receipts
-
-    def set_effects(self, effects: Mapping[int, str]) -> None:
-        """Note what became of events, by number."""
-        with self._writing() as connection:
-            write_effects(connection, effects)
 
     def check_writing(self) -> None:
         """Write what is there already.
@@ -316,10 +307,7 @@ class Store:
         return [dict(row._mapping) for row in self._rows(select(MODELS).order_by(MODELS.c.id))]
 
     def snapshots(self) -> Generator[tuple[int, BinaryIO]]:
-        """Yield the snapshots, newest first, each with the event that it stands behind, and to be read until the next.
-
-        One that another process replaces meanwhile may be left out, or end too early.
-        """
+        """Yield the snapshots, newest first: the event that each stands behind, and its file, open until the next."""
         found = self._rows(select(SNAPSHOTS.c.sequence).where(SNAPSHOTS.c.sequence > 0))
         for sequence in sorted((int(row[0]) for row in found), reverse=True):
             with self._opened(sequence) as file:

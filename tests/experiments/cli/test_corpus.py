@@ -26,7 +26,7 @@ def original(tmp_path_factory):
 @pytest.fixture
 def place(original, home, monkeypatch):
     """A copy of it in use; a service that is started ends at once, and nobody waits for one that is not there."""
-    monkeypatch.setattr(server, "serve", lambda api, listening, beside: api.service.store.close())
+    monkeypatch.setattr(server, "serve", lambda api, listening: api.service.store.close())
     monkeypatch.setattr(client.time, "sleep", lambda seconds: None)
     monkeypatch.delenv("JOBCAST_TOKEN", raising=False)
     folder = home / "place"

@@ -105,6 +105,18 @@ def test_a_wrong_end_is_in_nobodys_way_and_the_job_runs_until_the_right_one(clie
     assert client.job("gone")["state"] == "cancelled"
 
 
+def test_times_that_cannot_be_are_refused_and_not_learnt(client):
+    for n, past in enumerate((90, 100)):
+        job = {"job_id": f"early-{n}"}
+        sent = [{**SUBMITTED, **job}, {**STARTED, **job, "time": past}, {**ENDED, **job, "time": 10**9}]
+        told = (("refused", "held"), ("applied", "refused"))[n]
+        assert [one["status"] for one in client.send(sent)] == ["applied", *told]
+        assert client.job(f"early-{n}")["run_time"] is None
+    last = client.send([{**STARTED, "job_id": "early-0", "time": 100}])[0]["sequence"]
+    about = {name: value for name, value in SUBMITTED.items() if name not in ("kind", "job_id", "time")}
+    assert client.runtime([{**about, "requested_time": 0}], as_of=last)[0].seconds <= 3600
+
+
 def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(client):
     past = client.send([{**SUBMITTED, "job_id": "past", "time": 3}])[0]
     assert past["status"] == "applied"

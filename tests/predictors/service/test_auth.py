@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import matching_token, new_token, read_tokens
+from predictors.service.api.auth import MOST_CLIENTS, Buckets, matching_token, new_token, read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from tests.predictors.service.test_variability import variability_state
@@ -66,6 +66,16 @@ def test_a_token_file_holds_hashes_only_and_is_checked(tmp_path):
     file.write_text("# nothing\n")
     with pytest.raises(JobcastError, match="holds no token"):
         read_tokens(file)
+
+
+def test_a_bucket_fills_at_its_rate_and_the_clients_that_asked_longest_ago_are_forgotten():
+    buckets = Buckets()
+    assert [buckets.take("a", 1.0, 4.0, 100.0) for _ in range(6)] == [0, 0, 0, 0, 1.0, 1.0]
+    assert buckets.take("b", 1.0, 4.0, 100.0) == 0 == buckets.take("a", 1.0, 4.0, 101.0)
+    for n in range(MOST_CLIENTS):
+        buckets.take(f"client {n}", 1.0, 1.0, 200.0)
+    assert buckets.take(f"client {MOST_CLIENTS - 1}", 1.0, 1.0, 200.0) == 1.0
+    assert buckets.take("a", 1.0, 2.0, 101.0) == 0 == buckets.take("a", 1.0, 2.0, 101.0)
 
 
 def test_the_command_makes_tokens(tmp_path):

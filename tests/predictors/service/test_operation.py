@@ -182,6 +182,16 @@ def test_trouble_with_the_database_is_told_with_its_reason_and_when_it_passes(tm
         until(lambda: any("written again" in line["message"] for line in written()))
 
 
+def test_an_end_that_stands_against_another_is_told_with_its_number_and_the_way_out(tmp_path, written):
+    with running(tmp_path) as one, one.client() as client:
+        end = {"kind": "ended", "job_id": 1, "time": 150}
+        client.send([EVENT, {"kind": "started", "job_id": 1, "time": 120}, end])
+        receipt = client.send([{**end, "time": 190}])[0]
+    assert receipt == {"sequence": 3, "status": "conflict"}
+    told = [line["message"] for line in written() if "stands" in line["message"]]
+    assert len(told) == 1 and "'ended'" in told[0] and "jobcast correct --withdraw 3 " in told[0]
+
+
 def test_a_model_that_cannot_be_loaded_is_told(tmp_path, written):
     with running(tmp_path) as one, one.client() as client:
         one.service.roles.trouble["champion"] = "models:/runtime@champion: no file predictor.json"

@@ -12,11 +12,11 @@ from predictors.history.replay import log_events
 from predictors.service.event import FIELDS, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 from predictors.service.state.jobs import JobState
-from predictors.service.state.ordering import EventOrder
+from predictors.service.state.ordering import LONGEST_RUN, EventOrder
 from predictors.service.storage.snapshots import packed, unpacked
 
 KINDS = st.sampled_from([SUBMITTED, STARTED, ENDED, CANCELLED, FORGOTTEN])
-EVENTS = st.lists(st.tuples(st.integers(1, 4), KINDS, st.integers(0, 9)), max_size=24)
+EVENTS = st.lists(st.tuples(st.integers(1, 4), KINDS, st.integers(0, 9) | st.just(LONGEST_RUN + 5)), max_size=24)
 """Also what the database keeps back while nothing was withdrawn: a second event of a job and kind."""
 
 
@@ -49,6 +49,16 @@ def told(rows):
         # an end before its start contradicts, whichever comes first
         ([(1, SUBMITTED, 1), (1, STARTED, 6), (1, ENDED, 5)], "aar", [(SUBMITTED, 1), (STARTED, 6)]),
         ([(1, ENDED, 5), (1, SUBMITTED, 1), (1, STARTED, 6)], "haa", [(SUBMITTED, 1), (STARTED, 6)]),
+        # what is before its submission contradicts, whichever comes first; the right event may follow
+        ([(1, SUBMITTED, 5), (1, STARTED, 4), (1, ENDED, 4), (1, CANCELLED, 4), (1, STARTED, 6), (1, ENDED, 9)],
+         "arrraa", [(SUBMITTED, 5), (STARTED, 6), (ENDED, 9)]),
+        ([(1, STARTED, 4), (1, ENDED, 4), (1, SUBMITTED, 5), (1, STARTED, 5)], "hhaa", [(SUBMITTED, 5), (STARTED, 5)]),
+        # so does an end a year after its start, whichever comes first
+        ([(1, SUBMITTED, 1), (1, STARTED, 2), (1, ENDED, 3 + LONGEST_RUN), (1, ENDED, 2 + LONGEST_RUN)], "aara",
+         [(SUBMITTED, 1), (STARTED, 2), (ENDED, 2 + LONGEST_RUN)]),
+        ([(1, ENDED, 10**9), (1, SUBMITTED, 1), (1, STARTED, 2)], "haa", [(SUBMITTED, 1), (STARTED, 2)]),
+        # who waits for longer is cancelled all the same
+        ([(1, SUBMITTED, 1), (1, CANCELLED, 10**9)], "aa", [(SUBMITTED, 1), (CANCELLED, 10**9)]),
         # cancelled in the queue, and while it runs: an end with status 5
         ([(1, SUBMITTED, 1), (1, CANCELLED, 3), (1, STARTED, 4)], "aar", [(SUBMITTED, 1), (CANCELLED, 3)]),
         ([(1, SUBMITTED, 1), (1, STARTED, 2), (1, CANCELLED, 3)], "aaa", [(SUBMITTED, 1), (STARTED, 2), (ENDED, 3)]),
@@ -140,6 +150,15 @@ def test_effects_of_many_are_those_one_by_one(rows):
     assert noted == effects
     taken = [rows[number - 1][:2] for number, effect in effects.items() if effect in ("applied", "held")]
     assert len(taken) == len(set(taken)), "two events in one place"
+
+
+def test_of_a_job_that_waits_in_an_older_snapshot_the_submission_is_unknown():
+    order = EventOrder()
+    order.take(Event(1, SUBMITTED, 5))
+    arrays = order.snapshot()
+    arrays["live"][0, 1] = -1
+    assert EventOrder.restore(arrays).take(Event(1, STARTED, 0))[0] == "applied"
+    assert order.take(Event(1, STARTED, 4))[0] == "refused"
 
 
 def test_memory_of_jobs_that_wait_and_are_over_is_bounded():

@@ -141,7 +141,7 @@ def test_the_page_shows_jobs_models_weeks_and_health(tmp_path):
     for text in ("Ready", "last-two", "the service was started with it", "champion"):
         assert text in page, text
     week = re.search(r"by the week of the end.*?</table>", page, re.DOTALL).group()
-    assert re.search(r'<th scope="row">\d{4}-\d\d-\d\d</th>.*<td>1</td></tr>', week, re.DOTALL)
+    assert re.search(r'<th scope="row">\d{4}-\d\d-\d\d</th>.*<td data-is="Jobs">1</td></tr>', week, re.DOTALL)
     assert "<dd>2</dd>" in page and "<dd>3</dd>" in page
 
 
@@ -173,6 +173,31 @@ def test_rows_of_jobs_are_escaped_whatever_they_hold(tmp_path):
     job = JobRow(HOSTILE, 1, 2, 3, HOSTILE, 4.0, None)
     rows = Renderer().state(replace(found, waiting=(job,))).tables["waiting"][HOSTILE]
     assert "<script" not in rows and rows.count("&lt;script&gt;") == 3 and 'data-job="&lt;' in rows
+
+
+def test_the_page_says_how_old_the_newest_event_is_and_what_empty_tables_hold(tmp_path):
+    def shown():
+        page = got(one.url + "/")[2]
+        health = re.search(r'id="health".*?</div>', page, re.DOTALL).group()
+        return page, " ".join(re.sub("<[^>]+>", "", health).split())
+
+    with running(tmp_path) as one, one.client() as client:
+        page, health = shown()
+        assert "No event has come yet." in health and "Ready:" in health
+        assert "No job waits. A job stands here" in page and "No job runs. A job stands here" in page
+        assert "week by week, from the first that does" in page
+        client.send([{"job_id": 1, "kind": "submitted", "time": int(time.time()) - 33 * 30 * 86_400}])
+        time.sleep(1.1)
+        page, health = shown()
+        assert "Ready, but stale" in health and "990 d old" in health and "<title>jobcast: ready, but stale" in page
+        assert 'class="state warn"' in page and 'class="state good"' not in page
+        client.send([{"job_id": 2, "kind": "submitted", "time": int(time.time())}])
+        time.sleep(1.1)
+        page, health = shown()
+        assert "stale" not in page and "less than a minute old" in health and 'class="state good"' in page
+        plot = re.search(r'class="plot".*?</div>\n</div>', page, re.DOTALL).group()
+        assert re.fullmatch("1?2?,0", ",".join(re.findall(r"<span>(\d*)</span>", plot)))  # in one minute, or in two
+        assert len(re.findall(r"<span>\d\d:\d\d(?: UTC)?</span>", plot)) == 3
 
 
 def test_a_log_clock_shows_seconds(tmp_path):
@@ -393,6 +418,25 @@ def test_the_page_in_a_browser_is_accessible_in_every_look(browser, busy, tmp_pa
         assert found == [] and faults == [], name
         assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), name
         context.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids="{0[0]}".format)
+@pytest.mark.parametrize("colours", ["light", "dark"])
+def test_nothing_is_cut_and_nothing_scrolls_sideways(browser, busy, size, colours, tmp_path):
+    one, _ = busy
+    one.service.learner.champion.identity.__dict__["trained_until"] = "2026-01-01 00:00:00 UTC"
+    got(one.url + "/")
+    until(lambda: "forecast at" in got(one.url + "/")[2])
+    page = browser.new_page(color_scheme=colours, viewport={"width": size[0], "height": size[1]})
+    page.goto(one.url)
+    page.get_by_text("Updates itself.").wait_for(timeout=20000)
+    pictures = Path(os.environ.get("JOBCAST_PICTURES") or tmp_path)
+    page.screenshot(path=pictures / f"{colours}-{size[0]}.png", full_page=True)
+    cut = "one => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1"
+    parts = "document.querySelectorAll('html, .wide, td, th[scope=row], dd, p')"
+    assert page.evaluate(f"[...{parts}].filter({cut}).map(one => one.outerHTML.slice(0, 200))") == []
+    page.close()
 
 
 @pytest.mark.slow

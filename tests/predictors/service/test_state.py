@@ -180,6 +180,26 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one(start, damage, caplo
         die(service)
 
 
+def test_events_that_older_rules_let_pass_are_judged_again_once(tmp_path, start, caplog):
+    store = Store(f"sqlite:///{tmp_path}/s.db")
+    store.append([Event(1, 0, 100), Event(1, 1, 50), Event(2, 0, 100), Event(2, 1, 100), Event(2, 2, 10**9)])
+    store.note("judged", "1")
+    store.keep_snapshot(5, packed({"rules": np.array(1)}))
+    store.close()
+    service = start()
+    assert [one.effect for job in (1, 2) for one in service.store.events_of(job)] == [
+        "applied", "refused", "applied", "applied", "refused",
+    ]  # fmt: skip
+    assert service.job_state.sequence == 5 and service.job_state.live == 2 and not list(service.store.snapshots())
+    assert caplog.text.count("2 events are judged otherwise") == 1
+    feed(service, [Event(1, 1, 150), Event(2, 2, 200)])
+    assert [one.effect for one in service.store.events_of(1)] == ["applied", "refused", "applied"]
+    service.stop()
+    caplog.clear()
+    again = start()
+    assert again.job_state.live == 1 and "judged" not in caplog.text
+
+
 def test_a_snapshot_of_an_older_version_is_read():
     arrays = {"a": np.arange(5), "b": np.array("text")}
     buffer = io.BytesIO()

@@ -324,31 +324,6 @@ def test_events_are_stored_once_by_one_owner(postgres):
     store.close()
 
 
-def reads_and_cannot_write(url):
-    """Check that who does not own a database sees what is committed, and that the database refuses its writes."""
-    owner = Store(url)
-    owner.append([Event(1, SUBMITTED, 5)])
-    owner.keep_snapshot(1, bytes(range(256)) * 20_000)
-    other = Store(url, reads_only=True)
-    owner.append([Event(1, STARTED, 6)])
-    assert [table[:, -1].tolist() for table in other.events_after(0)] == [[1, 2]]
-    assert [(n, file.read() == bytes(range(256)) * 20_000) for n, file in other.snapshots()] == [(1, True)]
-    for step in (lambda: other.note("clock", "log"), lambda: other.keep_snapshot(2, b"x")):
-        with pytest.raises(StorageError, match=r"(?i)read-?only|another service"):
-            step()
-    other.close()
-    assert owner.append([Event(1, ENDED, 7, 1)]) == [(3, "applied")]
-    owner.close()
-
-
-def test_who_only_reads_cannot_write(url):
-    reads_and_cannot_write(url)
-
-
-def test_who_only_reads_postgresql_cannot_write(postgres):
-    reads_and_cannot_write(postgres.url("reads"))
-
-
 def test_a_snapshot_in_postgresql_that_cannot_be_read_now_is_not_taken_for_damaged(postgres):
     url = postgres.url("cut_off")
     store, other = Store(url), made_engine(url)

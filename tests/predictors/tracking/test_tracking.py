@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import shutil
 import signal
 import socket
@@ -19,6 +20,7 @@ import pandas as pd
 import pytest
 
 from predictors.core.errors import JobcastError
+from predictors.data.formats.swf import write_swf
 from predictors.data.runs import Runs
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.replay import replay
@@ -153,14 +155,14 @@ def test_no_commit_is_claimed_for_code_that_git_does_not_track(tmp_path):
 
 @pytest.mark.parametrize("name", ["last-two", "forest"])
 def test_the_signature_is_the_schema_and_the_example_is_there(home, name):
-    """All numbers are doubles, absent columns are legal; nothing is pickled, and the project's lock is not stored."""
+    """Any numbers are taken, absent columns are legal; nothing is pickled, and the project's lock is not stored."""
     import mlflow.pyfunc
 
     folder = folder_of(logged(name))
     model = mlflow.pyfunc.load_model(str(folder))
     inputs = model.metadata.signature.inputs
     assert inputs.input_names() == list(PREDICTORS[name].features)
-    assert {column.type.name for column in inputs} == {"double"}
+    assert {type(column.type).__name__ for column in inputs} == {"AnyType"}
     assert [column.name for column in inputs if column.required] == list(REQUIRED)
     assert len(model.input_example) == 5
     kinds = {path.suffix for path in folder.rglob("*") if path.is_file()}
@@ -182,6 +184,23 @@ def test_mlflow_serves_feature_rows(home, name):
     without = np.where(np.array(predictor.features) == "last_two_mean", np.nan, rows)
     got = served.predict(table.drop(columns="last_two_mean"))[OUTPUT]
     np.testing.assert_array_equal(got, predictor.predict_rows(without))
+    for kind in ("int64", "int32", "Int64", object):
+        got = served.predict(table.assign(requested_time=table["requested_time"].astype(kind)))[OUTPUT]
+        np.testing.assert_array_equal(got, predictor.predict(LOG))
+    with pytest.raises(JobcastError, match="Column 'requested_time' of the inputs must hold numbers, or nothing"):
+        served.predict(pd.DataFrame({"requested_time": ["an hour"]}))
+
+
+def test_the_example_of_the_page_asks_a_registered_model(home, monkeypatch, capsys):
+    tracking.register(logged(), "runtime", "champion")
+    write_swf(LOG, home / "log.swf")
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "")  # which it sets, as this module's variable
+    monkeypatch.setattr("mlflow.tracking._tracking_service.utils._tracking_uri", None)
+    page = (Path(__file__).parents[3] / "docs" / "how-to" / "files.md").read_text()
+    exec(re.search(r"```py\n(.*?)```", page, re.DOTALL)[1])
+    told = capsys.readouterr().out
+    assert "predicted_seconds" in told and len(told.splitlines()) == 1 + len(LOG)
 
 
 def test_an_alias_moves_to_the_newest_version(kept):
