@@ -4,11 +4,11 @@ The **main loop** runs when a job ends or is submitted. It starts jobs in the qu
 head. A job that a limit holds is passed over; it takes no part in the pass.
 
 The **backfill loop** runs every `interval` seconds, if a job has ended or was submitted since its last run, if that run
-started one, or if the priorities have changed. It goes through the queue in its order, up to `tested` jobs: a job that fits now beside the running jobs and
-the reservations made before starts; another one is reserved the earliest second at which it fits, from the multiple of
-`resolution` before it to the one after its end, unless that second lies beyond `window`. All is planned anew in each
-run. A job that a limit holds now gets no reservation. See slurm.conf(5), bf_interval, bf_resolution, bf_window and
-bf_max_job_test.
+started one, or if the priorities have changed. It goes through the queue in its order, up to `tested` jobs: a job that
+fits now beside the running jobs and the reservations made before starts; another one is reserved the earliest second at
+which it fits, from the multiple of `resolution` before it to the one after its end, unless that second lies beyond
+`window`. All is planned anew in each run. A job that a limit holds now gets no reservation. See slurm.conf(5),
+bf_interval, bf_resolution, bf_window and bf_max_job_test.
 
 How much of a limit is in use is added up anew from the running jobs in each pass.
 
