@@ -251,7 +251,9 @@ def train(
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
-    intervals: Intervals = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals/--no-intervals", help="Keep P10, P50 and P90 with the model.")
+    ] = True,
     kill: Kill = False,
     even_if_worse: EvenIfWorse = False,
     if_drift: Annotated[
@@ -274,8 +276,8 @@ def train(
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
-    those others is refused and not kept, unless --even-if-worse says so. With --intervals they calibrate P10, P50 and
-    P90, which the model then carries. With --if-drift nothing is read or trained until the service says so.
+    those others is refused and not kept, unless --even-if-worse says so. They calibrate P10, P50 and P90, which the
+    model then carries. With --if-drift nothing is read or trained until the service says so.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
