@@ -378,7 +378,7 @@ def predict(
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
 
     By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
-    and P90 go on from those of `jobcast train --intervals`, or begin with the log. Where the log tells run times, the
+    and P90 go on from those of `jobcast train`, or begin with the log. Where the log tells run times, the
     model is held beside last-two.
     """
     import numpy as np
@@ -432,7 +432,7 @@ def predict(
         for line in found.sentences(model, jobs.epoch):
             say(line)
         if found.worse:
-            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
         print_account(account, listed=list_account)
 
 
