@@ -251,7 +251,9 @@ def train(
     share: Annotated[
         float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
     ] = 0.8,
-    intervals: Intervals = False,
+    intervals: Annotated[
+        bool, typer.Option("--intervals/--no-intervals", help="Keep P10, P50 and P90 with the model.")
+    ] = True,
     kill: Kill = False,
     even_if_worse: EvenIfWorse = False,
     if_drift: Annotated[
@@ -274,8 +276,8 @@ def train(
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
     then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
-    those others is refused and not kept, unless --even-if-worse says so. With --intervals they calibrate P10, P50 and
-    P90, which the model then carries. With --if-drift nothing is read or trained until the service says so.
+    those others is refused and not kept, unless --even-if-worse says so. They calibrate P10, P50 and P90, which the
+    model then carries. With --if-drift nothing is read or trained until the service says so.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
@@ -376,7 +378,7 @@ def predict(
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
 
     By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
-    and P90 go on from those of `jobcast train --intervals`, or begin with the log. Where the log tells run times, the
+    and P90 go on from those of `jobcast train`, or begin with the log. Where the log tells run times, the
     model is held beside last-two.
     """
     import numpy as np
@@ -430,7 +432,7 @@ def predict(
         for line in found.sentences(model, jobs.epoch):
             say(line)
         if found.worse:
-            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias, intervals=layer is not None))
+            say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
         print_account(account, listed=list_account)
 
 

@@ -7,7 +7,7 @@ eligible times: priorities are not known here. Jobs that are submitted later are
 """
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime, tzinfo
 from typing import Any, Final
@@ -18,6 +18,7 @@ from experiments.live.queue import CLEANED, HOLDING, LiveQueue
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import RecentRatios
+from predictors.schedulers.feed import has_ended, has_run
 from predictors.schedulers.soft_limit import PENDING, QueuedJob
 from schedsim.engine.simulation import Simulation
 from schedsim.engine.start_times import Requested, when_will_it_start
@@ -119,10 +120,13 @@ class Past:
         first = max(len(self.user) - newest, 0)
         self.user, self.end, self.ratio = self.user[first:], self.end[first:], self.ratio[first:]
 
-    def before(self, now: int) -> list[tuple[str, float]]:
-        """Return (user, ratio) of the jobs that had ended by a second, the oldest first."""
-        count = int(np.searchsorted(self.end, now, side="right"))
-        return list(zip(self.user[:count], self.ratio[:count].tolist(), strict=True))
+    def before(self, now: int, jobs: Iterable[QueuedJob] = ()) -> list[tuple[str, float]]:
+        """Return (user, ratio) of what had ended by a second, the oldest first; of `jobs`, too, that are not known."""
+        rows = list(zip(self.end.tolist(), self.user, self.ratio.tolist(), strict=True))
+        known = set(rows)
+        own = [(job.end or 0, job.user, ratio_of(job)) for job in jobs if has_ended(job) and has_run(job) and job.limit]
+        rows = sorted([*rows, *(one for one in own if one not in known)], key=lambda row: row[0])
+        return [(user, ratio) for end, user, ratio in rows if end <= now]
 
 
 class Present:
@@ -135,7 +139,7 @@ class Present:
     partition : str
         Which part of it.
     past : Past
-        Only what ended by the queue's clock is read.
+        Only what ended by the queue's clock is read; what ended and stands in the queue still counts, too.
 
     Raises
     ------
@@ -181,7 +185,7 @@ class Present:
         users = [codes.setdefault(job.user, len(codes)) if job.user else -1 for job in self.jobs]
         columns = {"job_id": np.arange(len(self.jobs)), "submit": begun, "user": users, "requested_time": self.limit}
         log = JobLog.from_columns({name: np.asarray(of, dtype=np.int64) for name, of in columns.items()}, {})
-        self.sampler, ended = RecentRatios(log), past.before(now)
+        self.sampler, ended = RecentRatios(log), past.before(now, queue.jobs)
         self.learnt_from = len(ended)
         for user, ratio in ended:
             self.sampler.ended(codes.get(user, -1), ratio)
@@ -248,6 +252,17 @@ class Present:
 
         told = in_words(found, clock=clock)[1 : 1 + len(found.chain)]
         return [_JOBS.sub(named, line) for line in told[:MOST_TOLD]]
+
+
+def ratio_of(job: QueuedJob) -> float:
+    """Return which share of its limit a job took that has run.
+
+    Examples
+    --------
+    >>> ratio_of(QueuedJob(7, limit=60, start=5, end=35))
+    0.5
+    """
+    return min(((job.end or 0) - (job.start or 0)) / (job.limit or 1), 1.0)
 
 
 def obstacle(job: QueuedJob, now: int) -> str:

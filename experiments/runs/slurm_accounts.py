@@ -108,17 +108,19 @@ class Owners:
         for one in given:
             if not one.user and one.account != ROOT:
                 above[one.account] = one
-        entries, waiting = [root], [one for name, one in above.items() if name != ROOT]
-        while waiting:
-            known = {one.account for one in entries}
-            ready = [one for one in waiting if one.parent in known]
-            if not ready:
-                raise JobcastError(
-                    f"{waiting[0].place}: {waiting[0].name} is under {printable(waiting[0].parent)[:40]!r}, which is "
-                    "no account of these files, or under itself; write the file anew."
-                )
-            entries += ready
-            waiting = [one for one in waiting if one not in ready]
+        below: dict[str, list[Association]] = {}
+        for name in sorted(above.keys() - {ROOT}):
+            below.setdefault(above[name].parent, []).append(above[name])
+        entries: list[Association] = []
+        stack = [root]
+        while stack:  # by name, each before those below it: so Slurm goes through accounts that are equal
+            entries.append(stack.pop())
+            stack += reversed(below.pop(entries[-1].account, []))
+        for parent, (one, *_) in below.items():
+            raise JobcastError(
+                f"{one.place}: {one.name} is under {printable(parent)[:40]!r}, which is no account of these files, or "
+                "under itself; write the file anew."
+            )
         number = {(one.account, "", ""): i for i, one in enumerate(entries)}
         for one in given:
             if not one.user:
@@ -254,7 +256,7 @@ class Owners:
                     parts.append(weight * self.amounts[tres])
                 else:
                     missing.append(tres)
-            if missing:
+            if missing and jobs.any():
                 text = f"partition {name}: the log does not tell {', '.join(missing)}, which are not billed"
                 text += "" if parts else ": processors are instead"
                 self.findings.append(Finding("slurm-not-billed", "noted", text, int(jobs.sum())))

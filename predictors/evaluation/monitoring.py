@@ -473,15 +473,15 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
     )
 
 
-def refit_with(predictor: str, name: str | None, alias: str | None, *, intervals: bool = False) -> str:
-    """Return the command that trains such a model again; `intervals` says that it gives P10, P50 and P90.
+def refit_with(predictor: str, name: str | None, alias: str | None) -> str:
+    """Return the command that trains such a model again.
 
     Examples
     --------
     >>> refit_with("forest", "runtime", "champion")
     'Refit with: jobcast train LOG --predictor forest --register runtime --alias champion'
-    >>> refit_with("average", None, None, intervals=True)
-    'Refit with: jobcast train LOG --predictor average --intervals'
+    >>> refit_with("average", None, None)
+    'Refit with: jobcast train LOG --predictor average'
     """
     kept = "" if name is None else f" --register {name}" + (f" --alias {alias}" if alias else "")
-    return f"Refit with: jobcast train LOG --predictor {predictor}{' --intervals' * intervals}{kept}"
+    return f"Refit with: jobcast train LOG --predictor {predictor}{kept}"

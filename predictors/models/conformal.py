@@ -252,7 +252,7 @@ class ConformalQuantiles:
         ordered = len(levels) == len(LEVELS) and levels == sorted(levels)
         within = all(1.0 - _FURTHEST_LEVEL <= level <= _FURTHEST_LEVEL for level in levels)
         if not (counted and sound and ordered and within):
-            raise JobcastError("The quantiles of a saved model are damaged; train it again with --intervals.")
+            raise JobcastError("The quantiles of a saved model are damaged; train it again.")
         found = cls(kills=bool(kills))
         found.outcomes, found._levels = outcomes, levels
         found._all = _Window(parts[0].tolist())

@@ -69,6 +69,8 @@ class Cycle:
 
     Parameters
     ----------
+    capped : int
+        Pending jobs of which P90 lies above the limit, which counts in its place.
     decisions : dict of str to int
         Jobs by the decision's word, such as `predicted`.
     changed : dict of str to int
@@ -83,6 +85,7 @@ class Cycle:
     events: int = 0
     ended: int = 0
     seconds: float = 0.0
+    capped: int = 0
     refusal: str = ""
     decisions: dict[str, int] = field(default_factory=dict)
     changed: dict[str, int] = field(default_factory=dict)
@@ -205,6 +208,7 @@ class Adapter:
         self._advises = False
         self._unkept: list[Record] = []
         self._lost = 0
+        self._marks = True
 
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
@@ -378,6 +382,7 @@ class Adapter:
         except JobcastError as error:
             done.troubles.append(f"no predictions: {error}")
             given = [Bound(None, why="nobody answered")] * len(pending)
+        done.capped = sum(one.is_capped for one in given)
         grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
         for job, bound in zip(pending, given, strict=True):
             seen, ours = self._as_if_written(job)
@@ -462,12 +467,13 @@ class Adapter:
             tried = self._intended(self._still_so(tried), done)
         if not tried:
             return
+        marks = {one.names: self._scheduler.mark(one.jobs, one.minutes) for one in tried if self._marks}
         try:
-            refused = self._scheduler.write({one.names: one.minutes for one in tried})
+            refused = self._scheduler.write({one.names: one.minutes for one in tried}, marks)
         except JobcastError as error:  # some changes may have been made: what is there is read below
             done.troubles.append(str(error))
             refused = {}
-        self._read_back(tried, refused, done)
+        self._read_back(tried, refused, marks, done)
 
     def _still_so(self, cases: Sequence[Case]) -> list[Case]:
         """Leave out what has changed since the queue was read: predictions and accounts may have taken a minute.
@@ -496,7 +502,9 @@ class Adapter:
         n, last = self._attempts.get((case.target, case.minutes), (0, 0))
         return case.minutes == 0 or n < _ATTEMPTS or now - last >= _AGAIN_AFTER
 
-    def _read_back(self, tried: Sequence[Case], refused: Mapping[str, str], done: Cycle) -> None:
+    def _read_back(
+        self, tried: Sequence[Case], refused: Mapping[str, str], marks: Mapping[str, str], done: Cycle
+    ) -> None:
         """Look at the queue again: only what it shows has been changed."""
         shown = {job.key: job for job in self._scheduler.queue().jobs}
         records = []
@@ -508,6 +516,13 @@ class Adapter:
             if changed and all((job.soft or 0) == one.minutes * MINUTE for job in changed):
                 what, why = WAS_SET if one.minutes else CLEARED, one.decision.why
                 self._attempts.pop(attempt, None)
+                if self._marks and one.minutes and marks.get(one.names) and not all(job.marked for job in changed):
+                    self._marks = False
+                    field = marks[one.names].partition("=")[0]
+                    done.troubles.append(
+                        f"job {one.target}: {field} was refused: jobs are not marked, and what is ours is known by the "
+                        "journal alone; see --mark"
+                    )
             else:
                 what = NOT_DONE
                 told = [refused[name] for name in (str(one.target), *(job.key for job in one.jobs)) if name in refused]

@@ -48,7 +48,8 @@ def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bo
     """Return P90 of each job's run time; equal jobs are asked for once.
 
     A prediction that is a fallback has no quantile that could be relied on, so there is none. A P90 below the
-    prediction itself comes of a calibration that has seen little: then the prediction counts.
+    prediction itself comes of a calibration that has seen little: then the prediction counts. One above the requested
+    time is that time: no job runs longer.
 
     Raises
     ------
@@ -61,12 +62,15 @@ def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bo
     for at in range(0, len(different), _AT_ONCE):
         part = different[at : at + _AT_ONCE]
         answers = forecaster.runtime([dict(one) for one in part])
-        found |= {one: _bound(answer) for one, answer in zip(part, answers, strict=True)}
+        found |= {one: _bound(answer, dict(one)) for one, answer in zip(part, answers, strict=True)}
     return [found[key] for key in keys]
 
 
-def _bound(answer: Runtime) -> Bound:
+def _bound(answer: Runtime, job: Mapping[str, Any]) -> Bound:
     if answer.fallback or answer.p90 is None:
         why = answer.why or f"{answer.answered_by} gives no quantiles yet"
         return Bound(None, answer.model, answer.version, why)
-    return Bound(max(answer.p90, answer.seconds or 0.0), answer.model, answer.version, f"P90 of {answer.answered_by}")
+    seconds, limit = max(answer.p90, answer.seconds or 0.0), job.get("requested_time")
+    is_capped = limit is not None and seconds > limit
+    why = f"P90 of {answer.answered_by}"
+    return Bound(limit if is_capped else seconds, answer.model, answer.version, why, is_capped)

@@ -13,7 +13,6 @@ import contextlib
 import fcntl
 import json
 import os
-import re
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -199,10 +198,9 @@ class Journal:
         return known
 
     def ours(self, job: QueuedJob) -> frozenset[int]:
-        """Return the soft limits of a job that are ours [min]: by the journal, or by the mark of a plug-in."""
+        """Return the soft limits of a job that are ours [min]: by the journal, or by its mark."""
         known = self.limit_of(job)
-        mark = re.match(r"jobcast soft=(\d{1,7})m\b", job.mark)
-        return (known.ours if known else frozenset()) | ({int(mark[1])} if mark else set())
+        return (known.ours if known else frozenset()) | job.marked
 
     def is_users(self, job: QueuedJob) -> bool:
         """Return whether a job has a soft limit that is its user's own."""

@@ -94,11 +94,12 @@ def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
         grouped: dict[int, list[QueuedJob]] = {}
         for job in waiting.values():
             grouped.setdefault(job.target, []).append(job)
-        names = [called(target, those, whole=target not in users) for target, those in grouped.items()]
+        names = {called(target, those, whole=target not in users): those for target, those in grouped.items()}
+        marks = {name: scheduler.mark(those, 0) for name, those in names.items()}
         refused: Mapping[str, str] = {}
         why = "the scheduler took the change and did not make it"
         try:
-            refused = scheduler.write(dict.fromkeys(names, 0))
+            refused = scheduler.write(dict.fromkeys(names, 0), marks)
         except JobcastError as error:  # a part may have been done: what is there is read
             why = str(error)
         shown = {job.key for job in scheduler.queue().jobs if journal.is_ours(job) and not has_ended(job)}
@@ -182,7 +183,8 @@ def _about_rights() -> Finding:
         ["sacctmgr", "-n", "-P", "show", "user", f"name={user}", "format=adminlevel"], without=FILTERS
     ).out.strip()
     if level in ("Operator", "Administrator"):
-        return Finding(OK, "rights", f"{user} is {level}")
+        marks = "; AdminComment needs an Administrator, so mark jobs by --mark comment" if level == "Operator" else ""
+        return Finding(OK, "rights", f"{user} is {level}{marks}")
     return Finding(
         FAIL,
         "rights",

@@ -3,9 +3,10 @@
 import secrets
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from types import MappingProxyType
 from typing import Final, Protocol
 
-from predictors.core.errors import JobcastError, printable
+from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.probes.commands import Done, run
 from predictors.schedulers.slurm_text import (
     SACCT_FIELDS,
@@ -28,6 +29,11 @@ FILTERS: Final = ("SQUEUE_", "SACCT_", "SINFO_", "SCONTROL_", "SLURM_CLUSTERS")
 """Beginnings of variables that add options to Slurm's commands, and so hide jobs: no command gets them."""
 
 
+ADMIN_COMMENT: Final = "admin-comment"
+MARKS: Final = (ADMIN_COMMENT, "comment", "none")
+"""Where jobs are marked: in AdminComment, which Administrators may write, in the user's Comment, or nowhere."""
+
+
 class Scheduler(Protocol):
     """What the adapter asks of a scheduler."""
 
@@ -46,10 +52,13 @@ class Scheduler(Protocol):
     def partitions(self) -> Mapping[str, frozenset[str]]:
         """Return the nodes of each partition."""
 
-    def write(self, minutes: Mapping[str, int]) -> Mapping[str, str]:
+    def mark(self, jobs: Sequence[QueuedJob], minutes: int) -> str:
+        """Return what marks jobs with this soft limit [min] as ours, or takes their marks away (0); empty: nothing."""
+
+    def write(self, minutes: Mapping[str, int], marks: Mapping[str, str]) -> Mapping[str, str]:
         """Set soft limits [min], 0 to clear, by what scontrol calls the jobs: 7, all of an array, or 7_1,7_3.
 
-        Returns what was refused, by the id that was refused. No refusal is no proof.
+        Those of `marks` are marked first. Returns what was refused, by the id that was refused. No refusal is no proof.
         """
 
 
@@ -60,10 +69,14 @@ class Slurm:
     ----------
     patience : float
         Longest time of a command [s].
+    mark : str
+        Where a job with a soft limit of ours is marked, one of `MARKS`.
     """
 
-    def __init__(self, patience: float = 60.0) -> None:
-        self._patience = patience
+    def __init__(self, patience: float = 60.0, mark: str = ADMIN_COMMENT) -> None:
+        if mark not in MARKS:
+            raise unknown_name("mark", mark, MARKS)
+        self._patience, self._mark = patience, mark
 
     def config(self) -> Config:
         """Return clock, version and options.
@@ -128,7 +141,27 @@ class Slurm:
         """
         return parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
 
-    def write(self, minutes: Mapping[str, int]) -> Mapping[str, str]:
+    def mark(self, jobs: Sequence[QueuedJob], minutes: int) -> str:
+        """Return the words that mark jobs with this soft limit [min] as ours, or take their marks away (0).
+
+        They are empty where there is nothing to be done, and where somebody else's comment stands already.
+
+        Examples
+        --------
+        >>> Slurm().mark([QueuedJob(7)], 25), Slurm().mark([QueuedJob(7, mark="see ticket 9")], 25)
+        ('AdminComment=jobcast:soft=25m', '')
+        >>> Slurm(mark="none").mark([QueuedJob(7, comment="jobcast:soft=25m")], 0)
+        'Comment='
+        """
+        texts = {"AdminComment": [job.mark for job in jobs], "Comment": [job.comment for job in jobs]}
+        ours = {name: [bool(QueuedJob(0, mark=text).marked) for text in of] for name, of in texts.items()}
+        if not minutes:
+            return " ".join(f"{name}=" for name, of in ours.items() if of and all(of))
+        name = {ADMIN_COMMENT: "AdminComment", "comment": "Comment"}.get(self._mark, "")
+        free = name and all(not text or own for text, own in zip(texts[name], ours[name], strict=True))
+        return f"{name}=jobcast:soft={minutes}m" if free else ""
+
+    def write(self, minutes: Mapping[str, int], marks: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
         """Set soft limits by one scontrol, which reads all changes on stdin.
 
         Returns
@@ -145,6 +178,10 @@ class Slurm:
         if not minutes:
             return {}
         lines = [f"update JobId={job} TimeMin={value}" for job, value in minutes.items()]
+        words = {job: f"update JobId={job} {text}" for job, text in marks.items() if text}
+        # a mark without a soft limit does no harm: it is made before, and taken away after
+        lines = [line for job, line in words.items() if minutes[job]] + lines
+        lines += [line for job, line in words.items() if not minutes[job]]
         done = run(
             ["scontrol"],
             stdin="\n".join([*lines, "quit", ""]),

@@ -20,7 +20,7 @@ from predictors.schedulers.soft_limit import QueuedJob, Reservation
 SQUEUE_FIELDS: Final = (
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "UserName", "Account", "Partition", "QOS", "State",
     "SubmitTime", "EligibleTime", "StartTime", "EndTime", "TimeLimit", "MinTime", "NumCPUs", "NumNodes", "Deadline",
-    "Reservation", "RestartCnt", "admin_comment", "Name",
+    "Reservation", "RestartCnt", "admin_comment", "Comment", "Name",
 )  # fmt: skip
 """Fields of `squeue -O`."""
 SACCT_FIELDS: Final = (
@@ -74,7 +74,7 @@ def parse_squeue(text: str, separator: str) -> Rows:
     Examples
     --------
     >>> values = ["7", "7", "N/A", "N/A", "eve", "(null)", "p", "q", "PENDING", "100", "N/A", "N/A", "N/A", "1:00:00",
-    ...     "0:00", "8", "1", "N/A", "(null)", "0", "(null)", "a|b\nc"]
+    ...     "0:00", "8", "1", "N/A", "(null)", "0", "(null)", "(null)", "a|b\nc"]
     >>> job = parse_squeue("".join(value + "|x|" for value in values) + "\n", "|x|").jobs[0]
     >>> job.limit, job.soft, job.name, job.account, job.deadline
     (3600, None, 'a|b\nc', '', None)
@@ -143,6 +143,7 @@ def _queued(row: dict[str, str]) -> QueuedJob:
         reservation=_or_empty(row["Reservation"]),
         restarts=_number(row, "RestartCnt"),
         mark=_or_empty(row["admin_comment"]),
+        comment=_or_empty(row["Comment"]),
         name=row["Name"],
     )
 

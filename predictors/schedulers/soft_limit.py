@@ -15,6 +15,7 @@ References
 from __future__ import annotations  # for the older Python of a scheduler's hooks
 
 import math
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -49,8 +50,8 @@ class QueuedJob:
         When the user wants it to have ended.
     reservation : str
         The reservation that it asks for; empty: none.
-    mark : str
-        The administrator's comment.
+    mark, comment : str
+        The administrator's comment, and the user's.
     """
 
     job_id: int
@@ -74,6 +75,7 @@ class QueuedJob:
     reservation: str = ""
     restarts: int = 0
     mark: str = ""
+    comment: str = ""
     name: str = ""
 
     @property
@@ -85,6 +87,18 @@ class QueuedJob:
     def key(self) -> str:
         """What identifies the job among those of its cluster: its id; of an array's task, the array's and the task."""
         return f"{self.array_id}_{self.task}" if self.task else str(self.job_id)
+
+    @property
+    def marked(self) -> frozenset[int]:
+        """The soft limits that a comment marks as ours [min].
+
+        Examples
+        --------
+        >>> QueuedJob(1, mark="jobcast:soft=25m").marked, QueuedJob(1, comment="soft=25m").marked
+        (frozenset({25}), frozenset())
+        """
+        found = (re.match(r"jobcast[: ]soft=(\d{1,7})m\b", text) for text in (self.mark, self.comment))
+        return frozenset(int(one[1]) for one in found if one)
 
 
 @dataclass(frozen=True)
@@ -135,12 +149,15 @@ class Bound:
         The quantile [s]; None where there is none.
     why : str
         Why there is none, or what it is.
+    is_capped : bool
+        Whether it lay above the job's limit, which stands in its place.
     """
 
     seconds: float | None
     model: str = ""
     version: int | None = None
     why: str = ""
+    is_capped: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("fair-tree", "classic", "depth-oblivious")
 OF_PARENT: Final = -1
 """Shares that stand for "parent": a user ranks first in its account, an account's children count as its parent's."""
+_NO_FAIRNESS: Final = float((1 << 32) - 2)
+"""Where an account with the shares of its parent stands among its siblings in fair tree: its children are theirs."""
 _LN_2: Final = 0.693
 """As Slurm has it: the factor of a second is 1 - 0.693 / half-life."""
 _STEEPNESS: Final = 5.0
@@ -40,6 +42,8 @@ def decay_of(seconds: float, half_life: float) -> float:
 @dataclass(frozen=True, eq=False)
 class Shares:
     """The tree of accounts and users; entry 0 is the root, parents stand before their children.
+
+    Fair tree goes through equal accounts in their order here. Slurm's is by name, each before those below it.
 
     Parameters
     ----------
@@ -145,44 +149,35 @@ class Shares:
         usage = np.where(whole > 0, used / np.where(whole > 0, whole, 1.0), 0.0)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             found = np.where(self.shares > 0, share / usage, 0.0)
-        return np.where(self.shares == OF_PARENT, np.inf, found)
+        return np.where(self.shares == OF_PARENT, np.where(self.is_user, np.inf, _NO_FAIRNESS), found)
 
     def _ranks(self, fairness: Floats) -> Floats:
         """Return the ranks of the users, of as many as there are the best; others have 0.
 
-        Level by level siblings are sorted, users before accounts where they are equal, and equal accounts are one.
-        Users come in the order of the tree; one that is equal to the user before it has that one's rank.
+        Siblings are sorted, users before accounts where they are equal, then in the order of the tree. A user that is
+        tied has the rank of the user before it. An entry is tied if it is equal to the sibling before it; the first
+        child of an account is tied if the account is. Slurm 26.05 does not merge equal accounts, as its manual has it.
         """
-        n, deepest = len(self), int(self._depth.max(initial=0))
-        kept = self.is_user | (self.shares != OF_PARENT)  # an account without shares of its own is none
-        place = np.zeros(n, dtype=np.int64)  # of an entry among those of its depth; equal accounts have one
-        path = np.full((n, max(1, deepest)), -1)  # places of an entry and those above it
-        equal = np.full((n, max(1, deepest)), -1)  # the same, but equal users and accounts have one
+        deepest = int(self._depth.max(initial=0))
+        place = np.zeros(len(self), dtype=np.int64)  # of an entry among those of its depth
+        path = np.full((len(self), deepest), -1)  # places of an entry and those above it
+        tied = np.zeros(len(self), dtype=np.bool_)
         for depth in range(1, deepest + 1):
-            rows = np.flatnonzero((self._depth == depth) & kept)
-            if not rows.size:
-                continue
+            rows = np.flatnonzero(self._depth == depth)
+            rows = rows[np.lexsort((~self.is_user[rows], -fairness[rows], place[self._share_parent[rows]]))]
             above = self._share_parent[rows]
-            order = np.lexsort((~self.is_user[rows], -fairness[rows], place[above]))
-            rows, above = rows[order], above[order]
-            same = (place[above][1:] == place[above][:-1]) & (fairness[rows][1:] == fairness[rows][:-1])
-            alike = np.concatenate([[0], np.cumsum(~same)])
-            one = np.concatenate([[0], np.cumsum(~(same & (self.is_user[rows][1:] == self.is_user[rows][:-1])))])
-            place[rows] = one
-            path[rows], equal[rows] = path[above], equal[above]
-            path[rows, depth - 1], equal[rows, depth - 1] = one, alike
+            place[rows] = np.arange(len(rows))
+            path[rows] = path[above]
+            path[rows, depth - 1] = place[rows]
+            is_first = np.append(True, above[1:] != above[:-1])[: len(rows)]
+            is_equal = np.append(False, fairness[rows][1:] == fairness[rows][:-1])[: len(rows)]
+            tied[rows] = np.where(is_first, tied[above], is_equal)
         users = np.flatnonzero(self.is_user)
-        ranks = np.zeros(n)
-        if not users.size:
-            return ranks
-        users = users[np.lexsort(path[users].T[::-1])]
-        differs = path[users][1:] != path[users][:-1]
-        first = np.where(differs.any(axis=1), differs.argmax(axis=1), 0)
-        at = np.arange(len(first))
-        tied = ~differs.any(axis=1) | (equal[users][1:][at, first] == equal[users][:-1][at, first])
-        begins = np.concatenate([[True], ~tied])
-        position = np.arange(len(users))
-        ranks[users] = len(users) - np.maximum.accumulate(np.where(begins, position, 0))
+        if users.size:
+            users = users[np.lexsort(path[users].T[::-1])]
+        before = np.where(tied[users], 0, np.arange(len(users)))
+        ranks = np.zeros(len(self))
+        ranks[users] = len(users) - np.maximum.accumulate(before)
         return ranks
 
     def _normal_shares(self) -> Floats:

@@ -96,6 +96,10 @@ class LookOptions:
         ),
     ] = None
     every: Annotated[float, typer.Option(help="Seconds from one look to the next.", min=1)] = 60.0
+    metrics: Annotated[
+        Path | None,
+        typer.Option(help="File of metrics to write each time, for Prometheus' textfile collector.", writable=True),
+    ] = None
     cycles: Annotated[int | None, typer.Option(help="Leave after so many looks; else go on.", min=1)] = None
 
     def site_rules(self) -> "SiteRules":
@@ -104,7 +108,13 @@ class LookOptions:
 
     @contextmanager
     def adapter(
-        self, mode: str, rules: "SiteRules", who: ForecasterOptions, judge: "Judge | None" = None, **options: Any
+        self,
+        mode: str,
+        rules: "SiteRules",
+        who: ForecasterOptions,
+        judge: "Judge | None" = None,
+        mark: str = "none",
+        **options: Any,
     ) -> Iterator["Adapter"]:
         """Make an adapter; its journal is claimed first, so that a second one ends before it loads a model."""
         from predictors.schedulers.adapter import Adapter
@@ -125,7 +135,7 @@ class LookOptions:
             if judge is not None:
                 options["holds"] = ShadowedHolds(judge, hold, rules, journal, forecaster)
             try:
-                yield Adapter(Slurm(), forecaster, journal, rules, mode, table=plan, **options)
+                yield Adapter(Slurm(mark=mark), forecaster, journal, rules, mode, table=plan, **options)
             finally:
                 forecaster.close()
 
@@ -206,6 +216,13 @@ def write(
     most_changes: Annotated[
         int, typer.Option(help="Beyond so many changes of one look nothing is set; clearing goes on.", min=1)
     ] = 2000,
+    mark: Annotated[
+        str,
+        typer.Option(
+            help="Where a job with a soft limit of ours is marked, so that a lost journal orphans none: admin-comment, "
+            "which needs an Administrator; comment, where the user wrote none; or none."
+        ),
+    ] = "admin-comment",
     variability: Annotated[
         str | None, typer.Option(help="Refused: starts are delayed in shadow alone; see shadow --variability.")
     ] = None,
@@ -231,7 +248,7 @@ def write(
     rules = look.site_rules()
     if whitelist is not None:
         rules = replace(rules, users=read_whitelist(whitelist))
-    with look.adapter("write", rules, who, feeds=not no_feed, most_changes=most_changes) as adapter:
+    with look.adapter("write", rules, who, mark=mark, feeds=not no_feed, most_changes=most_changes) as adapter:
         config = Slurm().config()
         if config.warning:
             typer.echo(f"jobcast: {config.warning}.", err=True)
@@ -248,7 +265,7 @@ def clear(
     ],
     as_json: Json = False,
 ) -> None:
-    """Clear the soft limits of all waiting jobs that the journal has set: TimeMin=0, and read back.
+    """Clear the soft limits of all waiting jobs that the journal has set, or that are marked: TimeMin=0, and read back.
 
     The status is 1 as long as one is left, or a job runs with one: then leave time_min_as_soft_limit in
     SchedulerParameters, and clear again later. Without it, a job that starts with a soft limit is ended there. Before:
@@ -260,13 +277,14 @@ def clear(
     from predictors.schedulers.operation import clear_all
     from predictors.schedulers.slurm import Slurm
 
-    if next(journal.glob("journal-*.jsonl"), None) is None:
+    scheduler = Slurm()
+    if next(journal.glob("journal-*.jsonl"), None) is None and not any(job.marked for job in scheduler.queue().jobs):
         raise JobcastError(
-            f"{journal}: has no journal-YYYY-MM.jsonl, so it is not known which soft limits are ours, and nothing was "
-            "cleared; give the --journal of the adapter that set them."
+            f"{journal}: has no journal-YYYY-MM.jsonl, and no job is marked, so it is not known which soft limits are "
+            "ours, and nothing was cleared; give the --journal of the adapter that set them."
         )
     with Journal(journal) as kept:
-        done = clear_all(Slurm(), kept)
+        done = clear_all(scheduler, kept)
     if as_json:
         print_json(asdict(done))
     else:
@@ -389,18 +407,27 @@ _TROUBLES = 5
 
 def _go_on(adapter: "Adapter", look: LookOptions, as_json: bool) -> None:
     """Look again and again. A look that fails changes nothing, and the next one may succeed."""
+    import math
     import sys
     import time
 
     from predictors.core.errors import printable
-    from predictors.service.operation.systemd import ALIVE, READY, notify
+    from predictors.schedulers.metrics import CycleMetrics
+    from predictors.service.operation.systemd import ALIVE, READY, notify, watchdog_seconds
 
-    n = 0
+    metrics = None if look.metrics is None else CycleMetrics(look.metrics)
+    nap, n = (watchdog_seconds() or math.inf) / 3, 0
     notify(READY)
     while True:
         begin, n = time.monotonic(), n + 1
         try:
-            _tell(adapter.cycle(), as_json)
+            done = None
+            try:
+                done = adapter.cycle()
+                _tell(done, as_json)
+            finally:
+                if metrics is not None:
+                    metrics.add(done)
         except JobcastError as error:
             if look.cycles is not None and n >= look.cycles:
                 raise
@@ -409,7 +436,9 @@ def _go_on(adapter: "Adapter", look: LookOptions, as_json: bool) -> None:
         notify(ALIVE)
         if look.cycles is not None and n >= look.cycles:
             return
-        time.sleep(max(look.every - (time.monotonic() - begin), 0.0))
+        while (left := look.every - (time.monotonic() - begin)) > 0:
+            time.sleep(min(left, nap))
+            notify(ALIVE)
 
 
 def _tell(done: "Cycle", as_json: bool) -> None:
@@ -421,11 +450,15 @@ def _tell(done: "Cycle", as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps(asdict(done)) + "\n")
         return
-    changes = ", ".join(f"{n:,} {what}" for what, n in sorted(done.changed.items())) or "nothing to change"
-    say(
-        f"{counted(done.jobs, 'job')}, {done.pending:,} pending; {counted(done.events, 'event')} told; {changes}; "
-        f"{done.seconds:.2f} s"
-    )
+
+    def listed(counts: dict[str, int]) -> str:
+        return ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
+
+    parts = [f"{counted(done.jobs, 'job')}, {done.pending:,} pending", f"{counted(done.events, 'event')} told"]
+    parts += [listed(done.changed) or "nothing to change"]
+    parts += [f"reasons: {listed(done.decisions)}"] if done.decisions else []
+    parts += [f"{done.capped:,} with P90 above the limit"] if done.capped else []
+    say("; ".join([*parts, f"{done.seconds:.2f} s"]))
     for trouble in done.troubles[:_TROUBLES]:
         typer.echo(f"jobcast: {printable(trouble)}", err=True)
     if (more := len(done.troubles) - _TROUBLES) > 0:

@@ -126,7 +126,6 @@ class Model:
         self._outcomes: Final = OutcomeStream(predictor, self._teach, rows_with_ends=True)
         kept: ConformalQuantiles | None = vars(predictor).pop("quantiles_", None)
         layer = kept or ConformalQuantiles()
-        self._intervals = kept is not None
         if kills is not None:
             layer.set_kills(kills)
         self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
@@ -163,7 +162,7 @@ class Model:
         """Return the command that trains it again."""
         registered = None if self.identity.version is None else self.identity.name
         alias = None if registered is None else self.role
-        return refit_with(self.identity.predictor, registered, alias, intervals=self._intervals)
+        return refit_with(self.identity.predictor, registered, alias)
 
     @property
     def goes_by(self) -> dict[str, str]:
@@ -259,7 +258,7 @@ class Model:
         about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
         about["drift_alarms"] = self.monitor.drift.alarms_per_year
         found = Model(self.identity, copy.copy(self.predictor), self.role, **about)
-        found.since, found.number, found._intervals = self.since, self.number, self._intervals
+        found.since, found.number = self.since, self.number
         found.predictor.set_state(part(state, "learnt_"))
         found._outcomes.restore(part(state, "lessons_"))
         found.monitor.set_state(part(state, "monitor_"))

@@ -3,12 +3,12 @@
 The **main loop** runs when a job ends or is submitted. It starts jobs in the queue's order until one does not fit: the
 head. A job that a limit holds is passed over; it takes no part in the pass.
 
-The **backfill loop** runs every `interval` seconds, if anything has happened since its last run or the priorities have
-changed. It goes through the queue in its order, up to `tested` jobs: a job that fits now beside the running jobs and
-the reservations made before starts; another one is reserved the earliest second at which it fits, from the multiple of
-`resolution` before it to the one after its end, unless that second lies beyond `window`. All is planned anew in each
-run. A job that a limit holds now gets no reservation. See slurm.conf(5), bf_interval, bf_resolution, bf_window and
-bf_max_job_test.
+The **backfill loop** runs every `interval` seconds, if a job has ended or was submitted since its last run, if that run
+started one, or if the priorities have changed. It goes through the queue in its order, up to `tested` jobs: a job that
+fits now beside the running jobs and the reservations made before starts; another one is reserved the earliest second at
+which it fits, from the multiple of `resolution` before it to the one after its end, unless that second lies beyond
+`window`. All is planned anew in each run. A job that a limit holds now gets no reservation. See slurm.conf(5),
+bf_interval, bf_resolution, bf_window and bf_max_job_test.
 
 How much of a limit is in use is added up anew from the running jobs in each pass.
 
@@ -44,6 +44,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
         _count(sim, slurm)
         _main_loop(sim, reasons, slurm)
         is_due = pace.backfills and state.now % pace.interval == 0
+        queued = state.n_queued
         if state.head >= 0:
             reserve_head(sim)
             if reasons is not None:
@@ -53,7 +54,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
             elif reasons is not None:
                 why.note_turns(reasons, sim)
         if is_due:
-            pace.is_changed = False
+            pace.is_changed = state.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
 
 

@@ -308,10 +308,10 @@ def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_h
 def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     """Calibrated, the first later job has P10 to P90 already; not calibrated, only jobs after some have ended."""
     train = ("train", two_halves / "first.swf", "--predictor", "similar", "--json")
-    document = json.loads(jobcast(*train, "--register", "calibrated", "--intervals", "--kill"))
+    document = json.loads(jobcast(*train, "--register", "calibrated", "--kill"))
     covered = document["evaluation"]["covered_share"]
     assert 0.6 < covered < 0.95, "240 jobs do not tell more"
-    jobcast(*train, "--register", "bare")
+    jobcast(*train, "--register", "bare", "--no-intervals")
     written, told = {}, {}
     for name in ("calibrated", "bare"):
         asked = ("predict", f"models:/{name}/1", two_halves / "later.swf", "--out", home / "q.csv", "--warm", "--json")
@@ -324,7 +324,7 @@ def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     assert told["calibrated"]["covered_share"] == pytest.approx(0.8, abs=0.1)
     np.testing.assert_array_equal(first["predicted_seconds"], written["bare"]["predicted_seconds"])
     with pytest.raises(JobcastError, match="together with --intervals"):
-        jobcast(*train, "--kill")
+        jobcast(*train, "--kill", "--no-intervals")
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,14 @@
 import json
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 
 import pytest
 
+from predictors.core.errors import JobcastError
 from predictors.schedulers.journal import Journal
 from predictors.schedulers.table import parse
 from tests.predictors.schedulers.conftest import CONFIG, adapter, cluster, cluster_on_path, records
@@ -48,9 +50,14 @@ def test_shadow_by_a_service_that_learns_from_the_queue(busy, command, tmp_path)
 def test_write_by_a_model_in_the_process_then_clear(busy, command, tmp_path):
     (tmp_path / "users").write_text("# ours\neve  # and nobody else\n")
     options = f"--model last-two --db sqlite:///{tmp_path}/own.db --journal {tmp_path / 'j'} --every 1"
-    code, out, err = command(f"slurm write --whitelist {tmp_path / 'users'} {options} --cycles 2")
+    metrics = tmp_path / "jobcast.prom"
+    code, out, err = command(f"slurm write --whitelist {tmp_path / 'users'} {options} --cycles 2 --metrics {metrics}")
     assert code == 0, err
-    assert "1 set" in out
+    assert "1 set; reasons: 1 predicted" in out
+    told = dict(line.rsplit(" ", 1) for line in metrics.read_text().splitlines() if not line.startswith("#"))
+    assert told['jobcast_slurm_looks_total{result="done"}'] == "2.0"
+    assert told['jobcast_slurm_changes_total{what="set"}'] == told['jobcast_slurm_jobs{state="pending"}'] == "1.0"
+    assert sum(float(n) for name, n in told.items() if name.startswith("jobcast_slurm_decisions{")) == 1
     minutes = int(busy.time_min(100).removesuffix(":00"))
     assert minutes == 20  # five minutes, and 15 to be sure
     code, out, _ = command(f"slurm clear --journal {tmp_path / 'j'}")
@@ -59,6 +66,29 @@ def test_write_by_a_model_in_the_process_then_clear(busy, command, tmp_path):
     assert command(f"slurm clear --journal {tmp_path / 'j'}")[1].startswith("0 soft limits cleared")
     with Journal(tmp_path / "j") as journal:
         assert journal.open_jobs() == frozenset()
+
+
+def test_systemd_hears_of_the_adapter_also_while_it_waits(cluster_on_path, command, tmp_path, monkeypatch):
+    naps, asleep = [], time.sleep
+
+    def sleep(seconds):
+        if seconds != 30:  # of another's
+            return asleep(seconds)
+        naps.append(seconds)
+        if len(naps) == 3:
+            raise JobcastError("enough")
+        return None
+
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(tmp_path / "notify"))
+        systemd.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", str(tmp_path / "notify"))
+        monkeypatch.setenv("WATCHDOG_USEC", "90000000")
+        monkeypatch.delenv("WATCHDOG_PID", raising=False)
+        monkeypatch.setattr(time, "sleep", sleep)
+        options = f"--model last-two --db sqlite:///{tmp_path}/own.db --journal {tmp_path / 'j'} --every 3600"
+        assert command(f"slurm watch {options}")[0] == 2
+        assert [systemd.recv(64) for _ in range(4)] == [b"READY=1", b"WATCHDOG=1", b"WATCHDOG=1", b"WATCHDOG=1"]
 
 
 def test_clear_says_what_it_could_not_clear(cluster_on_path, adapter, command, tmp_path):
@@ -89,6 +119,13 @@ def test_clear_needs_the_journal_that_knows_and_names_what_runs(cluster_on_path,
     text = " ".join(out.split())
     assert code == 1 and "leave the option until these have ended" in text and "job 1: RUNNING" in text
     assert "Now take" not in text
+
+
+def test_clear_goes_by_marks_where_the_journal_is_lost(cluster_on_path, command, tmp_path):
+    cluster_on_path.job(1, MinTime="25:00", admin_comment="jobcast:soft=25m")
+    code, out, _ = command(f"slurm clear --journal {tmp_path / 'lost'}")
+    assert code == 0 and out.startswith("1 soft limit cleared, 0 left.")
+    assert cluster_on_path.time_min(1) == "0:00"
 
 
 def test_check_names_what_is_wrong_a_line_each(cluster_on_path, cluster, command, tmp_path):

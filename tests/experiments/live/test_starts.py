@@ -68,6 +68,16 @@ def test_run_times_are_drawn_from_what_users_needed_and_go_on_from_now(queue):
     assert found.p10 - NOW == 1200 and found.p90 - NOW == 3000 and found.learnt_from == 2
 
 
+def test_what_ended_and_stands_in_the_queue_is_learnt_from_once(queue):
+    """As above, but the jobs that ended are those of the queue; a log that has them, too, changes nothing."""
+    ended = [job(7, "COMPLETED", start=NOW - 1810, end=NOW - 10), job(8, "TIMEOUT", start=NOW - 3610, end=NOW - 10)]
+    ended += [job(9, "CANCELLED", start=NOW - 10, end=NOW - 10), job(10, "COMPLETED", start=NOW - 10, end=NOW + 20)]
+    queue = replace(queue, jobs=(*queue.jobs, *ended))
+    for past in (None, past_of([1.0], ended=NOW - 10)):
+        found = starts_of(queue, Past(past), [queue.job("2")], draws=200)[0]
+        assert found.p10 - NOW == 1200 and found.p90 - NOW == 3000 and found.learnt_from == 2
+
+
 def test_what_ends_later_is_not_learnt_from(queue):
     """Runs that end a second after the queue was read change nothing."""
     late = Past(past_of([0.5] * 5, ended=NOW + 1))

@@ -94,3 +94,52 @@ def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, mon
         assert by_qos == int(order.fixed[row] + 0.5)
         assert abs(whole - (share + by_qos + age)) <= 1
         assert not any(others)
+
+
+TREE = (
+    ("m", "root", 1, (1, 0)), ("z", "root", 1, (1, 0)), ("b", "root", 1, (0, 1, 1)),  # equal, and not made by name
+    ("par", "root", "parent", (2,)), ("k", "par", 1, (1, 0)), ("c", "par", 1, (0, 1)),
+    ("tied", "root", 0, (0,)), ("none", "tied", 0, ()), ("hollow", "none", 1, ()), ("some", "tied", 0, (0,)),
+    ("last", "root", 0, ("parent", 0)), ("of", "last", "parent", (0,)), ("under", "last", 0, (1,)),
+    ("first", "under", "parent", ()), ("zero", "under", 0, (0,)),
+)  # fmt: skip
+"""Accounts, their parents, their shares, and those of their users."""
+
+
+def test_fair_tree_ranks_equal_entries_as_slurm_does(tmp_path):
+    """Accounts without users, with their parent's shares, and equal ones: nothing is used, so that shares alone count.
+
+    The tree of the dump has the factors that sshare tells.
+    """
+    priority = "PriorityType=priority/multifactor\nPriorityWeightFairshare=1000\nPriorityCalcPeriod=1\n"
+    cluster = SlurmCluster("26.05", tmp_path / "bin", speed=30, more=priority, accounting=True)
+    try:
+        cluster.up()
+        for account, parent, shares, held in TREE:
+            cluster.add_account(account, f"parent={parent}", f"fairshare={shares}")
+            for k, own in enumerate(held):
+                cluster.add_user(f"u{k}", account, f"fairshare={own}")
+        files = files_of(cluster, "accounts", tmp_path)
+        expected = {(account, f"u{k}") for account, *_, held in TREE for k in range(len(held))} | {("root", "root")}
+        factors, before, end = {}, {}, time.monotonic() + 60
+        while factors.keys() != expected or factors != before:  # they come with the ticks, each of two seconds
+            assert time.monotonic() < end, factors
+            time.sleep(150 / 30)
+            rows = cluster.run("sshare", "-P", "-n", "-a", "-o", "Account,User,FairShare").splitlines()
+            before = factors
+            factors = {(a.strip(), user): float(f) for a, user, f in (row.split("|") for row in rows) if user}
+    finally:
+        cluster.down()
+
+    owners, n = sorted(expected), len(expected)
+    accounts, users = (tuple(sorted({one[part] for one in owners})) for part in (0, 1))
+    columns = {
+        "job_id": np.arange(n), "submit": np.zeros(n, dtype=int), "run_time": np.full(n, 60),
+        "requested_time": np.full(n, 3600), "requested_procs": np.ones(n, dtype=int),
+        "user": np.array([users.index(user) for _, user in owners]),
+        "group": np.array([accounts.index(account) for account, _ in owners]),
+    }  # fmt: skip
+    log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": users, "group": accounts})
+    share = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following.fair_share
+    ours = share.tree.factors(np.zeros(len(share.tree)))[share.user_of]
+    assert dict(zip(owners, ours.round(6).tolist(), strict=True)) == factors

@@ -79,6 +79,20 @@ def test_who_has_used_less_comes_first(files):
     assert slurm_policy_of(alone, made_log(rows))[1].count("slurm-no-accounts") == 1
 
 
+def test_equal_accounts_come_by_name(files):
+    """Slurm goes through them so, whatever order the file has: bob of b ranks before ann of a only if b comes first."""
+    found = []
+    for one, other in (("a", "b"), ("b", "a"), ("z", "b")):
+        policy = files()
+        dump = Path(policy.split(",")[1])
+        lines = dump.read_text().replace("'a'", "'first'").replace("'b'", "'second'")
+        dump.write_text(lines.replace("'first'", f"'{one}'").replace("'second'", f"'{other}'"))
+        order = slurm_policy_of(policy, made_log([(0, 1, 60, 0, 0), (0, 1, 60, 1, 0)]))[0].order.following
+        parent = order.fair_share.tree.parent[order.fair_share.user_of]
+        found.append(bool(parent[0] < parent[1]))
+    assert found == [True, False, False]
+
+
 def test_the_qos_counts_and_so_does_its_usage_factor(files):
     """A free QOS leaves Ann as unused as Bob, so that submission decides; a high one comes before all."""
     rows = [(0, 8, 600, 0, 1), (1, 8, 60, 0, 0), (2, 8, 60, 1, 0)]
@@ -141,6 +155,9 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     policy, account = slurm_policy_of(files(conf=conf), log)
     assert policy.order.following.fair_share.billed.tolist() == [24.0, 4.0]
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
+    unused = "PartitionName=other TRESBillingWeights=GRES/gpu=10\n"
+    account = slurm_policy_of(files(conf=CONF + unused), made_log([(0, 4, 60, 0, 0)]))[1]
+    assert account.count("slurm-not-billed") == 0  # no job is in that partition
     policy, account = slurm_policy_of(files(conf=CONF.replace("CPU=1.0", "GRES/gpu=10")), made_log([(0, 4, 60, 0, 0)]))
     assert policy.order.following.fair_share.billed.tolist() == [4.0]
     assert "not billed: processors are instead" in next(

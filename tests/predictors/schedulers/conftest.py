@@ -121,11 +121,11 @@ def adapter(cluster, tmp_path):
     """Makes adapters beside the cluster, each with the journal to itself."""
     opened = []
 
-    def make(mode="write", forecasts=None, rules=None, folder="journal", **options):
+    def make(mode="write", forecasts=None, rules=None, folder="journal", mark="none", **options):
         for one in opened:
             one.close()
         opened[:] = [Journal(tmp_path / folder)]
-        found = Adapter(Slurm(5.0), forecasts or Forecasts(), opened[0], rules or SiteRules(), mode, **options)
+        found = Adapter(Slurm(5.0, mark), forecasts or Forecasts(), opened[0], rules or SiteRules(), mode, **options)
         found.journal = opened[0]
         return found
 

@@ -6,6 +6,7 @@ import pytest
 
 from predictors.core.errors import JobcastError
 from predictors.schedulers.journal import Journal
+from predictors.schedulers.operation import clear_all
 from predictors.schedulers.slurm import Slurm
 from predictors.schedulers.soft_limit import SiteRules
 from predictors.schedulers.submission import TablePlan
@@ -208,6 +209,49 @@ def test_a_soft_limit_is_raised_at_once_and_lowered_only_by_much(cluster, adapte
 def test_what_a_plug_in_has_set_at_submission_is_ours(cluster, adapter):
     cluster.job(1, MinTime="50:00", admin_comment="jobcast soft=50m asked=240m model=m@3", Deadline="30000")
     assert adapter().cycle().changed == {"cleared": 1}
+
+
+@pytest.mark.parametrize(("mark", "field"), [("admin-comment", "admin_comment"), ("comment", "Comment")])
+def test_a_lost_journal_orphans_no_soft_limit(mark, field, cluster, adapter):
+    """A new journal knows by the mark what is ours: it raises and clears that, and leaves what users have set."""
+    cluster.job(1)
+    cluster.job(2, MinTime="25:00")
+    cluster.job(3, **{field: "see ticket 9"})
+    forecasts = Forecasts()
+    adapter(forecasts=forecasts, mark=mark).cycle()
+    jobs = json.loads(cluster.file.read_text())["jobs"]
+    assert [jobs[n].get(field) for n in "123"] == ["jobcast:soft=25m", None, "see ticket 9"]
+    forecasts.seconds = 1200.0
+    again = adapter(forecasts=forecasts, folder="another", mark=mark)
+    assert again.cycle().decisions == {
+        "predicted": 1,
+        "user-soft-limit": 2,
+    }  # what has no mark is lost with the journal
+    assert [cluster.time_min(n) for n in (1, 2, 3)] == ["35:00", "25:00", "25:00"]
+    done = clear_all(Slurm(), again.journal)
+    assert (done.cleared, done.left, done.others) == (1, {}, 2)
+    assert json.loads(cluster.file.read_text())["jobs"]["1"][field] == ""
+    assert [cluster.time_min(n) for n in (1, 2, 3)] == ["0:00", "25:00", "25:00"]
+
+
+def test_where_marks_are_refused_soft_limits_are_set_and_it_is_said_once(cluster, adapter):
+    cluster.job(1)
+    cluster.change(faults={"scontrol": "refuses-comments"})
+    one = adapter(mark="admin-comment")
+    done = one.cycle()
+    assert done.changed == {"set": 1} and cluster.time_min(1) == "25:00"
+    (trouble,) = done.troubles
+    assert trouble.startswith("job 1: AdminComment was refused: jobs are not marked")
+    cluster.job(2)
+    assert one.cycle().troubles == []
+
+
+def test_no_quantile_lies_above_the_limit_and_such_jobs_are_counted(cluster, adapter, records):
+    cluster.job(1, Name="short", TimeLimit="1:00:00")
+    cluster.job(2, Name="long", TimeLimit="1:00:00")
+    done = adapter(forecasts=Forecasts(short=600.0, long=401 * 3600.0)).cycle()
+    assert (done.capped, done.decisions) == (1, {"predicted": 1, "no-gain": 1})
+    assert [one["quantile"] for one in records("left")] == [3600]
 
 
 def test_without_an_answer_what_stands_stays_and_what_must_go_goes(cluster, adapter):

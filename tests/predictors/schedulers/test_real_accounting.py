@@ -213,3 +213,31 @@ def test_finding_a_hold_waits_mildly_and_a_feature_does_not(slurm):
     assert cluster.show(other, "Priority") == "0"
     refused = cluster.run("sbatch", "-C", "quiet", "--wrap", "true", user="alice", check=False)
     assert "not available" in refused
+
+
+def test_marks_know_what_is_ours_without_a_journal(accounts, tmp_path, monkeypatch):
+    """SlurmUser marks by AdminComment, an operator by Comment alone; a new journal clears both by their marks."""
+    cluster = accounts()
+    blocker = cluster.submit("-N4", "-n32", "-t", 60)
+    cluster.wait_for(blocker, "RUNNING")
+    first = cluster.submit("-n1", "-t", 60, "--array=1-3")
+    with beside(tmp_path / "first", mark="admin-comment") as one:
+        assert one.cycle().changed == {"set": 1}
+    second, kept = cluster.submit("-n1", "-t", 60), cluster.submit("-n1", "-t", 60, "--comment", "my own")
+    cluster.commands(tmp_path / "bin", "oper")
+    monkeypatch.setenv("LOGNAME", "oper")
+    with beside(tmp_path / "second", mark="comment") as one:
+        done = one.cycle()
+        assert (done.changed, done.troubles) == ({"set": 2}, [])
+    third = cluster.submit("-n1", "-t", 60)
+    with beside(tmp_path / "third", mark="admin-comment") as one:
+        done = one.cycle()
+        assert done.changed == {"set": 1} and "AdminComment was refused" in done.troubles[0]
+    marks = {job.job_id: (job.mark, job.comment) for job in Slurm().queue().jobs}
+    assert marks[first] == ("jobcast:soft=11m", "") and marks[second] == ("", "jobcast:soft=11m")
+    assert marks[kept] == ("", "my own") and marks[third] == ("", "")
+    cluster.commands(tmp_path / "bin", "root")
+    with beside(tmp_path / "lost") as one:
+        done = clear_all(Slurm(), one.journal)
+    assert (done.cleared, done.left, done.others) == (4, {}, 2)  # three tasks and a job; two are not marked
+    assert not any(job.marked for job in Slurm().queue().jobs)

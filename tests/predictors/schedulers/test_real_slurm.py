@@ -47,9 +47,9 @@ def slurm(tmp_path, monkeypatch):
 
 
 @contextmanager
-def beside(folder, forecasts=None, rules=QUICK, mode="write", **options):
+def beside(folder, forecasts=None, rules=QUICK, mode="write", mark="none", **options):
     with Journal(folder) as journal:
-        one = Adapter(Slurm(), forecasts or Forecasts(), journal, rules, mode, **options)
+        one = Adapter(Slurm(mark=mark), forecasts or Forecasts(), journal, rules, mode, **options)
         one.journal = journal
         yield one
 

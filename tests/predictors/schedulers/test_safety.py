@@ -137,8 +137,8 @@ def test_clear_reads_back_after_scontrol_gave_no_answer(cluster, adapter):
     one.cycle()
 
     class Late(Slurm):
-        def write(self, minutes):
-            super().write(minutes)
+        def write(self, minutes, marks):
+            super().write(minutes, marks)
             raise JobcastError("scontrol: failed with status 124: gave no answer within 60 s.")
 
     done = clear_all(Late(), one.journal)

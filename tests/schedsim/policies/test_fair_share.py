@@ -27,7 +27,7 @@ def trees(draw, parents=True):
 
 
 def plainly(tree, usage):
-    """Return fair tree's factors by recursion, as Slurm's documentation tells it."""
+    """Return fair tree's factors by recursion, as Slurm 26.05 has them: it does not merge accounts that are equal."""
     parent, shares, is_user = tree.parent.tolist(), tree.shares.tolist(), tree.is_user.tolist()
     n = len(parent)
 
@@ -38,12 +38,12 @@ def plainly(tree, usage):
         found = []
         for j in range(n):
             if parent[j] == i:
-                found += children(j) if not is_user[j] and shares[j] == OF_PARENT else [j]
-        return found
+                found += [j] if is_user[j] or shares[j] != OF_PARENT else [j, *children(j)]
+        return sorted(found)
 
     def fairness(i, above):
         if shares[i] == OF_PARENT:
-            return math.inf
+            return math.inf if is_user[i] else 2**32 - 2
         if shares[i] == 0:
             return 0.0
         share = shares[i] / max(1, sum(max(0, shares[j]) for j in children(above)))
@@ -54,23 +54,17 @@ def plainly(tree, usage):
     state = {"rank": users, "next": users}
 
     def walk(siblings, tied_above):
-        rows = sorted(siblings, key=lambda one: (-one[1], not is_user[one[0]]))
-        before, i = None, 0
-        while i < len(rows):
-            one, level = rows[i]
-            tied = tied_above if i == 0 else level == before
+        before = None
+        for one, level in sorted(siblings, key=lambda one: (-one[1], not is_user[one[0]])):
+            tied = tied_above if before is None else level == before
             if is_user[one]:
                 if not tied:
                     state["rank"] = state["next"]
                 ranks[one] = state["rank"] / users
                 state["next"] -= 1
-            else:
-                same = [one]
-                while i + 1 < len(rows) and rows[i + 1][1] == level:
-                    i += 1
-                    same.append(rows[i][0])
-                walk([(j, fairness(j, k)) for k in same for j in children(k)], tied)
-            before, i = level, i + 1
+            elif shares[one] != OF_PARENT:
+                walk([(j, fairness(j, one)) for j in children(one)], tied)
+            before = level
 
     walk([(j, fairness(j, 0)) for j in children(0)], False)
     return ranks
@@ -113,6 +107,27 @@ def test_fair_tree_equals_a_plain_second_reading(made):
     assert found[tree.is_user].tolist() == [
         one for one, user in zip(plainly(tree, usage), tree.is_user, strict=True) if user
     ]
+
+
+@pytest.mark.parametrize(
+    ("parent", "shares", "users", "factors"),
+    [
+        # equal to the user before it, the second account hands that on to its first child, which has no user
+        ([-1, 0, 0, 1, 1, 0, 0, 0], [0, 0, 0, 0, 1, 0, 0, 0], [2, 3], [1.0, 0.5]),
+        ([-1, 0, 0, 1, 1], [1, 1, 1, 1, 0], [2, 3], [1.0, 1.0]),
+        # the same where that first child is an account with its parent's shares
+        ([-1, 0, 0, 1, 1], [0, 0, 0, OF_PARENT, 0], [2, 4], [1.0, 0.5]),
+        # of equal accounts the second one's first user has the rank of the first one's last user
+        ([-1, 0, 0, 1, 1, 2, 2], [1, 1, 1, 1, 0, 0, 1], [3, 4, 5, 6], [1.0, 0.75, 0.25, 0.75]),
+    ],
+)
+def test_ties_of_fair_tree(parent, shares, users, factors):
+    tree = Shares(np.array(parent), np.array(shares), np.isin(np.arange(len(parent)), users))
+    assert (
+        tree.factors(np.zeros(len(parent)))[users].tolist()
+        == factors
+        == np.array(plainly(tree, np.zeros(len(parent))))[users].tolist()
+    )
 
 
 @given(trees(parents=False), st.integers(1, 5))

@@ -91,8 +91,9 @@ def plainly(workload, loops, kinds, priorities=None):
         if ended or new or due:
             main()
         if due:
+            waited = len(waiting)
             backfill()
-            changed = False
+            changed = len(waiting) < waited
         now += 1
     return start
 
@@ -192,6 +193,17 @@ def test_starts_equal_a_slow_second_reading(case):
     other.run()
     forked.run()
     assert other.schedule().start.tolist() == forked.schedule().start.tolist() == found.start.tolist()
+
+
+def test_a_run_of_backfilling_that_started_a_job_is_followed_by_another():
+    """It tests B, which waits until 1000, and C, which starts; D fits beside C, and is the second one 30 s later."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[3, 5, 1, 1], requested=[1000, 100, 800, 300],
+        run_time=[1000, 100, 800, 300], machine_procs=5,
+    )  # fmt: skip
+    for tested, starts in ((2, [0, 1000, 30, 60]), (3, [0, 1000, 30, 30])):
+        policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, tested=tested))
+        assert simulate(workload, policy).start.tolist() == starts
 
 
 def test_without_a_clock_of_its_own_and_without_limits_it_is_conservative_replanned():

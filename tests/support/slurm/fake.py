@@ -2,7 +2,8 @@
 """A stand-in for squeue, scontrol, sacct and sinfo, by the name it is called by; the cluster is a JSON file.
 
 `FAKE_SLURM` names the file: `now`, `jobs` (fields of squeue by id), `ended` (rows of sacct), `reservations`,
-`partitions`, `config`, and `faults`, such as {"scontrol": "lies"}. scontrol changes TimeMin of jobs that are pending.
+`partitions`, `config`, and `faults`, such as {"scontrol": "lies"}. scontrol changes TimeMin and comments of jobs that
+are pending.
 """
 
 import json
@@ -44,7 +45,7 @@ def squeue(cluster, given):
             "Account": "(null)", "Partition": "p", "QOS": "normal", "State": "PENDING", "SubmitTime": "1000",
             "EligibleTime": "1000", "StartTime": "N/A", "EndTime": "N/A", "TimeLimit": "4:00:00", "MinTime": "0:00",
             "NumCPUs": "8", "NumNodes": "1", "Deadline": "N/A", "Reservation": "(null)", "RestartCnt": "0",
-            "admin_comment": "(null)", "Name": "fit",
+            "admin_comment": "(null)", "Comment": "(null)", "Name": "fit",
         }  # fmt: skip
         found.append(usual | own)
     return rows(found, fields)
@@ -83,7 +84,7 @@ def named(cluster, text):
 def updated(file, cluster, stdin, fault):
     problems = []
     for line in stdin.splitlines():
-        found = re.fullmatch(r"update JobId=([0-9][^ ]*) TimeMin=(\d+)", line)
+        found = re.fullmatch(r"update JobId=([0-9][^ ]*) (?:TimeMin=(\d+)|(.*Comment=.*))", line)
         if found is None or fault == "lies":
             continue
         for name in re.split(r",(?=\d+_|\d+$)", found[1]):
@@ -93,10 +94,14 @@ def updated(file, cluster, stdin, fault):
             for job in touched:
                 if job.get("State", "PENDING") not in ("PENDING", "REQUEUE_HOLD", "SPECIAL_EXIT", "RESV_DEL_HOLD"):
                     continue
-                if fault == "refuses":
+                if fault == "refuses" or (fault == "refuses-comments" and found[3]):
                     problems.append(f"Access/permission denied for job {name}")
                     continue
-                job["MinTime"] = f"{int(found[2])}:00"
+                if found[2]:
+                    job["MinTime"] = f"{int(found[2])}:00"
+                for word in (found[3] or "").split():
+                    which, _, text = word.partition("=")
+                    job[{"AdminComment": "admin_comment"}.get(which, which)] = text
     for job in cluster.get("starts_while_written", ()):
         cluster["jobs"][job] |= {"State": "RUNNING", "StartTime": str(cluster["now"]), "MinTime": "0:00"}
     for job in cluster.get("starts_with_it", ()):
