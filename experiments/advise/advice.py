@@ -7,13 +7,13 @@ shake agrees; both only from a minute on, and never for a few jobs.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
 from experiments.compare.compare import NOBODY, WAIT, choose, compare
 from experiments.compare.measures import AS_LOGGED
-from experiments.compare.result import LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
+from experiments.compare.result import COST, LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
 from experiments.compare.sentences import document
 from predictors.data.summary import Lack
 
@@ -26,6 +26,8 @@ FEWEST: Final = 30
 """Jobs of a class or a user, below which nothing is said of it."""
 NOTICED: Final = 60.0
 """A change of the mean wait that nobody would notice [s]."""
+UNTESTED: Final = ("no-queue", "made-limit", "nothing-known", "same-schedules")
+"""Lacks by which the simulations test nothing; by others they test another workload, or another site."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +102,29 @@ class Advice:
     most: Comparison | None
     lacks: tuple[Lack, ...] = ()
 
+    @classmethod
+    def none(cls, current: str, lacks: tuple[Lack, ...]) -> Self:
+        """Return the advice of a log that carries no verdict."""
+        return cls(current, Choice(None, current, ()), (), (), None, lacks)
+
     @property
     def forbidden(self) -> tuple[Lack, ...]:
         """Why the log carries no verdict, if it does not."""
         return tuple(lack for lack in self.lacks if lack.forbids_verdict)
+
+    @property
+    def untested(self) -> bool:
+        """Whether the log carries no verdict since nothing could be tested on it."""
+        return any(lack.name in UNTESTED for lack in self.forbidden)
+
+    @property
+    def lead(self) -> Option:
+        """The way that the verdict is about: the winner, else the lowest at no sure cost, at a cost, or at all."""
+        for outcome in ("better", COST):
+            for option in self.options:
+                if option.case == self.choice.case or option.comparison.outcome == outcome:
+                    return option
+        return self.options[0]
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
