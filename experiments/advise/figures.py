@@ -93,7 +93,7 @@ def paint_who(case: str, current: str) -> "Callable[[Axes, pd.DataFrame], None]"
         for part, colour, label in (
             (sure & (change < 0), COLOURS[2], "surely shorter"),
             (sure & (change > 0), COLOURS[5], "surely longer"),
-            (~sure, "#bbbbbb", "not sure"),
+            (~sure, "#888888", "not sure"),
         ):
             if part.any():
                 axes.barh(place[part], np.clip(change[part], -reach, reach), color=colour, label=label, height=0.7)

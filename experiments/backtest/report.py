@@ -170,10 +170,13 @@ def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame
 
 def _five(whole: pd.DataFrame, after: str) -> pd.DataFrame:
     """Return the five figures over all months, in words."""
-    rows = zip(MONTHLY[:5], whole.itertuples(), strict=False)
+    rows = whole.head(5).to_dict(orient="records")
     return five_figures(
-        TODAY, after, ((name, row.today, row.then, Ratio(row.ratio, row.low, row.high)) for name, row in rows)
-    )
+        TODAY,
+        after,
+        [(name, row["today"], row["then"], Ratio(row["ratio"], row["low"], row["high"]))
+         for name, row in zip(MONTHLY[:5], rows, strict=True)],
+    )  # fmt: skip
 
 
 def _of(option: Option, kind: str) -> pd.DataFrame:

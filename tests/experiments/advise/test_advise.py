@@ -238,6 +238,7 @@ def test_the_page_answers_on_its_first_screen(tmp_path):
     tags = [tag for tag, _ in page.elements if tag in ("h1", "img", "table", "details", "tr")]
     assert tags[:3] == ["h1", "img", "table"] and tags[3:9] == ["tr"] * 6 and tags[9] == "details"
     assert page.words.index(said) < page.words.index("+50 % ▲") < page.words.index("The verdict in full")
+    assert not any("…" in image["alt"] for image in page.all("img")), "no label is cut"
     who = (tmp_path / "who.csv").read_text(encoding="utf-8")
     assert "ran 1 to 10 min" in who and "65-128 processors" in who and "all jobs" in who
 

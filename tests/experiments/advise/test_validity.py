@@ -104,14 +104,14 @@ def test_what_was_not_tested_is_no_reason_to_stay(name, begins):
 
 
 def test_a_log_without_requests_and_users_is_not_judged():
-    """Every estimate is the same, so EASY, EASY-SJBF, EASY++ and careful give one schedule."""
+    """Every estimate is the same, so EASY, EASY-SJBF and EASY++ give one schedule."""
     log = generate_log(150, seed=3, procs=64, load=1.0)
     unknown = {name: np.ones(len(log), dtype=np.bool_) for name in ("user", "requested_time")}
     bare = replace(log, unknown={**log.unknown, **unknown})
     question = Question(made(bare, "240:00:00"), "easy", 5)
     advice = question.advice(run_plan(question.plan))
     assert "same-schedules" in [lack.name for lack in advice.forbidden] and advice.untested
-    assert sentence(advice).startswith("Nothing could be tested: EASY, EASY-SJBF, EASY++ and careful give the same")
+    assert sentence(advice).startswith("Nothing could be tested: EASY, EASY-SJBF and EASY++ give the same")
     assert set(BY_ESTIMATES) <= {case.name for case in question.cases}
 
 
