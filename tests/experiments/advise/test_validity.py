@@ -1,6 +1,7 @@
 """A log on which nothing could be tested gets no verdict, but says why, and what would make it testable."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from experiments.advise.advise import BY_ESTIMATES, Question
 from experiments.advise.report import report_on
 from experiments.advise.sentences import headline, remedy, sentence, verdict
 from experiments.advise.validity import FARTHEST, lacks_of_made_requests, lacks_of_twin, lacks_of_ways
+from experiments.cli.advise import _source
 from experiments.sweeps.run import run_plan
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, clean
@@ -134,3 +136,8 @@ def test_where_nothing_can_be_judged_few_runs_are_done(tmp_path):
     report = report_on(advice, found, log, tmp_path, "site.swf", 0.0)
     assert set(report.tables) == {"five figures", "as logged, with commands"}
     assert report.first.sentence == "No verdict: the log records no waits." and report.first.remedy == "Take another."
+
+
+@pytest.mark.parametrize(("kill", "told"), [(True, "a.swf"), (False, "a.swf --no-kill")])
+def test_the_commands_of_a_page_let_jobs_run_on_too(kill, told):
+    assert _source(Path("a.swf"), None, None, False, None, None, kill) == told
