@@ -7,14 +7,15 @@ shake agrees; both only from a minute on, and never for a few jobs.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
 
-from experiments.compare.compare import NOBODY, WAIT, choose, compare
+from experiments.compare.compare import NOBODY, WAIT, choose, compare, paired_ratio
 from experiments.compare.measures import AS_LOGGED
-from experiments.compare.result import LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
+from experiments.compare.result import COST, LEVEL, TOLERATED, Choice, Comparison, Outcome, Ratio, of_each
 from experiments.compare.sentences import document
+from predictors.core.arrays import Floats
 from predictors.data.summary import Lack
 
 if TYPE_CHECKING:
@@ -26,6 +27,8 @@ FEWEST: Final = 30
 """Jobs of a class or a user, below which nothing is said of it."""
 NOTICED: Final = 60.0
 """A change of the mean wait that nobody would notice [s]."""
+UNTESTED: Final = ("no-queue", "made-limit", "nothing-known", "same-schedules")
+"""Lacks by which the simulations test nothing; by others they test another workload, or another site."""
 
 
 @dataclass(frozen=True)
@@ -100,10 +103,29 @@ class Advice:
     most: Comparison | None
     lacks: tuple[Lack, ...] = ()
 
+    @classmethod
+    def none(cls, current: str, lacks: tuple[Lack, ...]) -> Self:
+        """Return the advice of a log that carries no verdict."""
+        return cls(current, Choice(None, current, ()), (), (), None, lacks)
+
     @property
     def forbidden(self) -> tuple[Lack, ...]:
         """Why the log carries no verdict, if it does not."""
         return tuple(lack for lack in self.lacks if lack.forbids_verdict)
+
+    @property
+    def untested(self) -> bool:
+        """Whether the log carries no verdict since nothing could be tested on it."""
+        return any(lack.name in UNTESTED for lack in self.forbidden)
+
+    @property
+    def lead(self) -> Option:
+        """The way that the verdict is about: the winner, else the lowest at no sure cost, at a cost, or at all."""
+        for outcome in ("better", COST):
+            for option in self.options:
+                if option.case == self.choice.case or option.comparison.outcome == outcome:
+                    return option
+        return self.options[0]
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
@@ -188,37 +210,33 @@ def advise(
 def changes(groups: "pd.DataFrame", case: str, beside: str) -> Iterator[Change]:
     """Yield what becomes of each class and each user, in the order of the table."""
     nobody = (groups["by"] == "user") & (groups["group"] == NOBODY)
-    both = groups[groups["case"].isin((case, beside)) & ~nobody]
-    for (by, group), part in both.groupby(["by", "group"], sort=False):
-        shaken = part[part["seed"] != AS_LOGGED]
-        used = shaken if len(shaken) else part
-        table = used.pivot(index="seed", columns="case", values=WAIT).reindex(columns=[case, beside]).dropna()
-        if table.empty:
+    both = groups.loc[groups["case"].isin((case, beside)) & ~nobody, ["by", "group", "seed", "case", WAIT, "n_jobs"]]
+    found: dict[tuple[str, str], dict[int, dict[str, tuple[float, int]]]] = {}
+    for by, group, seed, which, wait, n_jobs in both.itertuples(index=False, name=None):
+        found.setdefault((by, group), {}).setdefault(seed, {})[which] = wait, n_jobs
+    for (by, group), seeds in found.items():
+        used = [seeds[seed] for seed in sorted(seeds) if seed != AS_LOGGED] or [*seeds.values()]
+        pairs = np.array([(one[case][0], one[beside][0]) for one in used if {case, beside} <= set(one)])
+        if not len(pairs):
             continue
-        n_jobs = round(used[used["case"] == beside]["n_jobs"].mean())
-        before, after = geometric_mean(table[beside]), geometric_mean(table[case])
-        ratio = (
-            _spread(table[case].to_numpy(), table[beside].to_numpy()) if by == "user" else _interval(used, case, beside)
-        )
-        noticed = n_jobs >= FEWEST and abs(after - before) >= NOTICED and len(table) > 1
+        jobs = round(np.mean([one[beside][1] for one in used if beside in one]))
+        after, before = map(geometric_mean, pairs.T)
+        ratio = _spread(*pairs.T) if by == "user" else paired_ratio(pairs, WAIT)
+        noticed = jobs >= FEWEST and abs(after - before) >= NOTICED and len(pairs) > 1
         outcome: Outcome = "open"
         if noticed and ratio.above(TOLERATED):
             outcome = "worse"
         elif noticed and ratio.high < 1 / TOLERATED:
             outcome = "better"
-        yield Change(str(by), str(group), n_jobs, before, after, ratio, outcome)
+        yield Change(str(by), str(group), jobs, before, after, ratio, outcome)
 
 
-def _interval(part: "pd.DataFrame", case: str, beside: str) -> Ratio:
-    return compare(part[["log", "case", "seed", WAIT]], case, beside, WAIT).ratio
-
-
-def geometric_mean(values: "pd.Series[float]") -> float:
+def geometric_mean(values: "pd.Series[float] | Floats") -> float:
     """Return the geometric mean of figures over the shakes; below 1 (s) they count as 1, as in the ratios."""
     return float(np.exp(np.log(np.maximum(values, 1.0)).mean()))
 
 
-def _spread(ours: "np.ndarray[Any, Any]", theirs: "np.ndarray[Any, Any]") -> Ratio:
+def _spread(ours: Floats, theirs: Floats) -> Ratio:
     """Return the mean ratio of two waits, and the least and greatest over the shakes; waits below 1 s count as 1 s."""
     ratios = np.log(np.maximum(ours, 1.0)) - np.log(np.maximum(theirs, 1.0))
     return Ratio(*(float(np.exp(value)) for value in (ratios.mean(), ratios.min(), ratios.max())))

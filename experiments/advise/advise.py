@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from experiments.advise.advice import CLASSES, MEASURE, Advice, advise
 from experiments.advise.production import KNOWN, cases_of_scheduler
+from experiments.advise.validity import lacks_of_twin, lacks_of_ways
 from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
@@ -48,6 +49,8 @@ BARE: Final = "EASY-SJBF"
 """What predictors are added to."""
 ADDS: Final = (("EASY++", BARE),)
 """A case with a predictor, and the same policy without."""
+BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")
+"""Ways that differ by what they know of run times alone; `careful` shortens even what it does not know."""
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))
 """What can decide."""
 
@@ -137,6 +140,8 @@ class Question:
         Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
     machine : Machine, optional
         The nodes whose processors, GPUs and memory the jobs take; without it processors count alone.
+    kill : bool
+        Whether jobs are stopped at their requested time.
 
     Raises
     ------
@@ -153,6 +158,7 @@ class Question:
     lacks: tuple[Lack, ...] = ()
     soft_limits: str | None = None
     machine: Machine | None = None
+    kill: bool = True
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:
@@ -163,6 +169,7 @@ class Question:
             )
         for case in self.cases:  # unknown names are refused before anything is run, and what cannot plan on nodes
             check_goes_on(self.machine, case.name, case.policy, case.passes)
+            case.check(self.kill)
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
@@ -188,21 +195,48 @@ class Question:
     @cached_property
     def plan(self) -> Plan:
         """The runs."""
-        seeds = first_seeds(self.seeds)
-        sweep = Sweep(cases=self.cases, seeds=seeds, by=(*CLASSES, "user"), beside=self.cases[0].name)
+        return self._plan(self.cases, first_seeds(self.seeds))
+
+    @cached_property
+    def trial(self) -> Plan:
+        """The runs that tell whether anything can be judged: few, on the log as it is."""
+        return self._plan([case for case in self.cases if case is self.cases[0] or case.name in self._alike])
+
+    def _plan(self, cases: Sequence[Case], seeds: tuple[int, ...] = ()) -> Plan:
+        by = (*CLASSES, "user")
+        sweep = Sweep(cases=tuple(cases), seeds=seeds, by=by, beside=self.cases[0].name, kill=self.kill)
         return plan(sweep, [self.log], self.machine)
 
+    @property
+    def _alike(self) -> tuple[str, ...]:
+        """The ways that differ by their estimates alone."""
+        if self.soft_limits is None:
+            return BY_ESTIMATES
+        return tuple(case.name for case in self.cases if case.name != KNOWN)
+
     def run(self, folder: Path, pool: Pool = HERE) -> Results:
-        """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""
+        """Do the trial, and if the log carries a verdict all runs; started again it goes on where it was."""
+        tried = run_plan(self.trial, pool, folder / f"trial-{self.trial.identity()[:12]}")
+        if any(lack.forbids_verdict for lack in self._lacks(tried)):
+            return tried
         return run_plan(self.plan, pool, folder / f"runs-{self.plan.identity()[:12]}")
 
+    def _lacks(self, found: Results) -> tuple[Lack, ...]:
+        """Return what the log lacks, and what its simulations show to be lacking."""
+        today = self.cases[0].name
+        ways = lacks_of_ways(found.runs, self._alike)
+        return (*self.lacks, *ways, *lacks_of_twin(found.runs, today, self.log))
+
     def advice(self, found: Results) -> Advice:
-        """Say what the runs say."""
+        """Say what the runs say; nothing where they cannot judge."""
+        lacks = self._lacks(found)
+        if any(lack.forbids_verdict for lack in lacks):
+            return Advice.none(self.cases[0].name, lacks)
         adds = (*ADDS, *((case.name, BARE) for case in self._own))
         today = self.cases[0].name
         groups = named(found.groups, self.log.names("user"))
         perfect = PERFECT.name if self.soft_limits is None else KNOWN
-        return advise(found.runs, groups, today, perfect=perfect, adds=adds, measure=self.measure, lacks=self.lacks)
+        return advise(found.runs, groups, today, perfect=perfect, adds=adds, measure=self.measure, lacks=lacks)
 
 
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":

@@ -1,15 +1,18 @@
-"""Two pictures of an advice: what each way changes beside today's, and how the wait of each class of jobs changes."""
+"""Pictures of an advice: who gains and who pays under one way, what each way changes, and each class of jobs."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pandas as pd
 
-from experiments.advise.advice import CLASSES, Advice
-from experiments.advise.sentences import RUN_TIMES, by, processors
+from experiments.advise.advice import CLASSES, FEWEST, Advice, Change, Option
+from experiments.advise.sentences import RUN_TIMES, by, in_words, processors
+from experiments.compare.compare import WAIT
+from experiments.compare.measures import MEASURES
 from experiments.compare.result import TOLERATED, Ratio
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, ticks_between
+from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, draw, ticks_between
 from experiments.sweeps.report import ratios
 
 if TYPE_CHECKING:
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 SURE: Final = {"better": "▼", "worse": "▲", "open": ""}
 """What marks a change that is sure, in a cell."""
+FIVE: Final = "five figures"
+"""Title of the table on the first screen."""
+WHO: Final = "who"
+"""Stem of the picture of who gains and who pays."""
 
 
 def all_jobs(advice: Advice) -> pd.DataFrame:
@@ -43,6 +50,87 @@ def by_class(advice: Advice) -> pd.DataFrame:
             if change.by in CLASSES
         ]
     )
+
+
+MOST_CLASSES: Final = 5
+"""Classes in the picture of who gains and who pays: so many that gain most, and so many that pay most."""
+
+
+def who_changes(option: Option) -> pd.DataFrame:
+    """Return all jobs, then a row a class of jobs: those that gain most under a way, and those that pay most."""
+    prices = {price.measure: price.ratio for price in option.comparison.prices}
+    over_all = prices.get(WAIT, option.comparison.ratio)
+    told = [change for change in option.changes if change.by in CLASSES and change.n_jobs >= FEWEST]
+    ranked = sorted(told, key=lambda change: change.ratio.value)
+    most = dict.fromkeys((*ranked[:MOST_CLASSES], *ranked[-MOST_CLASSES:]))
+    rows = [
+        {
+            "jobs": f"{'ran ' if change.by == 'run-time' else ''}{named(change)}",
+            "n_jobs": change.n_jobs,
+            **_ends(change.ratio),
+            "outcome": change.outcome,
+        }
+        for change in most
+    ]
+    n_jobs = sum(change.n_jobs for change in option.changes if change.by == CLASSES[0])
+    return pd.DataFrame([{"jobs": "all jobs", "n_jobs": n_jobs, **_ends(over_all), "outcome": over_all.outcome}, *rows])
+
+
+def named(change: Change) -> str:
+    """Return the name of a class of jobs, or a user, beside an axis."""
+    if change.by == "user":
+        return f"user {change.group}"
+    return processors(change.group) if change.by == "size" else RUN_TIMES[change.group]
+
+
+def paint_who(case: str, current: str) -> "Callable[[Axes, pd.DataFrame], None]":
+    """Return what draws a bar a class of jobs: to the left it waits shorter, to the right longer."""
+
+    def paint(axes: "Axes", table: pd.DataFrame) -> None:
+        place, change = np.arange(len(table)), np.log(table["ratio"].to_numpy(dtype=np.float64))
+        reach = float(np.clip(np.abs(change).max(), 0.2, 1.5))
+        sure = (table["outcome"] != "open").to_numpy()
+        for part, colour, label in (
+            (sure & (change < 0), COLOURS[2], "surely shorter"),
+            (sure & (change > 0), COLOURS[5], "surely longer"),
+            (~sure, "#888888", "not sure"),
+        ):
+            if part.any():
+                axes.barh(place[part], np.clip(change[part], -reach, reach), color=colour, label=label, height=0.7)
+        for row, ratio in enumerate(table["ratio"]):
+            axes.text(1.02, row, by(ratio), transform=axes.get_yaxis_transform(), va="center", fontsize=10)
+        axes.axvline(0, color="#333333", linewidth=1)
+        axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
+        axes.set_yticks(place, list(table["jobs"]))
+        axes.set_xticks([])
+        axes.grid(visible=False)
+        axes.spines[["bottom", "left"]].set_visible(False)
+        axes.tick_params(left=False)
+        axes.set_xlim(-1.05 * reach, 1.05 * reach)
+        axes.invert_yaxis()
+        axes.set(title=f"Mean wait under {case} instead of {current}")
+        axes.legend(
+            loc="upper center", bbox_to_anchor=(0.4, 0.01), ncols=3, fontsize=9, columnspacing=1, handlelength=1
+        )
+
+    return paint
+
+
+def draw_who(folder: Path, option: Option, current: str) -> list[Path]:
+    """Draw who gains and who pays under one way; return the files written."""
+    table = who_changes(option)
+    return draw(folder, WHO, table, paint_who(option.case, current), width=5.0, height=0.24 * len(table) + 0.75)
+
+
+def five_figures(today: str, then: str, rows: Iterable[tuple[str, float, float, Ratio]]) -> pd.DataFrame:
+    """Return figures in words: of each its name, today, then, and the change, marked where it is sure."""
+    return pd.DataFrame(
+        [
+            {"": MEASURES[name].title, today: in_words(name, before), then: in_words(name, after),
+             "change": f"{by(ratio.value)} {SURE[ratio.outcome]}".rstrip()}
+            for name, before, after, ratio in rows
+        ]
+    )  # fmt: skip
 
 
 def _ends(ratio: Ratio) -> dict[str, float]:
@@ -105,7 +193,7 @@ def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.Da
         axes.grid(visible=False)
         axes.set(
             title=f"Change of the mean wait beside {current}, by class (jobs)",
-            xlabel=f"{SURE['better']} surely shorter, {SURE['worse']} surely longer; else not sure, or hardly noticed",
+            xlabel=f"{SURE['better']} surely shorter, {SURE['worse']} surely longer;\nelse not sure, or hardly noticed",
         )
 
     return paint

@@ -8,21 +8,33 @@ from typing import Any, Final
 import pandas as pd
 
 from experiments.advise.advice import FEWEST, NOTICED, Advice, geometric_mean
-from experiments.advise.figures import all_jobs, by_class, paint_all_jobs, paint_by_class
+from experiments.advise.figures import (
+    FIVE,
+    WHO,
+    all_jobs,
+    by_class,
+    draw_who,
+    five_figures,
+    paint_all_jobs,
+    paint_by_class,
+)
 from experiments.advise.production import WAYS as SOFT_WAYS
 from experiments.advise.production import what_it_can_do
-from experiments.advise.sentences import verdict, who
+from experiments.advise.sentences import in_words, remedy, sentence, verdict, who
+from experiments.advise.validity import TWIN
 from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, TOLERATED
 from experiments.compare.sentences import allowed, together
 from experiments.reports.figures import draw, write_table
-from experiments.reports.report import Report
+from experiments.reports.report import FirstScreen, Report
 from experiments.runs.on_nodes import nodes_told
 from experiments.sweeps.results import Results
 from predictors.data.joblog import JobLog
+from schedsim.results.metrics import figures_as_logged
 
 SOFT_QUESTION: Final = "What would the site's own scheduler gain by soft limits, and who would wait longer?"
 QUESTION: Final = "What would another policy or a predictor gain on this log, and who would wait longer?"
+COMMANDS: Final = "as logged, with commands"
 FIGURES: Final = (
     "mean_bounded_slowdown",
     "mean_wait_s",
@@ -60,27 +72,23 @@ def report_on(
         Ways of the short list that cannot plan on the machine's nodes.
     """
     columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
-    runs, classes = found.runs[columns], by_class(advice)
-    cases = [option.case for option in advice.options]
-    written = [
-        write_table(runs, folder / "runs.csv"),
-        *draw(folder, "all_jobs", all_jobs(advice), paint_all_jobs(advice.current), width=8.5, height=5.2),
-        *draw(
-            folder,
-            "classes",
-            classes,
-            paint_by_class(advice.current, cases),
-            width=9.5,
-            height=0.34 * classes["group"].nunique() + 2.2,
-        ),
-    ]
-    tables = {
-        "all jobs": all_jobs(advice).rename(columns={"ratio": f"relative to {advice.current}"}),
-        "classes of jobs": classes,
-        "users": _users(advice),
-        "as logged, with commands": _commands(found.runs, source),
-        "shaken, geometric means over the seeds": _means(runs),
-    }
+    runs = found.runs[columns]
+    written = [write_table(runs, folder / "runs.csv")]
+    commands = {COMMANDS: _commands(found.runs, source)}
+    if advice.forbidden:
+        first = FirstScreen(sentence(advice), FIVE, remedy=remedy(advice))
+        tables = {FIVE: _beside_log(advice.current, runs, log), **commands}
+    else:
+        first = FirstScreen(sentence(advice), FIVE, WHO)
+        written += _drawn(advice, folder)
+        tables = {
+            FIVE: _five(advice, _means(runs)),
+            "all jobs": all_jobs(advice).rename(columns={"ratio": f"relative to {advice.current}"}),
+            "classes of jobs": by_class(advice),
+            "users": _users(advice),
+            **commands,
+            "shaken, geometric means over the seeds": _means(runs),
+        }
     n_seeds = found.runs["seed"].nunique() - 1
     return Report(
         experiment="advise",
@@ -90,9 +98,12 @@ def report_on(
         figures=tuple(written),
         seconds=perf_counter() - begin,
         notes=(
-            *_notes(n_seeds, len(advice.comparisons), WAYS if soft_limits is None else SOFT_WAYS),
+            WAYS if soft_limits is None else SOFT_WAYS,
+            *(() if advice.forbidden else _notes(n_seeds, len(advice.comparisons))),
+            LIMITS,
             *([f"Not tried, since they count processors alone: {', '.join(left_out)}."] if left_out else []),
         ),
+        first=first,
         verdict=tuple(verdict(advice)),
         question=QUESTION if soft_limits is None else SOFT_QUESTION,
         details=(
@@ -106,6 +117,43 @@ def report_on(
             "today": advice.current,
             "SHA-256 of the log's values": log.digest(),
         },
+    )
+
+
+def _drawn(advice: Advice, folder: Path) -> list[Path]:
+    """Draw who gains and who pays under the way that the verdict is about, then all ways."""
+    classes, cases = by_class(advice), [option.case for option in advice.options]
+    height = 0.34 * classes["group"].nunique() + 2.2
+    return [
+        *draw_who(folder, advice.lead, advice.current),
+        *draw(folder, "all_jobs", all_jobs(advice), paint_all_jobs(advice.current), width=8.5, height=5.2),
+        *draw(folder, "classes", classes, paint_by_class(advice.current, cases), width=9.5, height=height),
+    ]
+
+
+def _five(advice: Advice, means: pd.DataFrame) -> pd.DataFrame:
+    """Return five figures today and under the way that the verdict is about, in words."""
+    lead, figures = advice.lead, means.set_index("case")
+    ratios = {lead.comparison.measure: lead.comparison.ratio}
+    ratios |= {price.measure: price.ratio for price in lead.comparison.prices}
+    cases = (advice.current, lead.case)
+    rows = [(name, *(figures[name][case] for case in cases), ratio) for name, ratio in ratios.items()]
+    return five_figures(*cases, rows[:5])
+
+
+def _beside_log(current: str, runs: pd.DataFrame, log: JobLog) -> pd.DataFrame:
+    """Return five figures of the log's own waits, where it records them, and of today's way as simulated."""
+    own = figures_as_logged(log) or {}
+    row = runs[(runs["seed"] == AS_LOGGED) & (runs["case"] == current)].iloc[0]
+    return pd.DataFrame(
+        [
+            {
+                "": MEASURES[name].title,
+                **({"in the log": in_words(name, own[name])} if own else {}),
+                f"{current}, simulated": in_words(name, row[name]),
+            }
+            for name in (TWIN, *FIGURES[:4])
+        ]
     )
 
 
@@ -181,10 +229,9 @@ LIMITS: Final = (
 )
 
 
-def _notes(n_seeds: int, n_ratios: int, ways: str) -> tuple[str, ...]:
+def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
     waits = ", ".join(MEASURES[name].title for name in PRICES["simulate"])
     return (
-        ways,
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
         f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
         "These tell how much depends on chance in this log, not what next year's jobs will be like.",
@@ -195,7 +242,6 @@ def _notes(n_seeds: int, n_ratios: int, ways: str) -> tuple[str, ...]:
         f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, a user where every shake "
         f"says so, and only if it comes to {NOTICED:.0f} s of mean wait or more; of fewer than {FEWEST} jobs nothing "
         "is said. Among many users a few can look so by chance.",
-        LIMITS,
         "To see a shaken run, add --shake SEED to its command; --by size, run-time or user splits it. The file "
         "runs.csv has them all.",
     )

@@ -3,13 +3,14 @@
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from experiments.advise.advice import CLASSES, FEWEST, Advice, Change, Option
+from experiments.advise.advice import CLASSES, FEWEST, UNTESTED, Advice, Change, Option
 from experiments.compare.compare import WAIT
 from experiments.compare.measures import MEASURES
 from experiments.compare.result import COST, TOLERATED, Comparison, Price
-from experiments.compare.sentences import MANIFOLD, allowed, in_percent
+from experiments.compare.sentences import MANIFOLD, allowed, by_words, in_percent, listed, short
 from experiments.compare.sentences import users as users_worse_off
 from predictors.core.errors import counted
+from predictors.data.summary import Lack
 from schedsim.results.metrics import RUN_TIME_CLASSES
 
 FIRST: Final = 2
@@ -28,16 +29,53 @@ RUN_TIMES: Final = dict(
 
 def verdict(advice: Advice) -> list[str]:
     """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
+    if advice.forbidden:
+        cautions = (lack.sentence() for lack in advice.lacks if not lack.forbids_verdict)
+        return [headline(advice), *cautions]
     lines = [f"{option.case} instead of {advice.current}: {_effect(option.comparison)}." for option in advice.options]
-    cautions = [lack.sentence() for lack in advice.lacks if advice.forbidden and not lack.forbids_verdict]
-    return [headline(advice), *cautions, *lines, *_predictors(advice)]
+    return [headline(advice), *lines, *_predictors(advice)]
+
+
+def sentence(advice: Advice) -> str:
+    """Return the advice as one sentence."""
+    if advice.forbidden:
+        return f"{_no_verdict(advice)} {_reasons(advice)[0].text.partition('. ')[0].rstrip('.')}."
+    lead, current = advice.lead, advice.current
+    measure = MEASURES[lead.comparison.measure].title
+    better = [option.case for option in advice.options if option.comparison.outcome == "better"]
+    by_lead = by_words(lead.comparison.ratio.value)
+    if advice.choice.case == current:
+        return f"Keep {current}: each other way tried has a surely higher {measure}."
+    if advice.choice.case is not None:
+        return f"Change from {current} to {lead.case}: the {measure} falls {by_lead}, and {FREE}."
+    if better:
+        which = f", {lead.case} {by_lead}" if len(better) > 1 else f", {by_lead}"
+        return f"Instead of {current}, {listed(better)} would surely lower the {measure} at no sure cost{which}."
+    if lead.comparison.outcome == COST:
+        return short(lead.comparison)
+    return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+
+
+def remedy(advice: Advice) -> str:
+    """Return what would make a verdict possible, where there is none; else nothing."""
+    return _reasons(advice)[0].remedy if advice.forbidden else ""
+
+
+def _no_verdict(advice: Advice) -> str:
+    return "Nothing could be tested:" if advice.untested else "No verdict:"
+
+
+def _reasons(advice: Advice) -> list[Lack]:
+    """Return why there is no verdict, what tests nothing first."""
+    return sorted(advice.forbidden, key=lambda lack: lack.name not in UNTESTED)
 
 
 def headline(advice: Advice) -> str:
     """Return what to do, or that the log carries no verdict, and why."""
     if advice.forbidden:
-        reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in advice.forbidden)
-        return f"No verdict: this log carries none. {reasons} The figures below are of the simulations alone."
+        reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in _reasons(advice))
+        carries = "" if advice.untested else " this log carries none."
+        return f"{_no_verdict(advice)}{carries} {reasons} So the other ways were not simulated."
     choice, current = advice.choice, advice.current
     measure = MEASURES[choice.against[0].measure].title
     better = [option for option in advice.options if option.comparison.outcome == "better"]
@@ -193,17 +231,6 @@ def _predictors(advice: Advice) -> Iterator[str]:
         )
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as a sentence lists them.
-
-    Examples
-    --------
-    >>> listed(["a"]), listed(["a", "b", "c"])
-    ('a', 'a, b and c')
-    """
-    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
 def span(seconds: float) -> str:
     """Return a wait in words.
 
@@ -217,3 +244,14 @@ def span(seconds: float) -> str:
     if seconds < 5400:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172_800 else f"{seconds / 86400:.1f} days"
+
+
+def in_words(measure: str, value: float) -> str:
+    """Return a figure as a director reads it.
+
+    Examples
+    --------
+    >>> in_words("mean_wait_s", 9000.0), in_words("mean_bounded_slowdown", 76.04)
+    ('2.5 h', '76')
+    """
+    return span(value) if MEASURES[measure].unit == "s" else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"

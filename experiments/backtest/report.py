@@ -8,16 +8,17 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 import pandas as pd
 
-from experiments.advise.advice import CLASSES, FEWEST, NOTICED, Change, Option, changes
-from experiments.advise.sentences import RUN_TIMES, by, processors, span, who
+from experiments.advise.advice import CLASSES, FEWEST, NOTICED, Option, changes
+from experiments.advise.figures import FIVE, WHO, draw_who, five_figures, named
+from experiments.advise.sentences import by, span, who
 from experiments.backtest.backtest import MONTHLY, TODAY, Backtest, Found
 from experiments.backtest.backtest import NOTICED as MOVED
 from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED, MEASURES
-from experiments.compare.result import COST, LEVEL, RESPONSE_BY_AREA, TOLERATED, Comparison
-from experiments.compare.sentences import allowed, in_percent
+from experiments.compare.result import COST, LEVEL, RESPONSE_BY_AREA, TOLERATED, Comparison, Ratio
+from experiments.compare.sentences import allowed, in_percent, short
 from experiments.reports.figures import COLOURS, bar_lengths, draw, write_table
-from experiments.reports.report import Report
+from experiments.reports.report import FirstScreen, Report
 from predictors.core.errors import percent
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Repo
     compared = compare(found.runs, asked.after, TODAY, DECIDES, groups=found.groups)
     option = Option(asked.after, compared, tuple(changes(found.groups, asked.after, TODAY)))
     drawn, widths = _by_month(found.months), _of(option, "size")
+    whole = _whole(found.runs, asked.after, compared)
     written = [
         write_table(found.runs.drop(columns="table"), folder / "runs.csv"),
+        *draw_who(folder, option, TODAY),
         *draw(folder, "waits_by_month", drawn, paint_months(asked.after), width=8.5, height=3.6),
         *draw(folder, "waits_by_width", widths, paint_widths(), width=8.5, height=0.3 * len(widths) + 1.8),
     ]
@@ -45,10 +48,12 @@ def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Repo
         experiment="backtest",
         log=asked.log.name,
         seeds=tuple(range(1, asked.seeds + 1)),
+        first=FirstScreen(short(compared), FIVE, WHO),
         tables={
+            FIVE: _five(whole, asked.after),
             "month by month": _monthly(months),
             "figures by month": _figures(months),
-            "over all months": _whole(found.runs, asked.after, compared),
+            "over all months": whole,
             "by width": widths,
             "by run time": _of(option, "run-time"),
             "by user": _of(option, "user"),
@@ -163,22 +168,27 @@ def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame
     return pd.DataFrame(rows)
 
 
+def _five(whole: pd.DataFrame, after: str) -> pd.DataFrame:
+    """Return the five figures over all months, in words."""
+    rows = whole.head(5).to_dict(orient="records")
+    return five_figures(
+        TODAY,
+        after,
+        [(name, row["today"], row["then"], Ratio(row["ratio"], row["low"], row["high"]))
+         for name, row in zip(MONTHLY[:5], rows, strict=True)],
+    )  # fmt: skip
+
+
 def _of(option: Option, kind: str) -> pd.DataFrame:
     """Return what becomes of the mean wait of each class, or of each user with enough jobs."""
     found = [change for change in option.changes if change.by == kind]
     found = found if kind in CLASSES else [change for change in found if change.n_jobs >= FEWEST]
     rows = [
-        {"group": _named(change), "jobs": change.n_jobs, "today_s": change.before_s, "then_s": change.after_s,
+        {"group": named(change), "jobs": change.n_jobs, "today_s": change.before_s, "then_s": change.after_s,
          "ratio": change.ratio.value, "low": change.ratio.low, "high": change.ratio.high, "outcome": change.outcome}
         for change in found
     ]  # fmt: skip
     return pd.DataFrame(rows, columns=["group", "jobs", "today_s", "then_s", "ratio", "low", "high", "outcome"])
-
-
-def _named(change: Change) -> str:
-    if change.by == "user":
-        return f"user {change.group}"
-    return processors(change.group) if change.by == "size" else RUN_TIMES[change.group]
 
 
 def _by_month(months: pd.DataFrame) -> pd.DataFrame:

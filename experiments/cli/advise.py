@@ -18,6 +18,7 @@ from experiments.cli.options import (
     Procs,
     RequestsFrom,
     Seed,
+    StopAtRequest,
     grouped,
     resumable,
 )
@@ -62,6 +63,7 @@ def advise(
     partition: Partition = None,
     drop_wide: DropWide = False,
     requests_from: RequestsFrom = None,
+    kill: StopAtRequest = True,
     *,
     pool: PoolOptions,
     out: Annotated[
@@ -76,6 +78,7 @@ def advise(
     """
     from experiments.advise.advise import Question
     from experiments.advise.report import report_on
+    from experiments.advise.validity import lacks_of_made_requests
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
@@ -96,8 +99,9 @@ def advise(
     with after_reading(account):
         nodes = None if machine is None else read_machine(machine)
         ready = ready_for(nodes, jobs, procs, drop_wide, partition, requests_from, account)
-        cleaned, lacks = ready.used, ready.lacks()
-        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits, nodes)
+        cleaned = ready.used
+        lacks = (*ready.lacks(kill), *lacks_of_made_requests(ready.prepared.log, cleaned, kill))
+        question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits, nodes, kill)
         if predictor and learnt_from(loaded(predictor), jobs, cleaned):
             raise JobcastError(
                 f"{predictor} learnt from this very log, its future included: nothing can be advised from that. Name "
@@ -113,18 +117,18 @@ def advise(
         with resumable():
             found = question.run(folder, workers)
     with working("Drawing"):
-        advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from, machine)
+        advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from, machine, kill)
         report = report_on(advice, found, cleaned, folder, source, begin, soft_limits, question.left_out)
         page = write_report(folder, report)
     total = account + ready.account
     for planned in question.plan.logs.values():
         total += planned.of_policies or ReadingReport(cleaned.name)
     if as_json:
-        more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks]}
+        more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in advice.lacks]}
         more |= {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
         print_json(report.to_json() | more)
         return
-    print_lacks(() if advice.forbidden else lacks)
+    print_lacks(() if advice.forbidden else advice.lacks)
     for sentence in (*report.verdict, *report.details):
         say(f"{sentence}\n")
     print_account(total, listed=list_account)
@@ -283,6 +287,7 @@ def _source(
     drop_wide: bool,
     requests_from: str | None,
     machine: Path | None,
+    kill: bool,
 ) -> str:
     """Return the log and the options by which it is read, as `jobcast simulate` takes them."""
     parts = [str(log)]
@@ -291,4 +296,5 @@ def _source(
     parts += ["--machine", str(machine)] if machine is not None else []
     parts += ["--drop-wide"] if drop_wide else []
     parts += ["--requests-from", requests_from] if requests_from is not None else []
+    parts += [] if kill else ["--no-kill"]
     return shlex.join(parts)

@@ -62,6 +62,9 @@ EvenIfWorse = Annotated[
 ]
 Intervals = Annotated[bool, typer.Option("--intervals", help="Also P10, P50 and P90 of each prediction.")]
 Kill = Annotated[bool, typer.Option("--kill", help="The site ends jobs at their request: P90 stays within it.")]
+StopAtRequest = Annotated[
+    bool, typer.Option("--kill/--no-kill", help="Stop jobs at their requested time, or let them run on.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document.")]
 ListAccount = Annotated[
     bool, typer.Option("--account", help="List by rule what was dropped or changed; else one line tells how much.")

@@ -5,7 +5,17 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import DropWide, Json, ListAccount, Partition, Procs, RequestsFrom, SoftLimits, grouped
+from experiments.cli.options import (
+    DropWide,
+    Json,
+    ListAccount,
+    Partition,
+    Procs,
+    RequestsFrom,
+    SoftLimits,
+    StopAtRequest,
+    grouped,
+)
 from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
@@ -80,7 +90,7 @@ def simulate(
             help="Move submissions by up to 60 s and run times by up to 3 %, by this seed: how sure is a figure?", min=0
         ),
     ] = None,
-    kill: Annotated[bool, typer.Option(help="Stop jobs at their requested time, or let them run on.")] = True,
+    kill: StopAtRequest = True,
     *,
     machine: MachineOptions,
     ceil: CeilOptions,

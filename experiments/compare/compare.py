@@ -204,6 +204,18 @@ def _compared(
     return tuple(logs), _ratio(float(np.mean(values)), drawn_over(draws), len(logs), level)
 
 
+def paired_ratio(pairs: Floats, measure: str, level: float = LEVEL) -> Ratio:
+    """Return ours / theirs of a figure of one log, and its interval, from a row a seed, shape (n_seeds, 2)."""
+    values = _logs(pairs, measure)
+    return _ratio(float(values.mean()), drawn_means(values), len(values), level)
+
+
+def _logs(pairs: Floats, measure: str) -> Floats:
+    """Return the logarithms of the ratios of pairs of figures."""
+    floored: Floats = np.log(np.maximum(pairs, FLOOR.get(measure, 1.0)))
+    return floored[:, 0] - floored[:, -1]
+
+
 def _ratio(value: float, draws: Floats, samples: int, level: float) -> Ratio:
     """Return a ratio from its logarithm and the draws of that."""
     low, high = expanded(draws, samples, level)
@@ -226,8 +238,7 @@ def _drawn(
             continue
         pairs = table[[case, beside]].dropna().to_numpy(dtype=np.float64)
         if len(pairs):
-            floored = np.log(np.maximum(pairs, FLOOR.get(measure, 1.0)))
-            values = floored[:, 0] - floored[:, -1]
+            values = _logs(pairs, measure)
             yield str(log), float(values.mean()), drawn_means(values), len(values)
 
 

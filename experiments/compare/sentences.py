@@ -1,5 +1,6 @@
 """A comparison in words: which case is better, by how much, on how many logs, and at whose cost."""
 
+from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -27,6 +28,43 @@ def of(found: Comparison | Choice) -> str:
     if isinstance(found, Choice):
         return _choice(found)
     return _outcome(found) + ("" if found.worse_off is None else f" {users(found.worse_off)}")
+
+
+def short(found: Comparison) -> str:
+    """Return a comparison as one sentence without intervals, as a page begins.
+
+    Examples
+    --------
+    >>> ratio, longest = Ratio(0.8, 0.75, 0.9), Price("max_wait_s", Ratio(1.5, 1.2, 1.9), True)
+    >>> short(Comparison("agent", "EASY", "mean_wait_s", ratio, (), (longest,), "at others' cost"))
+    'No winner: agent instead of EASY lowers the mean wait by 20 %, but the longest wait grows by 50 %.'
+    >>> short(Comparison("agent", "EASY", "mean_wait_s", ratio, (), (), "better"))
+    'agent is better than EASY: it lowers the mean wait by 20 %, and no wait surely grows by more than 5 %.'
+    >>> short(Comparison("agent", "EASY", "mean_wait_s", Ratio(4.0, 2.0, 8.0), (), (), "worse"))
+    'agent is worse than EASY: the mean wait grows to 4.0 times.'
+    """
+    measure = f"the {MEASURES[found.measure].title}"
+    pair, lowered = f"{found.case} instead of {found.beside}", f"lowers {measure} {by_words(found.ratio.value)}"
+    if found.outcome == COST:
+        paid = listed([f"the {MEASURES[one.measure].title} grows {by_words(one.ratio.value)}" for one in found.paid])
+        return f"No winner: {pair} {lowered}, but {paid}."
+    if found.outcome == "better":
+        free = f"no wait surely grows by more than {allowed(found.tolerated)}"
+        return f"{found.case} is better than {found.beside}: it {lowered}, and {free}."
+    if found.outcome == "worse":
+        return f"{found.case} is worse than {found.beside}: {measure} grows {by_words(found.ratio.value)}."
+    return f"No winner between {found.case} and {found.beside}: the difference in {measure} is inside the noise."
+
+
+def by_words(ratio: float) -> str:
+    """Return by how much a figure falls or grows.
+
+    Examples
+    --------
+    >>> by_words(0.54), by_words(1.12), by_words(4)
+    ('by 46 %', 'by 12 %', 'to 4.0 times')
+    """
+    return f"to {ratio:,.1f} times" if ratio >= MANIFOLD else f"by {100 * abs(ratio - 1):.0f} %"
 
 
 def users(found: WorseOff) -> str:
@@ -104,6 +142,17 @@ def allowed(tolerated: float) -> str:
     ('5 %', '12.5 %', '0 %')
     """
     return f"{100 * (tolerated - 1):.3g} %"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as a sentence lists them.
+
+    Examples
+    --------
+    >>> listed(["a"]), listed(["a", "b", "c"])
+    ('a', 'a, b and c')
+    """
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
 def together(level: float, several: int) -> str:

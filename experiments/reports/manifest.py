@@ -7,6 +7,7 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NoReturn
 from xml.etree import ElementTree
@@ -58,6 +59,13 @@ class _File(Declaration):
     sha256: str
 
 
+class _First(Declaration):
+    sentence: str
+    table: str
+    picture: str
+    remedy: str
+
+
 class Document(Declaration, extra="ignore"):
     """What `report.json` holds."""
 
@@ -76,6 +84,7 @@ class Document(Declaration, extra="ignore"):
     tables: list[_Table]
     pictures: list[_Picture]
     files: list[_File]
+    first: _First | None = None
 
 
 def keep(folder: Path, report: "Report") -> Path:
@@ -106,6 +115,7 @@ def keep(folder: Path, report: "Report") -> Path:
         "log": report.log,
         "seeds": report.seeds,
         "seconds": report.seconds,
+        "first": None if report.first is None else asdict(report.first),
         "verdict": report.verdict,
         "details": report.details,
         "notes": report.notes,

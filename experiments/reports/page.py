@@ -29,6 +29,10 @@ MAX_SVG: Final = 400_000
 """Bytes up to which a picture is shown as SVG; bigger ones as PNG."""
 
 LONGEST_LEAD: Final = 80
+COMMAND: Final = "command"
+"""Column that is shown below the name of its row."""
+MOST_COLUMNS: Final = 4
+"""Columns of a table that a phone shows side by side; rows with more are shown one below the other."""
 
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
 _PERCENT: Final = re.compile(r"(?<=\d) %")
@@ -83,10 +87,18 @@ def files_of(folder: Path) -> list[str]:
 def page_of(document: Mapping[str, Any], folder: Path) -> str:
     """Return the page of a checked document, with the pictures of its folder."""
     asset = {name: _asset(name) for name in ("report.css", "report.js")}
+    tables = [_table(number, table) for number, table in enumerate(document["tables"], 1)]
+    pictures = [picture | {"src": _src(folder, picture)} for picture in document["pictures"]]
+    first = document.get("first")
+    on_top = {
+        "tables": [table for table in tables if first and table["title"] == first["table"]],
+        "pictures": [picture for picture in pictures if first and picture["svg"] == f"{first['picture']}.svg"],
+    }
     return _environment().get_template("report.html.jinja").render(
         report=document,
-        tables=[_table(number, table) for number, table in enumerate(document["tables"], 1)],
-        pictures=[picture | {"src": _src(folder, picture)} for picture in document["pictures"]],
+        first=first and first | on_top,
+        tables=[table for table in tables if table not in on_top["tables"]],
+        pictures=[picture for picture in pictures if picture not in on_top["pictures"]],
         style=asset["report.css"],
         script=asset["report.js"],
         style_hash=_hash(asset["report.css"]),
@@ -167,18 +179,27 @@ def duration(seconds: float) -> str:
 
 def _table(number: int, table: Mapping[str, Any]) -> dict[str, Any]:
     """Return a table ready to be written: which columns are numbers, and each cell's text with what to sort by."""
-    columns = list(zip(*table["rows"], strict=True)) or [() for _ in table["columns"]]
+    names, rows = table["columns"], table["rows"]
+    commands = [""] * len(rows)
+    if COMMAND in names:  # a column as long as this is read below the name of its row
+        at = names.index(COMMAND)
+        commands = [str(row[at]) for row in rows]
+        names, *rows = ([*row[:at], *row[at + 1 :]] for row in (names, *rows))
+    columns = list(zip(*rows, strict=True)) or [() for _ in names]
     numeric = [_is_numeric(values) for values in columns]
     cells = [
         [
             {"text": cell(value), "sort": value if is_number else None}
             for value, is_number in zip(row, numeric, strict=True)
         ]
-        for row in table["rows"]
+        for row in rows
     ]
-    heads = [{"label": label(name), "numeric": n} for name, n in zip(table["columns"], numeric, strict=True)]
+    for row, command in zip(cells, commands, strict=True):
+        row[0]["command"] = command
+    heads = [{"label": label(name), "numeric": n} for name, n in zip(names, numeric, strict=True)]
     title = table["title"].replace("_", " ")
-    return {**table, "title": title, "id": f"table-{number}", "heads": heads, "cells": cells, "long": len(cells) > 15}
+    more = {"long": len(cells) > 15, "wide": len(heads) > MOST_COLUMNS}
+    return {**table, **more, "title": title, "id": f"table-{number}", "heads": heads, "cells": cells}
 
 
 def _is_numeric(values: Sequence[Any]) -> bool:

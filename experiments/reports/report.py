@@ -11,6 +11,28 @@ if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
 
 
+@dataclass(frozen=True)
+class FirstScreen:
+    """What a page answers on its first screen; everything else stands below, folded.
+
+    Attributes
+    ----------
+    sentence : str
+        The answer.
+    table : str
+        Title of the table of five figures, among the report's tables.
+    picture : str
+        Stem of the picture of who gains and who pays, among the report's files; empty where nothing was gained or paid.
+    remedy : str
+        What to do, where there is no answer.
+    """
+
+    sentence: str
+    table: str
+    picture: str = ""
+    remedy: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Report:
     """An experiment's tables, by name, and the files that it wrote.
@@ -37,6 +59,8 @@ class Report:
         What was run: jobs, processors, digest of the log.
     details : tuple of str
         The verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short.
+    first : FirstScreen or None
+        What the first screen of the page holds; None: the page begins with the verdict, and nothing is folded.
     account : ReadingReport or None
         What became of the jobs that the experiment was given; None: it used them all.
     """
@@ -52,6 +76,7 @@ class Report:
     question: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
     details: tuple[str, ...] = field(default=())
+    first: FirstScreen | None = None
     account: "ReadingReport | None" = None
 
     def to_json(self) -> dict[str, Any]:
@@ -62,6 +87,7 @@ class Report:
             "seeds": list(self.seeds),
             "tables": {name: table.to_dict(orient="records") for name, table in self.tables.items()},
             "figures": [str(path) for path in self.figures],
+            "sentence": None if self.first is None else self.first.sentence,
             "verdict": list(self.verdict),
             "details": list(self.details),
             "notes": list(self.notes),

@@ -1,14 +1,16 @@
 """Test of a tuned agent on the jobs that it was not tuned on, beside EASY, chance in the same frame, and careful."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from experiments.compare.compare import compare
 from experiments.compare.measures import MEASURES
 from experiments.compare.result import LEAST, LEVEL, Comparison, of_each
-from experiments.compare.sentences import of
+from experiments.compare.sentences import listed, of
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.sweeps.plan import plan
@@ -128,19 +130,40 @@ def verdict(judged: Judged, tuned: Tuned, objective: Objective) -> list[str]:
 
 
 def overfit(judged: Judged, tuned: Tuned, objective: Objective) -> str | None:
-    """Return a warning where the test part keeps less than half of what the training part gained; else None."""
-    import numpy as np
+    """Return a warning where the test part keeps less than half of the objective's gain; else None.
 
+    It says by figure what happened: a gain that shrank is overfitted; a gain that lasts may still break a limit.
+    """
     test = {name: judged.ratio(AGENT, name)[0] for name in FIVE}
-    gained = objective.of(np.log([tuned.train[name] for name in FIVE]))
-    kept = objective.of(np.log([test[name] for name in FIVE]))
-    if gained < 0 and kept <= gained / 2:
+    training, later = (np.log([figures[name] for name in FIVE]) for figures in (tuned.train, test))
+    half = objective.of(training) / 2
+    if half < 0 and objective.of(later) <= half:
         return None
+
+    def changed(names: Iterable[str]) -> str:
+        return listed(
+            [
+                f"{MEASURES[name].title} {tuned.train[name]:,.2f} in training, {test[name]:,.2f} in the test"
+                for name in names
+            ]
+        )
+
+    gained, kept, broken = objective.gain(training), objective.gain(later), objective.broken(later)
+    if gained < 0 and kept <= gained / 2:
+        return (
+            (
+                f"The gain lasts, but a limit does not hold. Times EASY's: {changed(FIVE[:2])}; beyond the limit of "
+                f"{1 + objective.tolerance:,.2f}: {changed(broken)}."
+            )
+            if broken
+            else None
+        )
+    if gained >= 0:
+        return f"Nothing gained: in training the agent is no better than EASY by the objective {objective.name}."
     worst = max(FIVE, key=lambda name: test[name] / tuned.train[name])
     return (
-        f"Overfitted: the test part keeps {'nothing' if kept >= 0 or gained >= 0 else 'less than half'} of what the "
-        f"training part gained by the objective {objective.name}. Worst is the {MEASURES[worst].title}: "
-        f"{tuned.train[worst]:,.2f} times EASY's in training, {test[worst]:,.2f} times in the test."
+        f"Overfitted: the test part keeps {'nothing' if kept >= 0 else 'less than half'} of what the training part "
+        f"gained by the objective {objective.name}. Times EASY's: {changed(dict.fromkeys((*FIVE[:2], worst)))}."
     )
 
 

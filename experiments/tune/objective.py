@@ -46,6 +46,11 @@ def five(schedule: Schedule) -> Floats:
     return np.log(np.maximum(np.array(figures, dtype=np.float64), 1.0))
 
 
+def _gained(ratios: Floats) -> float:
+    """Return the mean of wait and slowdown."""
+    return float(ratios[:2].mean())
+
+
 def _beyond(ratios: Floats, limit: float) -> float:
     """Return what p99, longest wait and the widest jobs' wait cost beyond the limit."""
     return float(PENALTY * np.maximum(0.0, ratios[2:] - limit).sum())
@@ -53,7 +58,7 @@ def _beyond(ratios: Floats, limit: float) -> float:
 
 _OBJECTIVES: Final[Mapping[str, Callable[[Floats, float], float]]] = MappingProxyType(
     {
-        "constrained": lambda ratios, limit: float(ratios[:2].mean()) + _beyond(ratios, limit),
+        "constrained": lambda ratios, limit: _gained(ratios) + _beyond(ratios, limit),
         "five": lambda ratios, limit: float(np.log(np.mean(np.exp(POWER * ratios))) / POWER),
         "slowdown": lambda ratios, limit: float(ratios[1]),
         "wait": lambda ratios, limit: float(ratios[0]),
@@ -105,3 +110,26 @@ class Objective:
     def of(self, ratios: Floats) -> float:
         """Return the objective of the logarithms of the five ratios to EASY."""
         return _OBJECTIVES[self.name](ratios, float(np.log1p(self.tolerance)))
+
+    def gain(self, ratios: Floats) -> float:
+        """Return the objective without what broken limits cost.
+
+        Examples
+        --------
+        >>> round(Objective("constrained").gain(np.log([0.5, 0.5, 1.0, 9.0, 1.05])), 3)
+        -0.693
+        """
+        return _gained(ratios) if self.name == "constrained" else self.of(ratios)
+
+    def broken(self, ratios: Floats) -> tuple[str, ...]:
+        """Return the figures that grew beyond the tolerance, where the objective limits them.
+
+        Examples
+        --------
+        >>> Objective("constrained").broken(np.log([0.5, 0.5, 1.0, 9.0, 1.05]))
+        ('max_wait_s',)
+        """
+        if self.name != "constrained":
+            return ()
+        limit = np.log1p(self.tolerance) + 1e-12
+        return tuple(name for name, ratio in zip(FIVE[2:], ratios[2:], strict=True) if ratio > limit)

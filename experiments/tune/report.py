@@ -8,10 +8,10 @@ import pandas as pd
 
 from experiments.compare.measures import AS_LOGGED, MEASURES
 from experiments.compare.result import LEVEL
-from experiments.compare.sentences import allowed, together
-from experiments.reports.figures import COLOURS, MARKERS, draw, legend_beside, write_table
-from experiments.reports.report import Report
-from experiments.tune.judge import AGENT, Judged, verdict
+from experiments.compare.sentences import allowed, short, together
+from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.report import FirstScreen, Report
+from experiments.tune.judge import AGENT, EASY, Judged, overfit, verdict
 from experiments.tune.objective import FIVE
 from experiments.tune.tune import Tuned, Tuning
 from predictors.core.errors import counted
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTION: Final = "Does an agent that was tuned on the first part of this log schedule its rest better, and who pays?"
+BOTH: Final = "training and test"
+"""Title of the table on the first screen."""
 RULES: Final = {
     "kept": "the job picked that does not fit is reserved until it starts",
     "oldest": "the first job of the queue is reserved until it starts",
@@ -36,11 +38,11 @@ def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path, folder: 
     columns = [name for name in judged.found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
     written = [
         write_table(judged.found.runs[columns], folder / "runs.csv"),
-        *draw(folder, "ratios", ratios, paint, width=8.5, height=4.2),
+        *draw(folder, "ratios", ratios, paint, width=5.0, height=4.0),
     ]
     tables = {
         "test part, relative to EASY": wide(ratios),
-        "training and test": _both_parts(tuned, judged),
+        BOTH: _both_parts(tuned, judged),
         "test part as logged": _as_logged(judged),
     }
     if isinstance(agent.agent, Linear):
@@ -61,6 +63,9 @@ def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path, folder: 
         figures=tuple(written),
         seconds=perf_counter() - begin,
         notes=_notes(tuning, len(judged.agent_beside), len(seeds)),
+        first=FirstScreen(
+            short(judged.agent_beside[EASY]), BOTH, "ratios", overfit(judged, tuned, tuning.objective) or ""
+        ),
         verdict=tuple(verdict(judged, tuned, tuning.objective)),
         question=QUESTION,
         facts={
@@ -155,5 +160,5 @@ def paint(axes: "Axes", table: pd.DataFrame) -> None:
              tick <= 1.5 * table["high"].max()]  # fmt: skip
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set(title="Test part: figures relative to EASY, intervals of 95 %", xlabel="relative to EASY (log scale)")
-    legend_beside(axes)
+    axes.set(title="Test part, relative to EASY (below 1 is better)")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.06), ncols=2, fontsize=9)

@@ -245,7 +245,7 @@ PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "squared error": "Least squared error",
         "typical job": "Typical job",
-        "never too short": "Never too short",
+        "never too short": "Least often too short",
         "no training": "Cheapest, nothing to train",
     }
 )

@@ -1,6 +1,6 @@
 "use strict";
 // Makes every table sortable by its headings, with mouse or keyboard; without this the page can be read as it is.
-document.querySelectorAll("table").forEach((table) => {
+document.querySelectorAll(".scroll table").forEach((table) => {
   const body = table.tBodies[0];
   const heads = [...table.tHead.rows[0].cells];
   heads.forEach((head, column) => {

@@ -9,17 +9,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from experiments.advise.advice import FEWEST, advise, changes
+from experiments.advise.advice import FEWEST, Advice, advise, changes
 from experiments.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
+from experiments.advise.report import FIGURES as REPORTED
 from experiments.advise.report import report_on
 from experiments.advise.sentences import headline, verdict, who
 from experiments.reports.manifest import read_manifest
+from experiments.reports.page import write_report
+from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from predictors.data.formats.swf import write_swf
+from predictors.data.joblog import JobLog
+from predictors.data.summary import Lack
 from predictors.data.synthetic.generate import generate_log
 from schedsim.results.metrics import RUN_TIME_CLASSES
+from tests.experiments.reports.test_report import Page
 
 SEEDS = range(1, 11)
 FIGURES = ("mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
@@ -204,6 +210,49 @@ def test_how_many_users_are_worse_off_is_told_of_each_way():
     assert advice.to_json()["options"][0]["judgement"]["worse_off"]["share"] == 0.5
     (option,) = advise(runs_of(easy=SAME, a=SAME), NOBODY, "easy").options
     assert "Of the users" not in who(option, "easy")
+
+
+def page_of_advice(folder, *, lacks=(), **ways):
+    """Return the page of an advice on runs of some ways, read; a log of two jobs stands for the site's."""
+    runs = runs_of(**ways)
+    more = {name: 1.0 for name in ("median_bounded_slowdown", *REPORTED) if name not in runs}
+    runs = runs.assign(policy=runs["case"], estimates="requested", correction="requested", **more)
+    runs = pd.concat([runs, runs[runs["seed"] == 1].assign(seed=-1)])
+    groups = pd.concat([
+        groups_of("size", "65-128", 50, easy=36_000.0, a=72_000.0),
+        groups_of("run-time", "< 10 min", 500, easy=3600.0, a=600.0),
+    ])  # fmt: skip
+    found = Results(runs, groups, {"seeds": list(SEEDS), "logs": []}, {})
+    columns = {"job_id": [1, 2], "submit": [0, 9], "wait": [5, 25], "run_time": [50, 100], "requested_procs": [1, 1]}
+    log = JobLog.from_columns(columns, {}, max_procs=2, name="site")
+    advice = Advice.none("easy", lacks) if lacks else advise(runs, groups, "easy")
+    report = report_on(advice, found, log, folder, "site.swf", 0.0)
+    return Page(write_report(folder, report).read_text(encoding="utf-8"))
+
+
+def test_the_page_answers_on_its_first_screen(tmp_path):
+    """One sentence, one picture, one table of five figures, in this order; then everything else, folded."""
+    page = page_of_advice(tmp_path, easy=SAME, a=(0.7, 0.8, 0.9, 1.5, 1))
+    assert page.problems == []
+    said = "No winner: a instead of easy lowers the mean bounded slowdown by 30 %, but the longest wait grows by 50 %."
+    tags = [tag for tag, _ in page.elements if tag in ("h1", "img", "table", "details", "tr")]
+    assert tags[:3] == ["h1", "img", "table"] and tags[3:9] == ["tr"] * 6 and tags[9] == "details"
+    assert page.words.index(said) < page.words.index("+50 % ▲") < page.words.index("The verdict in full")
+    assert not any("…" in image["alt"] for image in page.all("img")), "no label is cut"
+    who = (tmp_path / "who.csv").read_text(encoding="utf-8")
+    assert "ran 1 to 10 min" in who and "65-128 processors" in who and "all jobs" in who
+
+
+def test_a_page_without_a_verdict_has_no_figures_of_nothing(tmp_path):
+    lack = Lack("same-schedules", "all ways are the same.", "Export requested times.", True)
+    page = page_of_advice(tmp_path, lacks=(lack,), easy=SAME, a=SAME)
+    assert page.problems == []
+    order = ["Nothing could be tested: all ways are the same.", "Export requested times.", "in the log", "full"]
+    places = [page.words.index(what) for what in order]
+    assert places == sorted(places)
+    assert "No reason to leave" not in page.words and "instead of easy" not in page.words
+    assert "+0.0 %" not in page.words and "-0.0 %" not in page.words
+    assert not (tmp_path / "who.csv").exists(), "nobody gains or pays where nothing was tested"
 
 
 @pytest.fixture

@@ -59,7 +59,7 @@ def test_the_tables(log):
         "warm",
         "Least squared error: ",
         "Typical job: ",
-        "Never too short: ",
+        "Least often too short: ",
         "Cheapest, nothing to train: ",
     ):
         assert part in text

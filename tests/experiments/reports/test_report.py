@@ -18,7 +18,7 @@ from experiments.registry import EXPERIMENTS, perform
 from experiments.reports.figures import draw
 from experiments.reports.manifest import MANIFEST, MAX_ROWS, keep, read_manifest
 from experiments.reports.page import PAGE, write_page
-from experiments.reports.report import Report
+from experiments.reports.report import FirstScreen, Report
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
@@ -158,6 +158,44 @@ def test_the_verdict_comes_first_and_what_was_run_is_told(folder):
     places = [words.index(what) for what in order]
     assert places == sorted(places)
     assert "numpy" in words and np.__version__ in words
+
+
+def test_a_page_with_a_first_screen_answers_there_and_folds_the_rest(tmp_path):
+    """One sentence, one picture, one table; then everything else, folded, and nothing of it twice."""
+    curve = pd.DataFrame({"x": [1, 2], "y": [0.5, 1.0]})
+    table = pd.DataFrame({"": ["mean wait"], "EASY": ["2.5 h"], "careful": ["1.4 h"], "change": ["-44 %"]})
+    runs = pd.DataFrame({"case": ["EASY"], **{f"f{k}": [1.5] for k in range(9)}, "command": ["jobcast simulate " * 9]})
+    first = FirstScreen("Change from EASY to careful.", "five", "who", "Do this.")
+    report = Report(
+        experiment="advise",
+        log=HOSTILE,
+        seeds=(1,),
+        tables={"five": table, "with commands": runs},
+        figures=(*draw(tmp_path, "who", curve, paint), *draw(tmp_path, "more", curve, paint)),
+        seconds=1.0,
+        notes=("A note.",),
+        verdict=("The verdict: at length.",),
+        question="Who pays?",
+        details=("Under B: users wait longer.",),
+        first=first,
+    )
+    keep(tmp_path, report)
+    write_page(tmp_path)
+    page = page_in(tmp_path)
+    assert page.problems == []
+    order = ["Change from EASY to careful.", "Do this.", "Waits of", "2.5 h", "The verdict in full", "at length."]
+    places = [page.words.index(what) for what in order]
+    assert places == sorted(places)
+    tags = [tag for tag, attrs in page.elements if tag in ("h1", "img", "table", "details")]
+    assert tags[:4] == ["h1", "img", "table", "details"] and (tags.count("img"), tags.count("table")) == (2, 2)
+    assert page.all("details") and not any("open" in attrs for attrs in page.all("details"))
+    (command,) = page.all("code")[:1]
+    assert command == {"class": "command"}, "a command stands below its row's name, not in a column of its own"
+
+
+def test_a_page_without_a_first_screen_folds_nothing(folder):
+    parts = [attrs for attrs in page_in(folder).all("details") if attrs.get("class") == "part"]
+    assert parts and all("open" in attrs for attrs in parts)
 
 
 def test_pictures_are_told_in_words(folder):

@@ -172,9 +172,24 @@ def test_a_gain_that_does_not_last_is_called_overfit():
     assert said.startswith("Overfitted: the test part keeps nothing of what the training part gained")
     assert "less than half" in overfit(*tuned_like((1, 0.4, 1, 1, 1), (1, 0.8, 1, 2, 1)), aim)
     said = overfit(*tuned_like((1, 0.4, 1, 1, 1), (1, 0.8, 1, 3, 1)), aim)
-    assert "longest wait: 1.00 times EASY's in training, 3.00 times" in said
+    assert "longest wait 1.00 in training, 3.00 in the test" in said
     assert overfit(*tuned_like((1, 0.4, 1, 1, 1), (1, 0.6, 1, 1, 1)), aim) is None
-    assert overfit(*tuned_like((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)), aim) is not None, "nothing was gained at all"
+    assert overfit(*tuned_like((1, 1, 1, 1, 1), (1, 1, 1, 1, 1)), aim).startswith("Nothing gained")
+
+
+def test_a_gain_that_lasts_is_not_called_overfit_where_a_limit_breaks():
+    aim, training = Objective("constrained"), (0.53, 0.6, 1.0, 1.04, 1.0)
+    said = overfit(*tuned_like(training, (0.47, 0.55, 1.0, 1.62, 1.0)), aim)
+    assert said == (
+        "The gain lasts, but a limit does not hold. Times EASY's: mean wait 0.53 in training, 0.47 in the test and "
+        "mean bounded slowdown 0.60 in training, 0.55 in the test; beyond the limit of 1.05: longest wait 1.04 in "
+        "training, 1.62 in the test."
+    )
+    assert overfit(*tuned_like(training, (0.47, 0.55, 1.0, 1.04, 1.0)), aim) is None
+    broken_in_training = (0.53, 0.6, 1.0, 1.3, 1.0)
+    assert overfit(*tuned_like(broken_in_training, (0.6, 0.65, 1.0, 1.0, 1.0)), aim) is None
+    said = overfit(*tuned_like(training, (0.97, 0.95, 1.0, 1.62, 1.0)), aim)
+    assert said.startswith("Overfitted: the test part keeps less than half") and "0.53 in training, 0.97" in said
 
 
 def test_the_test_stands_beside_chance_in_the_same_frame(log, tmp_path):
