@@ -1,7 +1,8 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
 Run as `python tests/bench/bench_service.py [SECONDS]`, or with
-`kills [TIMES] [sqlite | postgresql | migration]`, `memory [EVENTS]`, `live [JOBS]`, or `soak --minutes 60 --speed 100`
+`kills [TIMES] [sqlite | postgresql | migration]`, `memory [EVENTS]`, `live [JOBS]`, `hostile` (what each attack costs:
+on a quiet machine the p99 of a well-behaved client is to be 50 ms at most), or `soak --minutes 60 --speed 100`
 (`tests.bench.soak`). All traffic is on this machine's loopback and bounded: a server on a free port, an open loop of
 500 predictions a second beside 100 requests a second with three events each (the server learns from every job that
 ends), batches of 10,000 rows, wrk for the most that it can do, where wrk is installed, then more than it allows. Times
@@ -35,13 +36,14 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
+from tests.predictors.service.hostile.attacks import ATTACKS, Target, measured
 from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
 SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
-PARTS = ("kills", "live", "memory", "soak")
+PARTS = ("hostile", "kills", "live", "memory", "soak")
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
@@ -174,6 +176,19 @@ def bench_overload(folder: Path) -> None:
         told("1,500/s where 200/s are allowed", *asyncio.run(asked))
         time.sleep(1.0)  # until the page of metrics is allowed again
         told_by_server("answers 429", {}, counted(port, "other", "429"))
+    finally:
+        server.terminate()
+        server.wait(30)
+
+
+def bench_hostile(folder: Path) -> None:
+    """Print what each attack costs the service, and a well-behaved client."""
+    port = free_port()
+    server = start(MODEL, f"sqlite:///{folder}/hostile.db", port)
+    try:
+        for name in ATTACKS:
+            found = measured(name, Target(f"http://127.0.0.1:{port}", None, server.pid), 3.0)
+            print(found.line() + "  more than 50 ms" * (found.p99() > 50))
     finally:
         server.terminate()
         server.wait(30)
@@ -374,6 +389,9 @@ def main() -> None:
             return
         if words[:1] == ["kills"]:
             bench_kills(folder, **vars(kills_options(words[1:])))
+            return
+        if words[:1] == ["hostile"]:
+            bench_hostile(folder)
             return
         if "live" in words:
             bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))

@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -29,11 +30,12 @@ def free_port() -> int:
         return int(one.getsockname()[1])
 
 
-def start(model: str, url: str, port: int, *words: str) -> subprocess.Popen:
-    """Start `jobcast serve`, and wait until it is ready."""
+def start(model: str, url: str, port: int, *words: str, log: Any = None) -> subprocess.Popen:
+    """Start `jobcast serve`, and wait until it is ready; `log` is a file for its log."""
     command = [sys.executable, "-X", "faulthandler", "-m", "experiments.cli", "serve", model, "--db", url]
     command += ["--port", str(port), "--poll", "0", *words]
-    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=log, env=environment)
     begin = time.monotonic()
     while time.monotonic() - begin < 120:
         if server.poll() is not None:

@@ -4,7 +4,7 @@ import inspect
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 from starlette.applications import Starlette
@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from predictors.service.api import schema
 from predictors.service.api.context import Context
-from predictors.service.api.errors import HANDLERS, reply
+from predictors.service.api.errors import HANDLERS, Refusal, reply
 from predictors.service.api.events import EventRoutes
 from predictors.service.api.lifecycle import Lifecycle
 from predictors.service.api.predictions import RuntimeRoutes, VariabilityRoutes
@@ -25,9 +25,9 @@ from predictors.service.state.jobs import LiveJob, StartTimes
 from predictors.service.state.service import Service
 from predictors.service.state.variability import VariabilityState
 
-_REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 503)
+_REFUSALS: Final = (400, 401, 403, 404, 408, 409, 413, 415, 422, 429, 431, 503)
 _JOB: Final = "{job_id:path}"  # ids may have slashes
-
+Handle: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 _EXAMPLE: Final = (LiveJob(1, 0, 1, 100, None, 0, 80.0), LiveJob(2, 5, 1, 50, None, None, 50.0))
 
@@ -37,7 +37,7 @@ class Operation(NamedTuple):
 
     method: str
     path: str
-    handle: Callable[[Request], Awaitable[Response]]
+    handle: Handle
     gives: type | None
     """None: text."""
     takes: tuple[type, ...] = ()
@@ -105,7 +105,10 @@ def make_app(api: Api) -> Starlette:
     async def openapi(_: Request) -> Response:
         return reply(document(api))
 
-    routes = [Route(one.path, one.handle, methods=[one.method]) for one in api.operations]
+    routes = [
+        Route(one.path, one.handle if one.method == "GET" else _json_only(one.handle), methods=[one.method])
+        for one in api.operations
+    ]
     pages = (
         Route("/", api.page.page),
         Route("/status/events", api.page.events),
@@ -118,6 +121,18 @@ def make_app(api: Api) -> Starlette:
     )
     app.router.redirect_slashes = False
     return app
+
+
+def _json_only(handle: Handle) -> Handle:
+    """Return a handler that takes from a client without a token only what a page of another site cannot send."""
+
+    async def handled(request: Request) -> Response:
+        kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if "client_name" not in request.scope and kind != "application/json":
+            raise Refusal(415, "the Content-Type must be application/json")
+        return await handle(request)
+
+    return handled
 
 
 def document(api: Api) -> dict[str, Any]:
@@ -164,11 +179,12 @@ def _described(one: Operation, path: str) -> dict[str, Any]:
     if path == "/readyz":
         found["responses"]["503"] = {"description": "Not ready", "content": gives}
     if "{job_id}" in path:
+        seconds = {"type": "integer", "minimum": 0, "exclusiveMaximum": schema.MOST_SECONDS}
         text = {"type": "string", "minLength": 1, "maxLength": 256}
         found["parameters"] = [
             {"name": "job_id", "in": "path", "required": True, "schema": text},
             {"name": "cluster", "in": "query", "required": False, "schema": text},
-            {"name": "submission", "in": "query", "required": False, "schema": {"type": "integer", "minimum": 0}},
+            {"name": "submission", "in": "query", "required": False, "schema": seconds},
         ]
     if one.takes:
         taken = [_reference(kind) for kind in one.takes]

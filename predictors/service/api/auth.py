@@ -21,6 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
+from predictors.service.api.connections import MOST_HEADERS
 
 WRITE: Final = "write"
 ROLES: Final = ("read", WRITE)
@@ -128,6 +129,8 @@ ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
 MOST_CLIENTS: Final = 16_384
 """Clients of which the rate is remembered; beyond, the one that asked longest ago begins with a full bucket."""
+HEAD_BYTES: Final = 64 * 1024
+"""Largest head of a request."""
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
@@ -240,6 +243,8 @@ class AuthMiddleware:
 
     def _refusal(self, scope: Scope) -> tuple[int, str, float] | None:
         """Return status, reason and seconds to wait if a request is refused at once."""
+        if (refusal := _malformed(scope)) is not None:
+            return refusal
         headers = dict(scope["headers"])
         if scope["path"] in OPEN:
             return None
@@ -260,7 +265,7 @@ class AuthMiddleware:
                 return 400, "the length of the body is no number", 0.0
             if int(length) > (most := self._limits.most_bytes(scope["path"])):
                 return 413, f"a body has at most {most} bytes here", 0.0
-        return self._slowed(client) or (None if self.tokens else _foreign(scope["method"], headers))
+        return self._slowed(client) or (None if self.tokens else _foreign(headers))
 
     def _slowed(self, client: str) -> tuple[int, str, float] | None:
         """Take a request out of the client's bucket; if it is empty, say so."""
@@ -315,11 +320,25 @@ class _Refused(Exception):
         return self
 
 
-def _foreign(method: str, headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
+def _malformed(scope: Scope) -> tuple[int, str, float] | None:
+    """Refuse a head that proxies could read in another way, or that is too large."""
+    headers = scope["headers"]
+    if scope["http_version"] not in ("1.0", "1.1"):
+        return 400, "the version of HTTP must be 1.0 or 1.1", 0.0
+    size = len(scope["path"]) + len(scope["query_string"]) + sum(len(name) + len(value) for name, value in headers)
+    if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
+        return 431, f"a head has at most {HEAD_BYTES} bytes and {MOST_HEADERS} headers", 0.0
+    hosts = [name for name, _ in headers].count(b"host")
+    if hosts > 1 or (not hosts and scope["http_version"] == "1.1"):
+        return 400, "a request has one Host", 0.0
+    return None
+
+
+def _foreign(headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
     """Refuse what a page in a browser on this machine could send unasked, where no token is needed.
 
-    That is a request by another name than this machine's own (DNS rebinding), one that a page of another place sends,
-    or a body without the content type that a page may not send.
+    That is a request by another name than this machine's own (DNS rebinding), or one that a page of another place
+    sends. The routes refuse a body without the content type that a page may not send.
     """
     host = headers.get(b"host", b"").decode("latin-1")
     if not is_loopback(_without_port(host)):
@@ -327,8 +346,6 @@ def _foreign(method: str, headers: dict[bytes, bytes]) -> tuple[int, str, float]
     origin = headers.get(b"origin")
     if origin is not None and origin.partition(b"://")[2].decode("latin-1") != host:
         return 403, "without tokens no other site's page may ask", 0.0
-    if method == "POST" and headers.get(b"content-type", b"").partition(b";")[0].strip().lower() != b"application/json":
-        return 415, "the Content-Type must be application/json", 0.0
     return None
 
 
@@ -364,7 +381,7 @@ async def _refuse(
 ) -> None:
     body = json.dumps({"error": reason}).encode()
     headers = [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
-    if status in (408, 413):
+    if status in (400, 408, 413, 431):
         headers.append((b"connection", b"close"))
     if status == 401:
         how = b'Basic realm="jobcast: a token is the password", charset="UTF-8"' if page else b"Bearer"

@@ -1,18 +1,21 @@
-"""Limits of connections: how many there are, of one address and in all, and how long each may take.
+"""Limits of connections: how many there are, of one address and in all, how long each may take, what it may send.
 
-A TLS handshake, a head, a body and the reading of an answer have an end each. Connections that ask nothing make room
-for new ones, so that no number of them keeps out a client that asks, or a load balancer.
+A TLS handshake, a head, a body and the reading of an answer have an end each. Idle connections are closed first, so
+they cannot starve active clients.
 """
 
 import asyncio
 import logging
 import socket
 import ssl
+from collections import deque
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
-from typing import Any, Final, TypeAlias
+from typing import Any, Final
 
 import uvloop
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from predictors.service.operation.logs import log
@@ -21,12 +24,19 @@ HANDSHAKE_SECONDS: Final = 10.0
 """Longest that a TLS handshake may take [s]."""
 HEAD_SECONDS: Final = 10.0
 """Longest that the head of a request may take, from its first byte, or from the connection for the first one [s]."""
-HEAD_BYTES: Final = 64 * 1024
-"""Largest head of a request that arrives in more than one piece; the first piece is a quarter of a MiB at most."""
 READ_SECONDS: Final = 30.0
 """Longest that a client may leave an answer lie before it reads on [s]."""
+MOST_HEADERS: Final = 100
+"""Headers of a request."""
+MOST_PARTS: Final = 1000
+"""Headers, trailers and chunks of a request that are read, before it is refused; each 64 bytes of body add one."""
+MOST_WAITING: Final = 100
+"""Requests of a connection that may wait for the answers before them."""
+FRAMING_BYTES: Final = 256 * 1024
+"""Most that a request may send apart from its body: head, sizes of chunks, trailers; an eighth of the body is added."""
 
-_AT_ONCE: Final = 100  # connections that are accepted before other work goes on
+_SILENT, _RESTING, _WORKING = range(3)  # never asked, asked before, at work: the order in which they make room
+_AT_ONCE: Final = 10  # connections that are accepted before other work goes on: 2 ms
 _log: Final = logging.getLogger("jobcast.access")
 _NO_ROOM: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
@@ -53,32 +63,23 @@ class _Corked:
 
     def _flush(self) -> None:
         parts, self._parts = self._parts, []
-        if parts:
+        if parts and not self._transport.is_closing():
             self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._transport, name)
 
 
-Counted: TypeAlias = "LimitedConnection | _Handshake"
-"""A connection that the limits count."""
+class _Flow(FlowControl):
+    """Reads no further while requests of the connection wait for their turn."""
 
+    def __init__(self, transport: Any, waiting: deque[Any]) -> None:
+        super().__init__(transport)
+        self._waiting = waiting
 
-class _Host:
-    """The connections of one address: those that never asked, those that rest between requests, those at work."""
-
-    def __init__(self) -> None:
-        self.silent: dict[Counted, None] = {}
-        self.resting: dict[Counted, None] = {}
-        self.working: dict[Counted, None] = {}
-
-    def __len__(self) -> int:
-        return len(self.silent) + len(self.resting) + len(self.working)
-
-    def remove(self, one: Counted) -> bool:
-        """Forget a connection; return whether it was there."""
-        found = [place.pop(one, one) is None for place in (self.silent, self.resting, self.working)]
-        return any(found)
+    def resume_reading(self) -> None:
+        if not self._waiting:
+            super().resume_reading()
 
 
 class Connections:
@@ -97,69 +98,71 @@ class Connections:
 
     def __init__(self, most: int, refused: Callable[[], None]) -> None:
         self._most, self._refused = most, refused
-        self._hosts: dict[str, _Host] = {}
+        self._hosts: dict[str, dict[LimitedConnection, int]] = {}  # what each does, the last to change at the end
         self._n = 0
 
-    def admit(self, one: Counted) -> bool:
+    def admit(self, one: "LimitedConnection") -> bool:
         """Let a connection in, or not."""
-        host = self._hosts.get(one.address, _Host())
+        host = self._hosts.get(one.address, {})
         full = host if 2 * len(host) >= self._most else None
-        if full is None and self._n >= self._most:
-            full = max(self._hosts.values(), key=len)
-        if full is not None:
-            oldest = next(iter(full.silent or full.resting), None)
-            if oldest is None:
-                self._refused()
-                return False
-            self.leave(oldest)
-            oldest.hang_up()
-        self._hosts.setdefault(one.address, _Host()).silent[one] = None
+        if (full is not None or self._n >= self._most) and not self.make_room(full):
+            self._refused()
+            return False
+        self._hosts.setdefault(one.address, {})[one] = _SILENT
         self._n += 1
         return True
 
-    def at_work(self, one: Counted, working: bool) -> None:
-        """Note that a connection has asked, or has its answer."""
-        host = self._hosts.get(one.address)
-        if host is not None and host.remove(one):
-            (host.working if working else host.resting)[one] = None
+    def make_room(self, host: "dict[LimitedConnection, int] | None" = None) -> bool:
+        """Close the connection that is idle for longest, of one address or of the one that has most; return whether."""
+        if host is None:
+            host = max(self._hosts.values(), key=len, default={})
+        oldest = min((one for one, does in host.items() if does != _WORKING), key=host.__getitem__, default=None)
+        if oldest is None:
+            return False
+        self.leave(oldest)
+        oldest.hang_up()
+        return True
 
-    def leave(self, one: Counted) -> None:
+    def at_work(self, one: "LimitedConnection", working: bool) -> None:
+        """Note that a connection has asked, or has its answer."""
+        host = self._hosts.get(one.address, {})
+        if host.pop(one, None) is not None:
+            host[one] = _WORKING if working else _RESTING
+
+    def leave(self, one: "LimitedConnection") -> None:
         """Forget a connection that has ended."""
-        host = self._hosts.get(one.address)
-        if host is not None and host.remove(one):
+        host = self._hosts.get(one.address, {})
+        if host.pop(one, None) is not None:
             self._n -= 1
-        if host is not None and not len(host):
-            del self._hosts[one.address]
+            if not host:
+                del self._hosts[one.address]
 
 
 class LimitedConnection(HttpToolsProtocol):
-    """uvicorn's protocol, which hangs up on clients that send a head too slowly, or too large, or do not read."""
+    """uvicorn's protocol, which hangs up on clients that send too slowly, too much before an answer, or do not read."""
 
     among: Connections
-    handshake: "_Handshake | None" = None
-    _heads = 0
+    address = "local"
+    accepted: "asyncio.Task[Any]"
+    """Ends when the connection is made."""
 
     def connection_made(self, transport: Any) -> None:
-        """Wait for the first head."""
+        """Wait for the first head, unless another took its place since it was accepted."""
+        if self.accepted.cancelling():
+            transport.abort()
+            return
         self._later = asyncio.get_running_loop().call_later
         self._unread: asyncio.TimerHandle | None = None
-        self.address = str((transport.get_extra_info("peername") or ("local",))[0])
-        if self.handshake is not None:
-            self.among.leave(self.handshake)
         super().connection_made(_Corked(transport))  # type: ignore[arg-type]
+        self.flow = _Flow(self.transport, self.pipeline)
         self._begin_head()
-        if not self.among.admit(self):
-            self.transport.write(_NO_ROOM)
-            self.hang_up()
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes before the head is whole."""
-        begun = self._heads
+        """Count what is no body; what came before a head began in this piece does not count."""
+        self._framing += len(data)
         super().data_received(data)
-        if self._in_head and begun == self._heads:  # else it began within this piece, after whole requests
-            self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES:
-                self.hang_up()
+        if self._framing > FRAMING_BYTES:
+            self._refuse("a request is too large, its body apart")
 
     def on_message_begin(self) -> None:
         """Wait for the head of the next request."""
@@ -167,12 +170,27 @@ class LimitedConnection(HttpToolsProtocol):
         self._begin_head()
         super().on_message_begin()
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header; a trailer could stand in for one, so none is kept."""
+        self._count(1)
+        if self._in_head:
+            super().on_header(name, value)
+
     def on_headers_complete(self) -> None:
         """Stop the timer; the body is limited by the middleware."""
         self._in_head = False
         self._patience.cancel()
         self.among.at_work(self, True)
         super().on_headers_complete()
+        if len(self.pipeline) > MOST_WAITING:
+            self._refuse("too many requests wait for the answers before them")
+            raise ConnectionAbortedError  # the rest of the piece is not read
+
+    def on_body(self, body: bytes) -> None:
+        """Take a chunk, or a piece of a body without chunks."""
+        self._framing -= len(body) + len(body) // 8
+        self._count(1 - len(body) / 64)
+        super().on_body(body)
 
     def on_response_complete(self) -> None:
         """Rest until the next request, unless it came already."""
@@ -192,20 +210,35 @@ class LimitedConnection(HttpToolsProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers."""
+        if self.transport is None:
+            return
         self._patience.cancel()
         if self._unread is not None:
             self._unread.cancel()
         self.among.leave(self)
         super().connection_lost(exc)
 
+    def _count(self, parts: float) -> None:
+        self._parts += parts
+        if self._parts > MOST_PARTS:
+            self._refuse("a request has too many headers or chunks")
+            raise ConnectionAbortedError
+
     def _begin_head(self) -> None:
-        self._in_head, self._head_bytes = True, 0
-        self._heads += 1
+        self._in_head, self._framing, self._parts = True, 0, 0.0
         self._patience = self._later(HEAD_SECONDS, self.hang_up)
 
+    def _refuse(self, why: str) -> None:
+        log(_log, logging.WARNING, "A connection was closed: %s", why, same=why, address=self.address)
+        self.hang_up()
+
     def hang_up(self) -> None:
-        """Close the connection, unless that is under way."""
-        if not self.transport.is_closing():
+        """Close the connection; an answer that the client has not read by then is not sent."""
+        if self.transport is None:
+            self.accepted.cancel()
+        elif self.transport.is_closing() or self.transport.get_write_buffer_size():
+            self.transport.abort()
+        else:
             self.transport.close()
 
 
@@ -214,36 +247,11 @@ def limited(among: Connections) -> type[LimitedConnection]:
     return type("LimitedConnectionOfServer", (LimitedConnection,), {"among": among})
 
 
-class _Handshake:
-    """A connection whose TLS handshake is under way."""
+class _Listener:
+    """Accepts connections; each counts in the limits from then on, while its TLS handshake is under way, too.
 
-    def __init__(self, address: str) -> None:
-        self.address = address
-        self.task: asyncio.Task[Any] | None = None
-
-    def hang_up(self) -> None:
-        if self.task is not None:
-            self.task.cancel()
-
-
-class TlsListener:
-    """Accepts connections and shakes hands with them; one that has not done so counts in the limits like any other.
-
-    An event loop's own server knows a connection only from the end of its handshake on, so that it could neither count
-    those before, nor make room.
-
-    Parameters
-    ----------
-    loop : uvloop.Loop
-        Of the server.
-    made_protocol : callable
-        Makes the protocol of one connection.
-    opened : socket
-        Bound to the address; the listener closes it.
-    context : ssl.SSLContext
-        Of the server.
-    backlog : int
-        Connections that wait to be accepted.
+    An event loop's own server knows a connection only from the end of its handshake on, and says nothing when file
+    descriptors run out.
     """
 
     def __init__(
@@ -251,11 +259,14 @@ class TlsListener:
         loop: uvloop.Loop,
         made_protocol: Callable[[], LimitedConnection],
         opened: socket.socket,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         backlog: int,
     ) -> None:
-        self._loop, self._made_protocol, self._socket, self._context = loop, made_protocol, opened, context
-        self._handshakes: set[_Handshake] = set()
+        self._loop, self._made_protocol, self._socket = loop, made_protocol, opened
+        self._options: dict[str, Any] = {"ssl": context}
+        if context is not None:
+            self._options["ssl_handshake_timeout"] = HANDSHAKE_SECONDS
+        self._under_way: set[asyncio.Task[Any]] = set()
         self._again: asyncio.TimerHandle | None = None
         opened.setblocking(False)
         opened.listen(backlog)
@@ -267,15 +278,16 @@ class TlsListener:
         if self._again is not None:
             self._again.cancel()
         self._socket.close()
-        for one in self._handshakes:
-            one.hang_up()
+        for task in self._under_way:
+            task.cancel()
 
     async def wait_closed(self) -> None:
         """Wait until the handshakes have ended."""
-        await asyncio.gather(*(one.task for one in self._handshakes if one.task), return_exceptions=True)
+        await asyncio.gather(*self._under_way, return_exceptions=True)
 
     def _accept(self) -> None:
         for _ in range(_AT_ONCE):
+            protocol = self._made_protocol()
             try:
                 connection, peer = self._socket.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
@@ -283,40 +295,36 @@ class TlsListener:
             except OSError as error:  # no file descriptors left, say
                 log(_log, logging.ERROR, "No connection can be accepted: %s", error.strerror)
                 self._loop.remove_reader(self._socket)
-                self._again = self._loop.call_later(1.0, self._loop.add_reader, self._socket, self._accept)
+                wait = 0.01 if protocol.among.make_room() else 1.0
+                self._again = self._loop.call_later(wait, self._loop.add_reader, self._socket, self._accept)
                 return
-            connection.setblocking(False)
-            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            protocol = self._made_protocol()
-            protocol.handshake = one = _Handshake(str(peer[0]))
-            if protocol.among.admit(one):
-                self._handshakes.add(one)
-                shaking = self._loop.connect_accepted_socket(
-                    partial(_itself, protocol), connection, ssl=self._context, ssl_handshake_timeout=HANDSHAKE_SECONDS
-                )
-                one.task = self._loop.create_task(shaking)
-                one.task.add_done_callback(partial(self._shaken, one, protocol.among, connection))
-            else:
-                connection.close()
+            protocol.address = str(peer[0])
+            self._take(connection, protocol)
 
-    def _shaken(
-        self, one: _Handshake, among: Connections, connection: socket.socket, task: "asyncio.Task[Any]"
-    ) -> None:
-        if task.cancelled() or task.exception() is not None:  # another has taken its place; or the client failed
+    def _take(self, connection: socket.socket, protocol: LimitedConnection) -> None:
+        connection.setblocking(False)
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if protocol.among.admit(protocol):
+            made = self._loop.connect_accepted_socket(lambda: protocol, connection, **self._options)
+            protocol.accepted = self._loop.create_task(made)
+            self._under_way.add(protocol.accepted)
+            protocol.accepted.add_done_callback(partial(self._made, protocol, connection))
+        else:
+            with suppress(OSError):
+                if self._options["ssl"] is None:
+                    connection.send(_NO_ROOM)
             connection.close()
-        among.leave(one)
-        self._handshakes.discard(one)
 
-
-def _itself(protocol: LimitedConnection) -> LimitedConnection:
-    return protocol
+    def _made(self, protocol: LimitedConnection, connection: socket.socket, task: "asyncio.Task[Any]") -> None:
+        self._under_way.discard(task)
+        if task.cancelled() or task.exception() is not None:  # another has taken its place; or the client failed
+            protocol.among.leave(protocol)
+            connection.close()
 
 
 class PatientLoop(uvloop.Loop):
-    """The event loop of a server; TLS handshakes are counted, and one that is never finished ends."""
+    """The event loop of a server, which counts connections from the moment that it accepts them."""
 
     async def create_server(self, *about: Any, **options: Any) -> Any:
         """Listen; see `asyncio.loop.create_server`."""
-        if options.get("ssl") is None:
-            return await super().create_server(*about, **options)
-        return TlsListener(self, about[0], options["sock"], options["ssl"], options.get("backlog", 100))
+        return _Listener(self, about[0], options["sock"], options.get("ssl"), options.get("backlog", 100))

@@ -9,6 +9,7 @@ from starlette.requests import Request
 
 from predictors.service.api.errors import Refusal
 from predictors.service.api.prometheus import Metrics
+from predictors.service.api.schema import MOST_SECONDS
 from predictors.service.pseudonyms import Pseudonymiser, is_number
 from predictors.service.state.service import Service
 
@@ -57,7 +58,8 @@ class Context:
         """Return the numbers of the jobs that an address may mean: digits are a number, or else a name."""
         text, cluster = request.path_params["job_id"], request.query_params.get("cluster")
         submission = request.query_params.get("submission")
-        if not 1 <= len(text) <= 256 or not (submission is None or is_number(submission)):
+        can_be = submission is None or (is_number(submission) and int(submission) < MOST_SECONDS)
+        if not (1 <= len(text) <= 256 and can_be):
             raise Refusal(422, "a part of the address cannot be used")
         since = None if submission is None else int(submission)
         names: list[int | str] = [int(text), text] if is_number(text) else [text]

@@ -255,6 +255,9 @@ def test_head_and_allow(served):
     assert raw(served, "HEAD", "/healthz")[0] == 200
     status, _, headers = raw(served, "POST", "/healthz")
     assert status == 405 and "GET" in headers["Allow"]
+    assert raw(served, "POST", "/v1/models", b"x", {"Content-Type": "text/plain"})[0] == 405
+    assert raw(served, "POST", "/v1/nothing", b"x", {"Content-Type": "text/plain"})[0] == 404
+    assert raw(served, "POST", "/v1/models/reload", b"x", {"Content-Type": "text/plain"})[0] == 415
 
 
 def test_what_is_not_there(served):
@@ -264,6 +267,8 @@ def test_what_is_not_there(served):
     assert raw(served, "GET", "/v1/start-time/1")[0] == 404
     assert raw(served, "GET", "/v1/jobs/" + "9" * 300)[0] == 422
     assert raw(served, "GET", "/docs")[0] == 404
+    assert raw(served, "GET", f"/v1/jobs/1?submission={2**40 - 1}")[0] == 404
+    assert raw(served, "GET", f"/v1/jobs/1?submission={2**40}")[0] == 422
 
 
 def test_models_health_and_metrics(served, client):
@@ -290,6 +295,12 @@ def test_openapi_tells_the_requests_with_examples(served):
     assert "/v1/events" in document["paths"]
     assert document["components"]["schemas"]["EventIn"]["examples"][0]["user"] == "alice"
     assert document["components"]["schemas"]["EventIn"]["additionalProperties"] is False
+    (submission,) = (
+        one["schema"]
+        for one in document["paths"]["/v1/jobs/{job_id}"]["get"]["parameters"]
+        if one["name"] == "submission"
+    )
+    assert submission == {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**40}
 
 
 def test_names_are_never_stored(served, client):

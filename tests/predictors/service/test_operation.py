@@ -616,7 +616,8 @@ def test_a_client_that_left_while_it_asked_is_no_fault_of_the_service(tmp_path, 
 
     auth = AuthMiddleware(handler, (), Limits())
     headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "method": "POST", "path": "/v1/events", "headers": headers, "client": ("127.0.0.1", 1)}
+    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": "/v1/events", "query_string": b""}
+    scope |= {"headers": headers, "client": ("127.0.0.1", 1)}
     asyncio.run(RequestLog(auth, audit, None, lambda *about: counted.append(about[1]))(scope, receive, send))
     audit.close()
     assert counted == [499] and not caplog.records and file.read_text() == ""

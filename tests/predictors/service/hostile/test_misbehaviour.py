@@ -365,14 +365,31 @@ def test_handshakes_that_are_not_finished_count_in_the_limit_of_their_address(tm
             line.close()
 
 
-def test_many_requests_in_one_piece_are_all_answered(served):
+def test_requests_in_one_piece_are_all_answered_unless_too_many_wait(served):
+    request = b"GET /healthz HTTP/1.1\r\n" + HOME + b"X: " + b"x" * 400 + b"\r\n\r\n"
     with line_to(served) as line:
-        request = b"GET /healthz HTTP/1.1\r\n" + HOME + b"X: " + b"x" * 400 + b"\r\n\r\n"
-        line.sendall(request * 300)
+        line.sendall(request * lines.MOST_WAITING)
         found = b""
-        while found.count(b"HTTP/1.1 200") < 300:
+        while found.count(b"HTTP/1.1 200") < lines.MOST_WAITING:
             found += line.recv(1 << 20)
         assert b"HTTP/1.1 503" not in found
+    with line_to(served) as line, suppress(OSError):
+        line.sendall(request * 10 * lines.MOST_WAITING)
+        assert ended(line).count(b"HTTP/1.1 200") < 10 * lines.MOST_WAITING
+
+
+def test_a_connection_is_not_read_while_its_requests_wait():
+    told, waiting = [], [None]
+    transport = SimpleNamespace(
+        pause_reading=lambda: told.append("pause"), resume_reading=lambda: told.append("resume")
+    )
+    flow = lines._Flow(transport, waiting)
+    flow.pause_reading()
+    flow.resume_reading()
+    assert told == ["pause"]
+    waiting.clear()
+    flow.resume_reading()
+    assert told == ["pause", "resume"]
 
 
 @pytest.mark.parametrize(
