@@ -9,14 +9,11 @@ import typer
 
 from experiments.cli.options import (
     Alias,
-    DropWide,
+    JobsOptions,
     Json,
     ListAccount,
     MachineFile,
-    Partition,
     PoolOptions,
-    Procs,
-    RequestsFrom,
     Seed,
     StopAtRequest,
     grouped,
@@ -58,13 +55,10 @@ def advise(
             metavar="SCHEDULER",
         ),
     ] = None,
-    procs: Procs = None,
     machine: MachineFile = None,
-    partition: Partition = None,
-    drop_wide: DropWide = False,
-    requests_from: RequestsFrom = None,
     kill: StopAtRequest = True,
     *,
+    jobs_of: JobsOptions,
     pool: PoolOptions,
     out: Annotated[
         Path, typer.Option(help="Folder of reports; the advice makes its own in it.", writable=True, file_okay=False)
@@ -86,19 +80,16 @@ def advise(
     from experiments.runs.on_nodes import ready_for
     from experiments.runs.simulate import learnt_from, loaded, tuned_on
     from predictors.core.errors import JobcastError
-    from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.data.report import ReadingReport
     from schedsim.machine.node_groups import read_machine
 
     begin, workers = perf_counter(), pool.built()
-    if requests_from is not None:
-        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
         nodes = None if machine is None else read_machine(machine)
-        ready = ready_for(nodes, jobs, procs, drop_wide, partition, requests_from, account)
+        ready = ready_for(nodes, jobs, reading=account, **vars(jobs_of))
         cleaned = ready.used
         lacks = (*ready.lacks(kill), *lacks_of_made_requests(ready.prepared.log, cleaned, kill))
         question = Question(cleaned, current, seeds, measure, predictor, agent, lacks, soft_limits, nodes, kill)
@@ -117,7 +108,7 @@ def advise(
         with resumable():
             found = question.run(folder, workers)
     with working("Drawing"):
-        advice, source = question.advice(found), _source(log, procs, partition, drop_wide, requests_from, machine, kill)
+        advice, source = question.advice(found), _source(log, jobs_of, machine, kill)
         report = report_on(advice, found, cleaned, folder, source, begin, soft_limits, question.left_out)
         page = write_report(folder, report)
     total = account + ready.account
@@ -174,11 +165,8 @@ def tune(
     ] = 60,
     seed: Seed = 0,
     seeds: Annotated[int, typer.Option(help="Shaken copies of the test part, 5 or more.", min=1)] = 10,
-    procs: Procs = None,
-    partition: Partition = None,
-    drop_wide: DropWide = False,
-    requests_from: RequestsFrom = None,
     *,
+    jobs_of: JobsOptions,
     pool: PoolOptions,
     out: Annotated[
         Path, typer.Option(help="The agent file: .npz, or .json to be read by people.", writable=True)
@@ -208,7 +196,6 @@ def tune(
     from experiments.tune.search import found_by
     from experiments.tune.tune import Split, Tuning
     from predictors.core.errors import JobcastError, unknown_name
-    from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import prepare
     from predictors.tracking.client import log_agent
@@ -230,12 +217,10 @@ def tune(
     if register is not None:
         checked_name(register)
         checked_alias(alias) if alias is not None else None
-    if requests_from is not None:
-        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
+        prepared = prepare(jobs, reading=account, **vars(jobs_of))
         split = Split(prepared.used, train)
         tuning = Tuning(split, aim, rules, estimates, generations, seed, window, find)  # type: ignore[arg-type]
         page_of = f"tune-{slug(split.log.name)}"
@@ -280,21 +265,12 @@ def tune(
     say(f"Every number: {page} ({made.seconds:.0f} s)")
 
 
-def _source(
-    log: Path,
-    procs: int | None,
-    partition: int | None,
-    drop_wide: bool,
-    requests_from: str | None,
-    machine: Path | None,
-    kill: bool,
-) -> str:
+def _source(log: Path, jobs_of: JobsOptions, machine: Path | None, kill: bool) -> str:
     """Return the log and the options by which it is read, as `jobcast simulate` takes them."""
     parts = [str(log)]
-    parts += ["--procs", str(procs)] if procs is not None else []
-    parts += ["--partition", str(partition)] if partition is not None else []
     parts += ["--machine", str(machine)] if machine is not None else []
-    parts += ["--drop-wide"] if drop_wide else []
-    parts += ["--requests-from", requests_from] if requests_from is not None else []
+    for name, value in vars(jobs_of).items():
+        option = f"--{name.replace('_', '-')}"
+        parts += [] if value in (None, False) else [option] if value is True else [option, str(value)]
     parts += [] if kill else ["--no-kill"]
     return shlex.join(parts)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from experiments.cli.options import MOST_SEED, Json, ListAccount, Log
+from experiments.cli.options import MOST_SEED, JobsOptions, Json, ListAccount, Log, grouped
 from experiments.console import say
 
 if TYPE_CHECKING:
@@ -51,6 +51,7 @@ def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zon
 
 
 @app.command()
+@grouped
 def convert(
     log: Log,
     out: Out,
@@ -64,6 +65,8 @@ def convert(
         Path | None,
         typer.Option(help="File with a secret key: keyed hashes stand for the names of people and programs."),
     ] = None,
+    *,
+    jobs_of: JobsOptions,
     list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
@@ -71,6 +74,7 @@ def convert(
 ) -> None:
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.console import working
+    from predictors.data.cleaning import of_partition, on_machine, with_requests
     from predictors.data.formats.combine import between
     from predictors.data.formats.detect import read_log, writer_for
     from predictors.service.pseudonyms import Pseudonymiser, pseudonymous
@@ -81,6 +85,12 @@ def convert(
         jobs, account = read_log(log, strict, time_zone or None)
         jobs, cut = between(jobs, begin or None, until or None)
         account += cut
+        jobs, others = of_partition(jobs, jobs_of.partition)
+        jobs, made = with_requests(jobs, jobs_of.requests_from)
+        account += others + made
+        if jobs_of.procs is not None or jobs_of.drop_wide:
+            jobs, wide = on_machine(jobs, jobs_of.procs, jobs_of.drop_wide)
+            account += wide
         if key is not None:
             jobs, hashed = pseudonymous(jobs, key)
             account += hashed

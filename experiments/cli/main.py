@@ -130,7 +130,7 @@ def main() -> None:
     for stream in ("stdout", "stderr"):
         if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
             setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
-        elif getattr(sys, stream).errors == "strict":
+        elif getattr(sys, stream).errors in ("strict", "surrogateescape"):
             getattr(sys, stream).reconfigure(errors="replace")  # a terminal that knows no ² shows ? in its place
     tell_what_is_compiled()
     try:

@@ -71,7 +71,10 @@ ListAccount = Annotated[
 ]
 Procs = Annotated[int | None, typer.Option(help="Processors of the machine; by default as the log tells.")]
 DropWide = Annotated[bool, typer.Option("--drop-wide", help="Leave out jobs wider than the machine.")]
-Partition = Annotated[int | None, typer.Option(help="Only the jobs of this partition.")]
+Partition = Annotated[
+    str | None,
+    typer.Option(help="Only the jobs of this partition: its name, or its number in the log.", metavar="NAME"),
+]
 MachineFile = Annotated[
     Path | None,
     typer.Option(
@@ -95,6 +98,23 @@ SoftLimits = Annotated[
         metavar="SCHEDULER",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class JobsOptions:
+    """Options on which jobs of a log count, for a machine of which size."""
+
+    procs: Procs = None
+    partition: Partition = None
+    drop_wide: DropWide = False
+    requests_from: RequestsFrom = None
+
+    def __post_init__(self) -> None:
+        """Refuse a rule for requested times that is none, before the log is read."""
+        if self.requests_from is not None:
+            from predictors.data.cleaning import RequestsFrom
+
+            RequestsFrom(self.requests_from)
 
 
 @dataclass(frozen=True)

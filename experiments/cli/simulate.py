@@ -5,17 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from experiments.cli.options import (
-    DropWide,
-    Json,
-    ListAccount,
-    Partition,
-    Procs,
-    RequestsFrom,
-    SoftLimits,
-    StopAtRequest,
-    grouped,
-)
+from experiments.cli.options import JobsOptions, Json, ListAccount, SoftLimits, StopAtRequest, grouped
 from experiments.cli.simulate_options import (
     CeilOptions,
     MachineOptions,
@@ -80,10 +70,6 @@ def simulate(
         float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
     ] = None,
     soft_limits: SoftLimits = None,
-    procs: Procs = None,
-    drop_wide: DropWide = False,
-    partition: Partition = None,
-    requests_from: RequestsFrom = None,
     shake: Annotated[
         int | None,
         typer.Option(
@@ -92,6 +78,7 @@ def simulate(
     ] = None,
     kill: StopAtRequest = True,
     *,
+    jobs_of: JobsOptions,
     machine: MachineOptions,
     ceil: CeilOptions,
     at_site: SiteOptions,
@@ -127,7 +114,7 @@ def simulate(
         usual_correction,
         usual_estimates,
     )
-    from predictors.data.cleaning import RequestsFrom, overran
+    from predictors.data.cleaning import overran
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import lacks_for_schedules, prepare
     from schedsim.results.exports import schedule_writer
@@ -139,17 +126,16 @@ def simulate(
     correction = usual_correction(soft_limits) if correction is None else correction
     if by is not None:
         check_table(by, queues=True)
-    if requests_from is not None:
-        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
         nodes = machine.declared()
-        prepared = prepare(jobs, processors(procs, nodes), drop_wide, partition, requests_from, account)
+        size = {"procs": processors(jobs_of.procs, nodes)}
+        prepared = prepare(jobs, reading=account, **vars(jobs_of) | size)
         cleaned = prepared.used
         if shake is not None:
             cleaned = shaken(cleaned, shake, kill)
-        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site, nodes, drop_wide)
+        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site, nodes, jobs_of.drop_wide)
         cleaned = options["log"]
         lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
         lacks = (*prepared.unread, *without_no_queue(lacks, nodes))
@@ -182,7 +168,7 @@ def simulate(
 
         with working("Drawing"):
             written += draw_schedule(report_folder(figures, "."), result)
-    found |= {"partition": partition, "shake": shake, "requests_from": requests_from}
+    found |= {"partition": jobs_of.partition, "shake": shake, "requests_from": jobs_of.requests_from}
     logged = figures_as_logged(prepared.used)
     if logged is not None:
         logged["past_request"] = int(overran(prepared.used).sum())

@@ -171,8 +171,8 @@ class Parts:
     def keep(self, table: "pd.DataFrame", path: Path) -> "pd.DataFrame":
         """Write a table down, and return it as it is read later: the same whether anything was killed in between."""
         self.folder.mkdir(exist_ok=True)
-        with whole_file(path) as part:
-            table.to_parquet(part, index=False, compression="zstd", write_page_checksum=True)
+        with whole_file(path) as part, part.open("wb") as file:  # Arrow refuses paths that are not UTF-8
+            table.to_parquet(file, index=False, compression="zstd", write_page_checksum=True)
         return self.read(path)
 
     def read(self, path: Path) -> "pd.DataFrame":

@@ -79,7 +79,7 @@ def ready_for(
     log: JobLog,
     procs: int | None = None,
     drop_wide: bool = False,
-    partition: int | None = None,
+    partition: str | int | None = None,
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
 ) -> Ready:

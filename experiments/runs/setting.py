@@ -27,7 +27,7 @@ class Setting:
         Of everything drawn by chance.
     quick : bool
         Smaller models and fewer seeds, to see the whole in a minute or two.
-    partition : int or None
+    partition : str, int or None
         Keep only the jobs of one partition of the machine.
     procs : int or None
         Processors of the machine to simulate; by default as in the log.
@@ -63,7 +63,7 @@ class Setting:
     folder: Path
     seed: int = 0
     quick: bool = False
-    partition: int | None = None
+    partition: str | int | None = None
     procs: int | None = None
     predictors: tuple[str, ...] = ()
     pool: Pool = HERE

@@ -13,7 +13,7 @@ from experiments.runs.simulate import agent_named
 from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import RequestsFrom, machine_size, of_partition
+from predictors.data.cleaning import machine_size, of_partition, with_requests
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -207,9 +207,8 @@ def _planned(
         digests = (ready.used.digest(), ready.prepared.log.digest())
         return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
     part, others = of_partition(jobs, source.partition)
-    if source.requests_from is not None:
-        part, made = RequestsFrom(source.requests_from).apply(part)
-        others += made
+    part, made = with_requests(part, source.requests_from)
+    others += made
     counted, left_out = jobs_that_count(part, sweep.protocol)
     lacks = lacks_for_predictions(counted, others + left_out) if len(counted) else ()
     lacks = (*lacks_of_reading(jobs, account), *lacks)

@@ -17,7 +17,7 @@ from experiments.sweeps.plan import Plan
 from experiments.sweeps.work import Done, key_of
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.parquet import parquet_table
+from predictors.core.parquet import parquet_table, write_parquet_table
 
 LEADING: Final = {
     "simulate": ("log", "log_sha256", "case", "policy", "estimates", "correction", "budget", "seed"),
@@ -102,12 +102,11 @@ def read_results(folder: Path) -> Results:
 
 def _write(table: pd.DataFrame, path: Path, about: dict[str, Any], besides: Mapping[bytes, str] | None = None) -> Path:
     import pyarrow as pa
-    from pyarrow import parquet
 
     arrow = pa.Table.from_pandas(table, preserve_index=False)
     arrow = arrow.replace_schema_metadata({**(arrow.schema.metadata or {}), _KEY: json.dumps(about), **(besides or {})})
     with whole_file(path) as part:
-        parquet.write_table(arrow, part, compression="zstd", write_page_checksum=True)
+        write_parquet_table(arrow, part)
     return path
 
 

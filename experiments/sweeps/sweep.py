@@ -193,7 +193,7 @@ class LogFile:
 
     path: Name
     procs: Annotated[int, Field(ge=1)] | None = None
-    partition: Annotated[int, Field(ge=0)] | None = None
+    partition: Annotated[int, Field(ge=0)] | Name | None = None
     requests_from: str | None = None
     machine: Name | None = None
 

@@ -3,9 +3,11 @@
 import gzip
 import io
 import os
+import select
 import stat
 import zlib
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from predictors.core.errors import JobcastError
@@ -77,9 +79,13 @@ def log_name(path: str | os.PathLike[str]) -> str:
     return name or "log"
 
 
+LONGEST_WAIT: Final = 10.0
+"""How long a pipe may have nobody who writes into it [s]."""
+
+
 def _read(path: Path, what: str) -> bytes:
     try:
-        with path.open("rb") as file:
+        with os.fdopen(_pipe(path, what), "rb") if path.is_fifo() else path.open("rb") as file:
             mode = os.fstat(file.fileno()).st_mode
             if stat.S_ISREG(mode):
                 return file.read()
@@ -100,6 +106,30 @@ def _read(path: Path, what: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise JobcastError(f"{path}: cannot be read ({reason}); check the path and its permissions.") from error
+
+
+def _pipe(path: Path, what: str) -> int:
+    """Return a pipe, open for reading, as soon as it holds something or somebody who wrote into it has gone."""
+    pipe, begin, events = os.open(path, os.O_RDONLY | os.O_NONBLOCK), monotonic(), select.poll()
+    events.register(pipe, select.POLLIN)
+    while not events.poll(50):
+        if monotonic() - begin > LONGEST_WAIT and not _has_writer(pipe):
+            os.close(pipe)
+            raise JobcastError(
+                f"{path}: is a pipe into which nobody writes (waited {LONGEST_WAIT:.0f} s); start the program that "
+                f"writes it, or give a file that holds {what}."
+            )
+    os.set_blocking(pipe, True)
+    return pipe
+
+
+def _has_writer(pipe: int) -> bool:
+    """Return whether somebody has an empty pipe open for writing: then a read would have to wait for them."""
+    try:
+        os.read(pipe, 1)
+    except BlockingIOError:
+        return True
+    return False
 
 
 def _unpack(data: bytes, path: str | os.PathLike[str]) -> bytes:

@@ -54,8 +54,10 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     --------
     >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
     No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
+    >>> print(unknown_name("column", "procs", ["project", "requested_procs"]))
+    No column 'procs'; did you mean 'requested_procs'? Known: project, requested_procs.
     """
     names, shown = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    near = difflib.get_close_matches(shown, names, n=1)
+    near = [one for one in names if shown in one.split("_")] or difflib.get_close_matches(shown, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")

@@ -1,7 +1,8 @@
-"""Parquet files: how they begin, and one line for a damaged one."""
+"""Parquet files: how they begin, how they are written, and one line for a damaged one."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from predictors.core.errors import JobcastError
@@ -29,6 +30,14 @@ def damage_named(source: object, cure: str = CURE) -> Iterator[None]:
     except (pa.ArrowException, OSError, ValueError, KeyError) as error:
         reason = str(error).strip().split("\n")[0]
         raise JobcastError(f"{source}: is a damaged Parquet file ({reason}); {cure}.") from error
+
+
+def write_parquet_table(table: Any, path: Path) -> None:
+    """Write an Arrow table as Parquet with checksums; Arrow itself refuses paths that are not UTF-8."""
+    from pyarrow import parquet
+
+    with path.open("wb") as file:
+        parquet.write_table(table, file, compression="zstd", write_page_checksum=True)
 
 
 def parquet_table(data: bytes, source: object, cure: str = CURE, columns: Sequence[str] | None = None) -> Any:

@@ -60,38 +60,36 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
     JobcastError
         If the machine's size is not known, a job is wider than it, or no job is left.
     """
-    machine = machine_size(log, procs)
-    width, run_time, requested = log.procs, log.values["run_time"], log.values["requested_time"]
+    run_time, requested = log.values["run_time"], log.values["requested_time"]
     report = ReportBuilder(log.name, RULES, place="job")
     kept = np.ones(len(log), dtype=np.bool_)
+    machine = machine_size(log, procs)
     for rule, bad in (
         ("no-run-time", run_time <= 0),
-        ("no-processors", width <= 0),
+        ("no-processors", log.procs <= 0),
         ("no-request", requested <= 0),
-        ("too-wide", width > machine),
     ):
-        dropped = bad & kept
-        if rule == "too-wide" and dropped.any() and not drop_wide:
-            raise _too_wide(log, machine, int(dropped.sum()), int(width[dropped].max()))
-        report.add(rule, log.values["job_id"][dropped])
-        kept &= ~dropped
-    account = report.close()
-    if not kept.any():
+        report.add(rule, log.values["job_id"][bad & kept])
+        kept &= ~bad
+    cleaned, wide = on_machine(log.select(kept), machine, drop_wide)
+    if not len(cleaned):
+        account = report.close() + wide
         way_out = _REQUESTS if account.count("no-request") else ""
         raise JobcastError(f"{log.name}: no jobs left to simulate. {_reasons(len(log), account)}{way_out}")
-    report.add("overrun", log.values["job_id"][kept & overran(log)], "run_time")
-    report.add("allocated", log.values["job_id"][kept & (log.values["requested_procs"] <= 0)], "requested_procs")
-    cleaned = replace(
-        log,
-        values={**log.values, "requested_procs": width},
-        unknown={**log.unknown, "run_time": ~kept, "requested_procs": ~kept},
-        max_procs=machine,
-    )
-    return cleaned.select(kept), report.close()
+    report.add("overrun", cleaned.values["job_id"][overran(cleaned)], "run_time")
+    report.add("allocated", cleaned.values["job_id"][cleaned.values["requested_procs"] <= 0], "requested_procs")
+    return cleaned.replaced({"requested_procs": cleaned.procs}), report.close() + wide
 
 
-def of_partition(log: JobLog, partition: int | None) -> tuple[JobLog, ReadingReport]:
+def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, ReadingReport]:
     """Return the jobs of one partition of the machine, or of all; and an account of the others.
+
+    Parameters
+    ----------
+    log : JobLog
+        Any log.
+    partition : str or int, optional
+        The partition's name, in Slurm's logs the queue's; or its number, where the log numbers partitions.
 
     Raises
     ------
@@ -101,13 +99,35 @@ def of_partition(log: JobLog, partition: int | None) -> tuple[JobLog, ReadingRep
     report = ReportBuilder(log.name, RULES, place="job")
     if partition is None:
         return log, report.close()
-    in_it = log.known("partition") & (log.filled("partition") == partition)
+    asked, column = str(partition), log.partition_column
+    names = log.names(column)
+    number = names.index(asked) if asked in names else int(asked) if asked.isdecimal() and len(asked) < 19 else None
+    if asked not in names:
+        column = "partition"
+    in_it = log.known(column) & (log.filled(column) == number)
     if not in_it.any():
-        there = np.unique(log.filled("partition")[log.known("partition")])
-        known = ", ".join(str(p) for p in there) or "no partition at all"
-        raise JobcastError(f"{log.name}: has no job in partition {partition}; it knows {known}.")
+        there = np.unique(log.filled("partition")[log.known("partition")]).tolist()
+        known = ", ".join([name for name in names if name] or map(str, there)) or "no partition at all"
+        raise JobcastError(f"{log.name}: has no job in partition {asked}; it knows {known}.")
     report.add("other-partition", log.values["job_id"][~in_it])
     return log.select(in_it), report.close()
+
+
+def on_machine(log: JobLog, procs: int | None, drop_wide: bool) -> tuple[JobLog, ReadingReport]:
+    """Return a log with the size of its machine, and without wider jobs if these are to be dropped.
+
+    Raises
+    ------
+    JobcastError
+        If the machine's size is not known, or a job is wider than it and `drop_wide` is false.
+    """
+    machine = machine_size(log, procs)
+    wide = log.procs > machine
+    if not drop_wide:
+        _refuse_wide(log, machine, wide)
+    report = ReportBuilder(log.name, RULES, place="job")
+    report.add("too-wide", log.values["job_id"][wide])
+    return replace(log, max_procs=machine).select(~wide), report.close()
 
 
 _FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII)
@@ -179,6 +199,11 @@ class RequestsFrom:
         return replace(log, values=values, unknown=unknown), report.close()
 
 
+def with_requests(log: JobLog, rule: str | None) -> tuple[JobLog, ReadingReport]:
+    """Return the log with requested times made by a rule of `RequestsFrom`, and the account; as it is without one."""
+    return (log, ReadingReport(log.name)) if rule is None else RequestsFrom(rule).apply(log)
+
+
 def within_requests(log: JobLog) -> JobLog:
     """Return a log as a scheduler that stops jobs at their requested time would have seen it: run times end there.
 
@@ -225,11 +250,14 @@ _REQUESTS: Final = (
 )
 
 
-def _too_wide(log: JobLog, machine: int, count: int, widest: int) -> JobcastError:
+def _refuse_wide(log: JobLog, machine: int, wide: Bools) -> None:
+    if not wide.any():
+        return
+    count = int(wide.sum())
     jobs = f"{counted(count, 'job')} {'is' if count == 1 else 'are'}"
-    return JobcastError(
-        f"{log.name}: {jobs} wider than the machine of {counted(machine, 'processor')} (the widest has {widest:,}); "
-        "give a larger --procs or --machine, or --drop-wide to leave them out."
+    raise JobcastError(
+        f"{log.name}: {jobs} wider than the machine of {counted(machine, 'processor')} (the widest has "
+        f"{int(log.procs[wide].max()):,}); give a larger --procs or --machine, or --drop-wide to leave them out."
     )
 
 

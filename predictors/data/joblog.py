@@ -166,11 +166,22 @@ class JobLog:
 
     @classmethod
     def from_columns(
-        cls, values: Mapping[str, npt.ArrayLike], unknown: Mapping[str, npt.ArrayLike], **about: object
+        cls,
+        values: "Mapping[str, npt.ArrayLike] | pd.DataFrame",
+        unknown: Mapping[str, npt.ArrayLike] = MappingProxyType({}),
+        **about: object,
     ) -> Self:
         """Sort rows by (submit, job id), rebase times to the first submission, and build the log.
 
-        `about` are the other parameters of the class; `origin` is set from the first submission.
+        Parameters
+        ----------
+        values : mapping of str to array, or pandas frame
+            The columns. Submissions may be dates, those without a zone in UTC: then the log's epoch is known. Empty
+            cells of a frame are unknown.
+        unknown : mapping of str to bool array
+            Where values are unknown, besides.
+        **about
+            The other parameters of the class; `origin` is set from the first submission.
 
         Raises
         ------
@@ -183,6 +194,9 @@ class JobLog:
         >>> log["submit"].tolist(), log["job_id"].tolist(), log.origin
         ([0, 30], [5, 7], 100)
         """
+        if not isinstance(values, Mapping):
+            values, unknown, dated = _of_frame(values, unknown)
+            about |= {"epoch": dated} if "epoch" not in about and dated is not None else {}
         values = {**values, **{column: _whole(values[column], column) for column in _NEVER_UNKNOWN}}
         order = _order(np.asarray(values["submit"]), np.asarray(values["job_id"]))
         sorted_values = {column: np.asarray(array)[order] for column, array in values.items()}
@@ -276,6 +290,34 @@ class JobLog:
             sha.update(np.ascontiguousarray(self.values[column], dtype="<i8").tobytes())
             sha.update(np.packbits(self.unknown[column]).tobytes())
         return sha.hexdigest()
+
+
+def _of_frame(
+    frame: "pd.DataFrame", unknown: Mapping[str, npt.ArrayLike]
+) -> tuple[dict[str, npt.ArrayLike], dict[str, npt.ArrayLike], int | None]:
+    """Return the columns of a frame, where they are unknown, and the first submission as Unix time if it is a date."""
+    import pandas as pd
+
+    values: dict[str, npt.ArrayLike] = {}
+    masks, epoch = dict(unknown), None
+    for name, column in frame.items():
+        column, empty = pd.Series(column), column.isna().to_numpy()
+        if pd.api.types.is_datetime64_any_dtype(column.dtype):
+            if name != "submit":
+                raise JobcastError(
+                    f"Job log column {name!r} holds dates; only submit may, other times are seconds: give wait and "
+                    "run_time as differences."
+                )
+            utc = column.dt.tz_localize("UTC") if column.dt.tz is None else column.dt.tz_convert("UTC")
+            column = utc.dt.tz_localize(None).astype("datetime64[s]").astype("int64")
+            epoch = int(column[~empty].min()) if not empty.all() else None
+        elif pd.api.types.is_timedelta64_dtype(column.dtype):
+            column = column.dt.total_seconds().floordiv(1)
+        if empty.any():
+            masks[str(name)] = empty | np.asarray(masks.get(str(name), False))
+            column = column.mask(empty, UNKNOWN)
+        values[str(name)] = column.to_numpy()
+    return values, masks, epoch
 
 
 def _whole(values: npt.ArrayLike | None, column: str, unknown: Bools | None = None) -> Any:

@@ -407,7 +407,8 @@ def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
     table = runs.to_frame()
     with whole_file(path) as part:
         if Path(path).suffix == ".parquet":
-            table.to_parquet(part, index=False, compression="zstd")
+            with part.open("wb") as file:  # Arrow refuses paths that are not UTF-8
+                table.to_parquet(file, index=False, compression="zstd")
         else:
             table.to_csv(part, index=False, lineterminator="\n")
 

@@ -12,8 +12,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.errors import JobcastError, percent
-from predictors.data.cleaning import RequestsFrom, clean, of_partition, within_requests
+from predictors.core.errors import JobcastError, counted, percent
+from predictors.data.cleaning import clean, of_partition, with_requests, within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
@@ -71,14 +71,17 @@ def _asking(log: JobLog, *columns: str) -> int | None:
     return int(np.any([log.filled(column) > 0 for column in columns], axis=0).sum())
 
 
-def utilisation(log: JobLog) -> float | None:
-    """Return the share of the machine that the log's jobs filled, from the first submission to the last end."""
+def utilisation(log: JobLog, size: int | None = None) -> float | None:
+    """Return the share of the machine that the log's jobs filled, from the first submission to the last end.
+
+    The machine has the processors that the log names; where it names none, `size`.
+    """
     procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
-    ran = (procs > 0) & (run_time > 0)
-    if log.max_procs is None or not ran.any():
+    ran, size = (procs > 0) & (run_time > 0), log.max_procs or size
+    if size is None or not ran.any():
         return None
     ends = log.values["submit"] + log.filled("wait", 0) + run_time
-    return _work(log) / float(log.max_procs * ends[ran].max())
+    return _work(log) / float(size * ends[ran].max())
 
 
 def _work(log: JobLog) -> float:
@@ -90,7 +93,8 @@ def _work(log: JobLog) -> float:
 MOST_DROPPED: Final = 0.2
 """Share of the jobs that may be left out; with more, the rest is another workload."""
 FEWEST_LOST: Final = 10
-"""Rows lost at reading below which nothing is said beyond the account."""
+LEAST_LOST: Final = 0.01
+"""Rows dropped in reading, and their share, below which nothing is said beyond the account."""
 MOST_MOVED: Final = 0.1
 """Change of the utilisation that is borne."""
 LEAST_WAITS: Final = 0.5
@@ -106,7 +110,8 @@ class Lack:
     Attributes
     ----------
     name : str
-        Short: `unread`, `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`, `no-requests`, `no-users`,
+        Short: `unread`, `dropped-rows`, `components`, `no-waits`, `dropped`, `utilisation`, `no-queue`,
+        `made-requests`, `no-requests`, `no-users`,
         `one-user`.
     text : str
         What is so, with the figure, and what it does to the answer.
@@ -168,7 +173,7 @@ def prepare(
     log: JobLog,
     procs: int | None = None,
     drop_wide: bool = False,
-    partition: int | None = None,
+    partition: str | int | None = None,
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
 ) -> Prepared:
@@ -178,8 +183,8 @@ def prepare(
     ----------
     procs, drop_wide
         As of `predictors.data.cleaning.clean`.
-    partition : int, optional
-        Keep the jobs of one partition alone.
+    partition : str or int, optional
+        Keep the jobs of one partition alone, see `predictors.data.cleaning.of_partition`.
     requests_from : str, optional
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
     reading : ReadingReport, optional
@@ -190,9 +195,8 @@ def prepare(
     JobcastError
         As of `clean`, `of_partition` and `RequestsFrom`.
     """
-    rule = None if requests_from is None else RequestsFrom(requests_from)
     part, others = of_partition(log, partition)
-    asked, made = (part, ReadingReport(log.name)) if rule is None else rule.apply(part)
+    asked, made = with_requests(part, requests_from)
     used, cleaning = clean(asked, procs, drop_wide)
     unread = () if reading is None else lacks_of_reading(log, reading)
     return Prepared(part, used, others, made + cleaning, unread)
@@ -208,10 +212,12 @@ UNREAD: Final = (
     "repeated-id",
 )
 """Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
+SUMMED_UP: Final = ("partial-execution",)
+"""Rules by which a reader drops rows that another row of the file sums up."""
 
 
 def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
-    """Return what a log lacks since too many rows of its file could not be read.
+    """Return what a log lacks since rows of its file could not be read, were dropped, or are parts of a job.
 
     Examples
     --------
@@ -221,18 +227,34 @@ def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     >>> found[0].text
     '39 of 40 rows (98 %) could not be read, most by the rule too-few-fields: 18 fields. The answer is that of ...'
     """
-    findings = [f for f in reading.findings if f.effect == "dropped" and f.rule in UNREAD]
-    lost = sum(f.count for f in findings)
-    n_rows = len(log) + lost
-    if lost < FEWEST_LOST or lost <= MOST_DROPPED * n_rows:
+    dropped = [f for f in reading.findings if f.effect == "dropped" and f.rule not in SUMMED_UP]
+    unread = [f for f in dropped if f.rule in UNREAD]
+    lost, n_rows = sum(f.count for f in unread), len(log) + sum(f.count for f in dropped)
+    found = _components(log, reading)
+    if lost >= FEWEST_LOST and lost > MOST_DROPPED * (len(log) + lost):
+        most = max(unread, key=lambda f: f.count)
+        text = (
+            f"{lost:,} of {n_rows:,} rows ({percent(lost / n_rows)}) could not be read, most by the rule {most.rule}: "
+            f"{most.text}. The answer is that of another workload."
+        )
+        return (Lack("unread", text, "Export the log again; `jobcast log info` shows the lines.", True), *found)
+    lost = n_rows - len(log)
+    if lost >= FEWEST_LOST or lost > LEAST_LOST * n_rows:
+        rules = "; ".join(f"{f.count:,} by the rule {f.rule}: {f.text}" for f in dropped)
+        text = f"{lost:,} of {n_rows:,} rows ({percent(lost / n_rows, 1)}) were dropped in reading: {rules}."
+        found = (Lack("dropped-rows", text, "`jobcast log info` shows the lines; see that they are no jobs."), *found)
+    return found
+
+
+def _components(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
+    count = reading.count("component")
+    if not count:
         return ()
-    most = max(findings, key=lambda f: f.count)
     text = (
-        f"{lost:,} of {n_rows:,} rows ({percent(lost / n_rows)}) could not be read, most by the rule {most.rule}: "
-        f"{most.text}. The answer is that of another workload."
+        f"{count:,} of {counted(len(log), 'job')} are components of heterogeneous jobs, which start together; here "
+        "each is a job of its own."
     )
-    remedy = "Export the log again; `jobcast log info` shows the lines."
-    return (Lack("unread", text, remedy, True),)
+    return (Lack("components", text, "Compare the waits of the other jobs."),)
 
 
 def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill: bool = True) -> tuple[Lack, ...]:
@@ -370,18 +392,25 @@ def _dropped(n_jobs: int, account: ReadingReport) -> list[Lack]:
 
 def _moved(log: JobLog, used: JobLog, kill: bool, lost: bool) -> list[Lack]:
     """Compare over the span of the whole log: jobs that are left out must not move it."""
-    before = utilisation(log)
-    if before is None or not used.max_procs or not log.max_procs:
+    size = log.max_procs or used.max_procs
+    before = utilisation(log, size)
+    if before is None or not used.max_procs or not size:
         return []
+    if before > 1 and log.known("wait").mean() > 1 - LEAST_LOST and used.max_procs <= size:
+        text = (
+            f"the jobs of the log filled {percent(before)} of {size:,} processors, more than there are: the machine "
+            "was larger. The queue is another one than the site's."
+        )
+        return [Lack("utilisation", text, SIZE, True)]
     kept = _work(within_requests(used) if kill else used) / _work(log)
-    after = before * kept * log.max_procs / used.max_procs
+    after = before * kept * size / used.max_procs
     if abs(after - before) <= MOST_MOVED:
         return []
     text = (
-        f"the jobs simulated fill {percent(after)} of {used.max_procs or 0:,} processors, those of the log filled "
-        f"{percent(before)} of {log.max_procs or 0:,}. The queue is another one than the site's."
+        f"the jobs simulated fill {percent(after)} of {used.max_procs:,} processors, those of the log filled "
+        f"{percent(before)} of {size:,}. The queue is another one than the site's."
     )
-    let_run = before * _work(used) / _work(log) * log.max_procs / used.max_procs
+    let_run = before * _work(used) / _work(log) * size / used.max_procs
     remedy = FOLLOWS if lost else OVERRAN if abs(let_run - before) <= MOST_MOVED else SIZE
     return [Lack("utilisation", text, remedy, True)]
 

@@ -74,7 +74,7 @@ def evaluate(
     *,
     train: float | None = 0.8,
     protocol: str = "strict",
-    partition: int | None = None,
+    partition: str | int | None = None,
     seed: int = 0,
     budget: float | None = None,
     kill: bool | None = None,
@@ -96,8 +96,8 @@ def evaluate(
         submission. None: prequential, every job is predicted at its submission and learnt from at its end.
     protocol : {"strict", "reis"}
         See the module.
-    partition : int, optional
-        Keep only the jobs of one partition, in the history as well.
+    partition : str or int, optional
+        Keep only the jobs of one partition, by name or number, in the history as well.
     seed : int
         Of predictors given by name and of the intervals.
     budget : float, optional
@@ -240,7 +240,9 @@ def jobs_that_count(log: JobLog, protocol: str = "strict") -> tuple[JobLog, Read
     return log.select(keep), report.close()
 
 
-def _jobs(log: JobLog, protocol: str, partition: int | None, requests_from: str | None) -> tuple[JobLog, ReadingReport]:
+def _jobs(
+    log: JobLog, protocol: str, partition: str | int | None, requests_from: str | None
+) -> tuple[JobLog, ReadingReport]:
     """Return the jobs that are evaluated, and an account of the others."""
     rule = None if requests_from is None else RequestsFrom(requests_from)
     in_it, others = of_partition(log, partition)

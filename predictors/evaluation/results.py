@@ -305,7 +305,7 @@ class Evaluation:
     ----------
     log, split, protocol : str
         Name of the log, the split in words, the protocol's name.
-    partition : int or None
+    partition : str, int or None
         The partition that the log was cut down to.
     capped : bool
         Whether predictions were capped at the request.
@@ -330,7 +330,7 @@ class Evaluation:
     log: str
     split: str
     protocol: str
-    partition: int | None
+    partition: str | int | None
     capped: bool
     n_train: int
     n_test: int

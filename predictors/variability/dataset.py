@@ -19,7 +19,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
-from predictors.core.parquet import parquet_table
+from predictors.core.parquet import parquet_table, write_parquet_table
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import FREE, PROBES, Runs, expand, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
@@ -219,14 +219,13 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
     """
     import pandas as pd
     import pyarrow as pa
-    from pyarrow import parquet
 
     frame = dataset.runs.to_frame().drop(columns=list(PROBES))
     table = pa.Table.from_pandas(pd.concat([frame, dataset.to_frame()], axis=1), preserve_index=False)
     about = {"version": _VERSION, "scope": dataset.scope, "about": dict(dataset.about)}
     table = table.replace_schema_metadata({_KEY: json.dumps(about)})
     with whole_file(path) as part:
-        parquet.write_table(table, part, compression="zstd", write_page_checksum=True)
+        write_parquet_table(table, part)
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:

@@ -165,8 +165,8 @@ def _write_batsim(schedule: Schedule, log: JobLog, path: Path) -> None:
 
 
 def _write_parquet(schedule: Schedule, log: JobLog, path: Path) -> None:
-    with whole_file(path) as part:
-        to_frame(schedule).to_parquet(part, index=False)
+    with whole_file(path) as part, part.open("wb") as file:  # Arrow refuses paths that are not UTF-8
+        to_frame(schedule).to_parquet(file, index=False)
 
 
 def _write_swf(schedule: Schedule, log: JobLog, path: Path) -> None:

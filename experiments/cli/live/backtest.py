@@ -7,13 +7,10 @@ from typing import Annotated, Any
 import typer
 
 from experiments.cli.options import (
-    DropWide,
+    JobsOptions,
     Json,
     ListAccount,
-    Partition,
     PoolOptions,
-    Procs,
-    RequestsFrom,
     grouped,
     resumable,
 )
@@ -45,11 +42,8 @@ def backtest(
     seeds: Annotated[
         int, typer.Option(help=f"Shaken copies of the log, at least {LEAST}; more make surer.", min=1)
     ] = SEEDS,
-    procs: Procs = None,
-    partition: Partition = None,
-    drop_wide: DropWide = False,
-    requests_from: RequestsFrom = None,
     *,
+    jobs_of: JobsOptions,
     pool: PoolOptions,
     out: Annotated[
         Path, typer.Option(help="Folder of reports; the page makes its own in it.", writable=True, file_okay=False)
@@ -67,17 +61,14 @@ def backtest(
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
-    from predictors.data.cleaning import RequestsFrom
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import prepare
 
     begin, workers = perf_counter(), pool.built()
-    if requests_from is not None:
-        RequestsFrom(requests_from)
     with working(f"Reading {log}"):
         jobs, account = read_log(log)
     with after_reading(account):
-        prepared = prepare(jobs, procs, drop_wide, partition, requests_from, account)
+        prepared = prepare(jobs, reading=account, **vars(jobs_of))
         asked = Backtest(prepared.used, predictor, budget, soft_limits, policy, seeds)
         folder = report_folder(out, f"backtest-{slug(prepared.used.name)}")
         with resumable():

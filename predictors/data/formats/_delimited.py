@@ -156,6 +156,28 @@ class _Lines:
         return int(self._records[min(number, len(self._records)) - 1])
 
 
+_UTF_16: Final = re.compile(rb"(?:\xff\xfe|\xfe\xff)|(?:[\t\n\r -~]\0){4}|(?:\0[\t\n\r -~]){4}", re.DOTALL)
+
+
+def without_utf16(data: bytes, source: str) -> bytes:
+    """Return a text in UTF-16, with or without its mark, as UTF-8; any other as it is.
+
+    Raises
+    ------
+    JobcastError
+        If it has the mark and is no UTF-16.
+    """
+    if _UTF_16.match(data) is None:
+        return data
+    coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
+    try:
+        return data.decode(coding).encode()
+    except UnicodeDecodeError as error:
+        raise JobcastError(
+            f"{source}: begins as UTF-16 but is not valid UTF-16 ({error.reason}); save it as UTF-8."
+        ) from error
+
+
 def in_utf8(data: bytes, report: ReportBuilder) -> bytes:
     """Return a text as UTF-8; one that is not is taken as Latin-1, and noted."""
     data = data.removeprefix(b"\xef\xbb\xbf")
@@ -191,13 +213,15 @@ def bar_delimited_table(
     free: Sequence[str],
     typed: Mapping[str, str],
     report: ReportBuilder,
+    names: tuple[str, ...] = (),
 ) -> Table:
     """Return the records of a text with bars and no quotes, such as sacct's.
 
     Fields named in `free` hold text by users, which may have bars and line breaks. The parts of a line with too many or
-    too few fields are joined if the fields of a known kind (`typed`: regular expressions by name) leave one way.
+    too few fields are joined if the fields of a known kind (`typed`: regular expressions by name) leave one way. A text
+    without a line of names has these `names`.
     """
-    text, names = in_utf8(data, report), header_names(data, "|")
+    text, bare, names = in_utf8(data, report), bool(names), names or header_names(data, "|")
     columns = picked_names(names, wanted, source)
     text = text.rstrip(b"\r\n") + b"\n"
     bytes_ = np.frombuffer(text, dtype=np.uint8)
@@ -205,7 +229,7 @@ def bar_delimited_table(
     starts = np.concatenate([[0], ends[:-1] + 1])
     bars = np.searchsorted(np.flatnonzero(bytes_ == ord("|")), np.concatenate([[0], ends]))
     n_bars, blank = np.diff(bars), (ends - starts) <= (bytes_[np.maximum(ends - 1, 0)] == ord("\r"))
-    first = int(np.flatnonzero(~blank)[0]) if (~blank).any() else 0
+    first = -1 if bare else int(np.flatnonzero(~blank)[0]) if (~blank).any() else 0
     sound = (n_bars == len(names) - 1) & ~blank & ~_has_break(bytes_, ends)
     sound[: first + 1] = False
     odd = np.flatnonzero(~sound & ~blank & (np.arange(len(ends)) > first))

@@ -125,6 +125,8 @@ class Rows:
         In the file's order.
     more : mapping of int to three texts
         Fields 19 to 21 of the rows that have 21: GPUs, soft walltime and the site's descriptor.
+    queues : mapping of int to text
+        Field 19 of the rows that have 19 and no number there: the queue's name, as MetaCentrum writes it.
     """
 
     text: bytes
@@ -135,6 +137,7 @@ class Rows:
     fractions: Ints
     problems: tuple[Problem, ...] = ()
     more: Mapping[int, tuple[bytes, bytes, bytes]] = field(default_factory=dict)
+    queues: Mapping[int, bytes] = field(default_factory=dict)
 
     def line(self, index: int) -> bytes:
         """Return a line, counted from 0."""
@@ -191,7 +194,7 @@ def _is_more(fields: Sequence[bytes]) -> bool:
 def _with_odd_rows(rows: Rows, odd: Ints) -> Rows:
     """Return the rows with those that the scanner left open filled in by the careful parser."""
     problems: list[Problem] = []
-    more = dict(rows.more)
+    more, queues = dict(rows.more), dict[int, bytes]()
     for row in odd.tolist():
         tokens = rows.tokens(row)
         rows.fractions[row] = 0
@@ -207,9 +210,11 @@ def _with_odd_rows(rows: Rows, odd: Ints) -> Rows:
                 problems.append(Problem(row, rule, column, rows.token(row, place)))
         if _is_more(tokens[len(FIELDS) :]):
             more[row] = tokens[len(FIELDS)], tokens[len(FIELDS) + 1], tokens[len(FIELDS) + 2]
+        elif len(tokens) == len(FIELDS) + 1 and not _NUMBER.fullmatch(tokens[-1]):
+            queues[row] = tokens[-1]
         elif len(tokens) > len(FIELDS):
             problems.append(Problem(row, "surplus-fields", "", rows.token(row, len(FIELDS))))
-    return replace(rows, problems=tuple(problems), more=more)
+    return replace(rows, problems=tuple(problems), more=more, queues=queues)
 
 
 N_FIELDS: Final = len(FIELDS)

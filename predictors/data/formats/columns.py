@@ -148,17 +148,35 @@ def unix_time(local: Ints, time_zone: str) -> Ints:
     >>> (noon - unix_time(noon, "Europe/Paris")).tolist()
     [3600, 7200]
     """
-    zone = ZoneInfo(time_zone)
-    known = local != MISSING
+    return np.where(local != MISSING, local - _offsets(local, time_zone), MISSING)
+
+
+def at_clock_changes(local: Ints, time_zone: str) -> tuple[Bools, Bools]:
+    """Return which seconds on a local clock lie in an hour that comes twice, and which in one that the clock skipped.
+
+    Examples
+    --------
+    >>> times = np.array(["2021-03-28T02:30", "2021-10-31T02:30", "2021-10-31T03:30"], dtype="datetime64[s]")
+    >>> twice, skipped = at_clock_changes(times.astype(np.int64), "Europe/Paris")
+    >>> twice.tolist(), skipped.tolist()
+    ([False, True, False], [True, False, False])
+    """
+    before, after = _offsets(local, time_zone), _offsets(local, time_zone, fold=1)
+    return before > after, before < after
+
+
+def _offsets(local: Ints, time_zone: str, fold: int = 0) -> Ints:
+    """Return the offset from UTC [s] of each second on a local clock, 0 where it is unknown."""
+    zone, known = ZoneInfo(time_zone), local != MISSING
     halves, place = np.unique(local[known] // _HALF_HOUR, return_inverse=True)
-    offsets = np.array([_offset(int(half) * _HALF_HOUR, zone) for half in halves.tolist()], dtype=np.int64)
-    result = local.copy()
-    result[known] = local[known] - offsets[place]
+    offsets = np.array([_offset(int(half) * _HALF_HOUR, zone, fold) for half in halves.tolist()], dtype=np.int64)
+    result = np.zeros(len(local), dtype=np.int64)
+    result[known] = offsets[place]
     return result
 
 
-def _offset(local: int, zone: ZoneInfo) -> int:
-    offset = datetime.fromtimestamp(local, UTC).replace(tzinfo=zone).utcoffset()
+def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
+    offset = datetime.fromtimestamp(local, UTC).replace(tzinfo=zone, fold=fold).utcoffset()
     return 0 if offset is None else int(offset.total_seconds())
 
 

@@ -11,12 +11,14 @@ from typing import Final, NamedTuple
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.parquet import MAGIC
+from predictors.data.formats._delimited import without_utf16
 from predictors.data.formats.alcf import is_alcf, parse_alcf
 from predictors.data.formats.columns import RETURNS, mostly_returns
 from predictors.data.formats.lumos import is_lumos, parse_lumos
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
-from predictors.data.formats.slurm import is_sacct, is_sacct_json, parse_sacct, parse_sacct_json
+from predictors.data.formats.sacct_json import is_sacct_json, parse_sacct_json
+from predictors.data.formats.slurm import is_bare_sacct, is_sacct, parse_sacct
 from predictors.data.formats.swf import parse_swf, write_swf
 from predictors.data.formats.tables.known import KNOWN
 from predictors.data.formats.tables.philly import is_philly, parse_philly
@@ -26,6 +28,8 @@ from predictors.data.report import ReadingReport
 
 _HEAD: Final = 65_536
 _SWF_ROW: Final = re.compile(rb"[ \t]*[+-]?[0-9][^\s,;|]*(?:[ \t]+[^\s,;|]+){17,}[ \t]*\r?")
+
+_BARE_ROW: Final = re.compile(rb"\d[^|\n]*\|(?:[^|\n]*\|)*(?:COMPLETED|FAILED|TIMEOUT|CANCELLED)[^|\n]*(?:\||\r?\n)")
 
 
 class Format(NamedTuple):
@@ -57,6 +61,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf),
         "lumos": Format("CSV of the LUMOS collection", is_lumos, parse_lumos),
         "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct),
+        "sacct-bare": Format("Slurm's sacct --noheader, as XDMoD keeps it", is_bare_sacct, parse_sacct),
         "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json),
         "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs),
     }
@@ -111,6 +116,8 @@ def _kind(data: bytes) -> str:
             return kind
     if b"\0" in data[:_HEAD]:
         return "a binary file"
+    if _BARE_ROW.match(data[:2000]):
+        return "lines of sacct without a header, in other fields than XDMoD's; export it without --noheader"
     if re.match(rb"\s*JobID\w*[ \t]+\w+[^\n|]*\n[- \t]+\r?\n", data[:2000]):
         return "sacct's table for people, which cuts what is long; export it with sacct --parsable2"
     if mostly_returns(data):
@@ -155,7 +162,8 @@ def read_log(
         If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format, or the zone is
         not known or the format has no local times; with `strict`, naming the first bad row.
     """
-    data, source = read_bytes(path), os.fspath(path)
+    source = os.fspath(path)
+    data = without_utf16(read_bytes(path), source)
     form = FORMATS[detect(data, source)]
     if time_zone is None:
         return form.parse(data, source, strict)

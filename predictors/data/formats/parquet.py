@@ -12,7 +12,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.parquet import parquet_table
+from predictors.core.parquet import parquet_table, write_parquet_table
 from predictors.core.validation import LATEST, check_whole, known_zone
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -34,14 +34,13 @@ def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
         If the file cannot be made.
     """
     import pyarrow as pa
-    from pyarrow import parquet
 
     columns = {name: pa.array(log.filled(name), mask=~log.known(name)) for name in log.values}
     about = {field: getattr(log, field) for field in _ABOUT}
     about |= {"version": _VERSION, "header": log.header, "categories": dict(log.categories)}
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about)})
     with whole_file(path) as part:
-        parquet.write_table(table, part, compression="zstd", write_page_checksum=True)
+        write_parquet_table(table, part)
     return ReadingReport(os.fspath(path))
 
 

@@ -11,7 +11,16 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, counted
 from predictors.core.validation import known_zone
-from predictors.data.formats.columns import MISSING, Names, Timestamps, check_one_clock, timestamps, unix_time
+from predictors.data.formats.columns import (
+    MISSING,
+    Names,
+    Timestamps,
+    at_clock_changes,
+    by_name,
+    check_one_clock,
+    timestamps,
+    unix_time,
+)
 from predictors.data.joblog import COLUMNS, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
@@ -43,6 +52,10 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "rejoined": ("noted", "a delimiter or a line break within a field; its parts are joined"),
         "fraction": ("noted", "rounded to a whole number, halves up"),
         "step": ("noted", "a step of a job, not a job"),
+        "component": (
+            "noted",
+            "a component of a heterogeneous job: they start together; here each is a job of its own",
+        ),
         "array-itself": ("noted", "stands for a whole job array; its members are the jobs"),
         "no-limit": ("noted", "no time limit of its own; the requested time is read as unknown"),
         "truncated-name": ("noted", "ends in +: cut by the program that wrote it; two users may have one name"),
@@ -54,6 +67,12 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "never-started": ("noted", "cancelled while it waited; run time 0, and it waited until then"),
         "unfinished": ("noted", "not ended when the log was written; the run time is unknown"),
         "local-time": ("noted", ""),
+        "control-character": ("changed", "a name holds a NUL; it is written as \ufffd"),
+        "hour-comes-twice": (
+            "noted",
+            "a local time in an hour that comes twice; taken as the first, perhaps an hour off",
+        ),
+        "hour-skipped": ("noted", "a local time in the hour that the clock skipped; taken by the offset before it"),
         "ids": ("noted", ""),
         "columns": ("noted", ""),
         "unused": ("noted", ""),
@@ -86,8 +105,6 @@ class Draft:
         Records of runs after which the job went back into the queue.
     waiting : bool array or None
         Records of jobs that had ended without having started.
-    one_run_at_a_time : bool
-        Whether records of one id that overlap in time are different jobs: tasks of an array, without their numbers.
     """
 
     source: str
@@ -98,7 +115,6 @@ class Draft:
     names: dict[str, Names] = field(default_factory=dict)
     put_back: Bools | None = None
     waiting: Bools | None = None
-    one_run_at_a_time: bool = False
 
     def number(self, column: str) -> Ints:
         """Return a column, all `MISSING` if the records have no such column."""
@@ -119,8 +135,8 @@ def finish(
     """Return the job log of the records, and the account.
 
     Of several records with one id and one submission, and of records whose job was put back into the queue, the last
-    run is the job; but runs that overlap in time are different jobs where a job has one run at a time. Other records
-    with one id are different jobs: then all jobs get new numbers.
+    run is the job; but runs that overlap in time are different jobs. Other records with one id are different jobs, too:
+    then all jobs get new numbers.
 
     Raises
     ------
@@ -129,6 +145,7 @@ def finish(
     """
     kept = _keep(draft)
     columns = _columns(draft, kept)
+    _without_nuls(draft, kept)
     account = draft.ledger.close()
     if strict:
         account.require_clean()
@@ -155,6 +172,15 @@ def finish(
     return (replace(log, epoch=log.origin) if epoch_known else log), draft.ledger.close()
 
 
+def _without_nuls(draft: Draft, kept: Bools) -> None:
+    for column, (codes, names) in draft.names.items():
+        if not any("\0" in name for name in names):
+            continue
+        held = by_name((codes, names), lambda name: "\0" in name, unknown=False) & kept
+        draft.report("control-character", held, column, names[codes[held][0]] if held.any() else "")
+        draft.names[column] = codes, tuple(name.replace("\0", "\ufffd") for name in names)
+
+
 def _keep(draft: Draft) -> Bools:
     kept = np.ones(len(draft.ids), dtype=np.bool_)
 
@@ -172,32 +198,47 @@ def _keep(draft: Draft) -> Bools:
 
 
 def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
-    """Return which records are not the last of their job, by rule."""
+    """Return which records are not the last of their job, by rule.
+
+    Records of one id and one submission are runs of one job, except where two of them overlap in time, or one follows
+    a run that completed in a format that tells no requeues: then they are tasks of an array, written without their
+    numbers. Equal records are one job written again, except among such tasks; but tasks that all stand there equally
+    often are a file that holds them again.
+    """
     repeated, earlier = np.zeros(len(draft.ids), np.bool_), np.zeros(len(draft.ids), np.bool_)
     ids = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
     if len(set(ids)) == len(rows):
         return {}
     numbered = {text: number for number, text in enumerate(dict.fromkeys(ids))}
     job = np.array([numbered[text] for text in ids], dtype=np.int64)
-    submit, start, end = (draft.number(column)[rows] for column in ("submit", "start", "end"))
+    several = np.bincount(job)[job] > 1
+    rows, job = rows[several], job[several]
+    submit, start, end, status = (draft.number(column)[rows] for column in ("submit", "start", "end", "status"))
+    end = np.where(end != MISSING, end, _end_by_run_time(start, draft.number("run_time")[rows]))
     put_back = np.zeros(len(rows), np.bool_) if draft.put_back is None else draft.put_back[rows]
+    completed = (status == COMPLETED) & (draft.put_back is None)
     # Oldest first; of one submission, what did not end comes last: it still runs.
-    content = _content(draft, rows) if draft.one_run_at_a_time else np.zeros(len(rows), dtype=np.int64)
+    content = _content(draft, rows)
     order = np.lexsort((rows, content, np.where(end == MISSING, np.iinfo(np.int64).max, end), ~put_back, submit, job))
-    here, following = order[:-1], order[1:]
-    same_job = job[here] == job[following]
-    same_submit = same_job & (submit[here] == submit[following])
-    alike = same_submit & (start[here] == start[following]) & (end[here] == end[following])
-    alike &= (put_back[here] == put_back[following]) & (content[here] == content[following])
-    again = same_submit | put_back[here]
-    if draft.one_run_at_a_time:
-        group = np.concatenate([[0], np.cumsum(~same_submit)])
-        tasks = _overlapping(group, start[order], end[order], np.append(alike, False))[:-1]
-        before = (start[following] == MISSING) | (end[here] <= start[following])
-        again &= ~tasks | (put_back[here] & before)
-    repeated[rows[here[alike]]] = True
-    earlier[rows[here[same_job & ~alike & again]]] = True
+    rows, job, submit, start, end, content = (values[order] for values in (rows, job, submit, start, end, content))
+    put_back, completed = put_back[order], completed[order]
+    same_job = job[:-1] == job[1:]
+    same_submit = same_job & (submit[:-1] == submit[1:])
+    alike = same_submit & (content[:-1] == content[1:]) & (put_back[:-1] == put_back[1:])
+    group = np.concatenate([[0], np.cumsum(~same_submit)])
+    before = (start[1:] == MISSING) | (end[:-1] <= start[1:])
+    followed = same_submit & ~alike & completed[:-1] & (start[1:] != MISSING)
+    tasks = _overlapping(group, start, end, np.append(alike, False)) | np.isin(group, group[:-1][followed])
+    again = np.where(tasks[:-1], put_back[:-1] & before, same_submit | (put_back[:-1] & before))
+    alike &= ~tasks[:-1] | _equally_often(group, alike)[:-1]
+    repeated[rows[:-1][alike]] = True
+    earlier[rows[:-1][same_job & ~alike & again]] = True
     return {"repeated-row": repeated, "earlier-attempt": earlier}
+
+
+def _end_by_run_time(start: Ints, run_time: Ints) -> Ints:
+    known = (start != MISSING) & (run_time != MISSING)
+    return np.where(known, start + np.where(known, run_time, 0), MISSING)
 
 
 def _content(draft: Draft, rows: Ints) -> Ints:
@@ -209,12 +250,24 @@ def _content(draft: Draft, rows: Ints) -> Ints:
 
 
 def _overlapping(group: Ints, start: Ints, end: Ints, again: Bools) -> Bools:
-    """Return which records belong to a group in which two runs overlap; `again` marks records that are repeated."""
-    ran = np.flatnonzero((start != MISSING) & (end > start) & ~again)
-    order = ran[np.lexsort((end[ran], start[ran], group[ran]))]
+    """Return which records belong to a group in which two runs overlap; `again` marks records that are repeated.
+
+    A run that had not ended shows an overlap only where it began within another one: it may have ended since.
+    """
+    ran = np.flatnonzero((start != MISSING) & ((end > start) | (end == MISSING)) & ~again)
+    order = ran[np.lexsort((np.where(end[ran] == MISSING, -1, end[ran]), start[ran], group[ran]))]
     here, following = order[:-1], order[1:]
     meet = (group[here] == group[following]) & (start[following] < end[here])
     return np.isin(group, group[here[meet]])
+
+
+def _equally_often(group: Ints, alike: Bools) -> Bools:
+    """Return which records belong to a group in which all distinct records stand equally often."""
+    distinct = np.concatenate([[0], np.cumsum(~alike)])
+    times = np.bincount(distinct)[distinct]
+    begins = np.flatnonzero(np.diff(group, prepend=-1))
+    equal: Bools = np.minimum.reduceat(times, begins) == np.maximum.reduceat(times, begins)
+    return equal[group]
 
 
 def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
@@ -344,4 +397,8 @@ def clocked(
     if time_zone is None:
         draft.ledger.note("local-time", _NOTE)
         return {name: found.seconds for name, found in read.items()}
+    for name, found in read.items():
+        changes = at_clock_changes(found.seconds, time_zone)
+        for rule, rows in zip(("hour-comes-twice", "hour-skipped"), changes, strict=True):
+            draft.report(rule, rows, name, columns[name][int(np.argmax(rows))].as_py() if rows.any() else "")
     return {name: unix_time(found.seconds, time_zone) for name, found in read.items()}

@@ -1,10 +1,9 @@
-"""Slurm's records: `sacct --parsable2` and `--json`.
+"""Slurm's records as `sacct --parsable2` writes them, with or without a header.
 
 The fields are those of sacct(1); `jobcast` reads those of `ALIASES` by name, in any order. Best exported with
 `SLURM_TIME_FORMAT=%s`, so that times are Unix time.
 """
 
-import json
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
@@ -68,6 +67,7 @@ _MEMORY: Final = re.compile(r"(\d+(?:\.\d+)?)([KMGTP]?)B?([cn]?)", re.IGNORECASE
 _KILOBYTES: Final = MappingProxyType(
     {"": 1024.0, "K": 1.0, "M": 1024.0, "G": 1024.0**2, "T": 1024.0**3, "P": 1024.0**4}
 )
+_OF_A_PROCESSOR: Final = 2.0**31 * 1024
 _EXIT: Final = re.compile(r"([0-9]{1,9})(?::([0-9]{0,9}))?")
 _SIGNAL: Final = 128
 
@@ -167,15 +167,21 @@ def memory(text: str) -> tuple[float, str] | None:
     """Return the memory [KB] in sacct's `ReqMem`, and what it is for; None if it cannot be read.
 
     `c` at the end means each processor, `n` each node; no letter, as from Slurm 21.08 on, means the whole job. A number
-    without K, M, G, T or P counts megabytes.
+    without K, M, G, T or P counts megabytes. Some releases write memory of a processor with the flag that marks it in
+    their database: 2^31 megabytes more, and an `n`.
 
     Examples
     --------
-    >>> [memory(text) for text in ("2Gc", "16000Mn", "512K", "7", "?")]
-    [(2097152.0, 'c'), (16384000.0, 'n'), (512.0, ''), (7168.0, ''), None]
+    >>> [memory(text) for text in ("2Gc", "16000Mn", "512K", "7", "?", "2147486448Mn")]
+    [(2097152.0, 'c'), (16384000.0, 'n'), (512.0, ''), (7168.0, ''), None, (2867200.0, 'c')]
     """
     match = _MEMORY.fullmatch(text.removesuffix("?"))
-    return (float(match[1]) * _KILOBYTES[match[2].upper()], match[3].lower()) if match else None
+    if match is None:
+        return None
+    kilobytes = float(match[1]) * _KILOBYTES[match[2].upper()]
+    if match[3].lower() == "n" and kilobytes >= _OF_A_PROCESSOR:
+        return kilobytes - _OF_A_PROCESSOR, "c"
+    return kilobytes, match[3].lower()
 
 
 _TRES: Final = re.compile(r"([a-z_]+(?:/[^=,:]+)?)(?::([^=,]+))?=(\d+(?:\.\d+)?)([KMGTP]?)", re.IGNORECASE)
@@ -388,10 +394,19 @@ _TYPED: Final[Mapping[str, str]] = MappingProxyType(
         "exitcode": r"\d*(?::\d*)?",
     }
 )
+XDMOD: Final = (
+    "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible",
+    "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
+    "timelimit", "nodelist", "jobname",
+)  # fmt: skip
+"""The fields of the files that sites keep for XDMoD, which have no header; their clock is UTC."""
 NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
 """Words for a job without a time limit of its own."""
 _MARKS: Final = frozenset(
     ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
+)
+_BARE: Final = re.compile(
+    r"\|".join("(?:.*)" if name in _FREE else f"(?:{_TYPED.get(name, '[^|]*')})" for name in XDMOD)
 )
 _SUFFIXED: Final = re.compile(r"[0-9]{1,15}(?:\.[0-9]{0,9})?[KMG]")
 _SUFFIXES: Final = MappingProxyType({"K": 1_000, "M": 1_000_000, "G": 1_000_000_000})
@@ -401,6 +416,14 @@ def is_sacct(data: bytes) -> bool:
     """Return whether a text begins with names of sacct's between bars."""
     header = {name.lower() for name in header_names(data[:20_000], "|")}
     return bool(header & {"jobid", "jobidraw"}) and bool(header & _MARKS)
+
+
+def is_bare_sacct(data: bytes) -> bool:
+    """Return whether the first lines of a text hold the fields of `XDMOD` and no header."""
+    lines = [line.rstrip("\r") for line in data[:20_000].decode("utf-8", "replace").removeprefix("\ufeff").split("\n")]
+    lines = [line for line in lines[:-1] or lines if line][:20]
+    fitting = [_BARE.fullmatch(line) is not None for line in lines]
+    return bool(lines) and fitting[0] and sum(fitting) > len(lines) / 2
 
 
 def parse_sacct(
@@ -420,10 +443,13 @@ def parse_sacct(
         the first row dropped or changed.
     """
     ledger = ReportBuilder(source, RULES)
-    if header_names(data, "|")[-1] == "":  # --parsable ends every line in a bar
+    bare = XDMOD if is_bare_sacct(data) else ()
+    if not bare and header_names(data, "|")[-1] == "":  # --parsable ends every line in a bar
         raise JobcastError(f"{source}: its lines end in a bar; export it with sacct --parsable2, not --parsable.")
+    if bare:
+        ledger.note("columns", f"no header; the {len(bare)} fields are those that XDMoD keeps")
     table = bar_delimited_table(
-        data, source, [a for aliases in ALIASES.values() for a in aliases], _FREE, _TYPED, ledger
+        data, source, [a for aliases in ALIASES.values() for a in aliases], _FREE, _TYPED, ledger, bare
     )
     need = {"id": "JobID", "submit": "Submit", "start": "Start", "end": "End", "state": "State"}
     missing = [name for key, name in need.items() if table.first(ALIASES[key]) is None]
@@ -463,7 +489,6 @@ def _moved(table: Table, rows: Ints) -> Callable[[Ints], Ints]:
 
 def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) -> None:
     """Fill a draft with the columns of a table."""
-    draft.one_run_at_a_time = True
     column = {key: table.columns[found] for key, aliases in ALIASES.items() if (found := table.first(aliases))}
     states = names(column["state"])
     odd = unknown_states(map(state_of, states[1]))
@@ -483,6 +508,8 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     in_array = [row for row, word in enumerate(words) if "_" in word]
     draft.numbers["array"] = np.full(len(words), MISSING, dtype=np.int64)
     draft.numbers["array"][in_array] = [array_of(words[row]) for row in in_array]
+    components = [row for row, word in enumerate(words) if "+" in word]
+    draft.report("component", np.array(components, dtype=np.int64), "", words[components[0]] if components else "")
     waiting = [row for row in in_array if members(words[row]) > 1]
     draft.report("array-itself", np.array(waiting, dtype=np.int64), "array", words[waiting[0]] if waiting else "")
     for key in ("user", "group", "project", "queue", "qos", "executable", "directory", "command", "location",
@@ -557,8 +584,10 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
         total = spans_of(column["cpu_time"], "cpu_time", draft.report)
         draft.numbers["cpu_time"] = np.where((total > 0) & (procs > 0), total // np.maximum(procs, 1), MISSING)
     if "memory" in column:
-        each, whole = _memory(column["memory"], procs, draft)
-        draft.numbers["requested_memory"], draft.numbers["requested_job_memory"] = each, whole
+        sizes = np.maximum(procs, 1), np.maximum(draft.number("nodes"), 1)
+        whole = memory_of_jobs(column["memory"], *sizes, draft, "requested_memory")
+        draft.numbers["requested_memory"] = np.where(whole == MISSING, MISSING, whole // sizes[0])
+        draft.numbers["requested_job_memory"] = whole
     if "requested_tres" in column:
         asked = names(column["requested_tres"])
         draft.numbers["requested_gpus"] = by_name(asked, gpus_of, MISSING)
@@ -583,202 +612,28 @@ def _without_suffix(text: str) -> str:
     return str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text
 
 
-def _memory(column: Any, procs: Ints, draft: Draft) -> tuple[Ints, Ints]:
-    """Return the memory asked for [KB], for each processor and for the whole job."""
-    codes, texts = coded = names(column)
-    total = by_name(coded, lambda text: (memory(text) or (0.0, ""))[0], 0.0)
-    per = by_name(coded, lambda text: (memory(text) or (0.0, ""))[1], "")
-    unread = by_name(coded, lambda text: memory(text) is None, unknown=True)
-    procs = np.maximum(procs, 1)
-    share = np.select([per == "c", per == "n"], [1.0, np.maximum(draft.number("nodes"), 1) / procs], 1.0 / procs)
-    bad = unread & (codes != MISSING)
-    draft.report("not-a-memory", bad, "requested_memory", texts[codes[bad][0]] if bad.any() else "")
-    kilobytes = np.minimum(total * share, 2.0**53).astype(np.int64)
-    times = np.select([per == "c", per == "n"], [procs, np.maximum(draft.number("nodes"), 1)], 1)
-    whole = np.minimum(total * times, 2.0**53).astype(np.int64)
-    return np.where(unread, MISSING, kilobytes), np.where(unread, MISSING, whole)
+def memory_of_jobs(column: Any, procs: Ints, nodes: Ints, draft: Draft, target: str, per: str = "") -> Ints:
+    """Return a column of sacct's `ReqMem` as the memory of the whole job [KB], `MISSING` where there is none.
 
-
-_NO_VALUES: Final = frozenset((4_294_967_294, 18_446_744_073_709_551_614))
-_INFINITE: Final = frozenset((4_294_967_295, 18_446_744_073_709_551_615))
-
-
-def is_sacct_json(data: bytes) -> bool:
-    """Return whether a text begins as JSON that holds jobs."""
-    head = data[:4_000_000].removeprefix(b"\xef\xbb\xbf").lstrip()
-    return head.startswith(b"{") and (b'"jobs"' in head or b"Slurm" in head)
-
-
-def parse_sacct_json(
-    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
-) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id.
-
-    Raises
-    ------
-    JobcastError
-        If the text is no JSON or holds no list of jobs; with `strict`, at the first job dropped or changed.
+    Parameters
+    ----------
+    column : arrow array of text
+        Such as `4Gn`, see `memory`.
+    procs, nodes : int64 array
+        Of each job, at least 1.
+    draft : Draft
+        Its report gets texts that cannot be read.
+    target : str
+        The column of the job log.
+    per : {"", "n", "c"}
+        What a text without a letter at its end is for: the job, a node or a processor.
     """
-    jobs = _jobs(data, source)
-    ledger = ReportBuilder(source, RULES, place="job")
-    sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]
-    ledger.add("no-job-id", [0] * (len(jobs) - len(sound)))
-    rows, words = [_row(job) for job in sound], [_word(job) for job in sound]
-    columns = _columns(rows)
-    at = np.array([min(int(row["jobidraw"]), 2**62) for row in rows], dtype=np.int64)
-    table = Table(tuple(columns), columns, lambda picked: at[picked])
-    ledger.note_unused(sorted({key for job in sound for key in job}), _KEYS_READ)
-    draft = Draft(source, job_keys([row["jobidraw"] for row in rows], words), table.places, ledger)
-    fill(draft, table, words, time_zone)
-    return finish(draft, log_name(source), strict, time_zone=time_zone)
-
-
-def _jobs(data: bytes, source: str) -> list[Any]:
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError) as error:
-        raise JobcastError(f"{source}: is no whole JSON document ({str(error)[:80]}); export it again.") from error
-    jobs = document.get("jobs") if isinstance(document, dict) else None
-    if not isinstance(jobs, list) or not jobs:
-        raise JobcastError(f"{source}: is JSON, but holds no list of jobs; make it with sacct --json.")
-    return jobs
-
-
-def _columns(rows: list[dict[str, str]]) -> dict[str, Any]:
-    names = dict.fromkeys(name for row in rows for name in row)
-    names |= dict.fromkeys(("jobidraw", "submit", "start", "end", "state"))
-    return {name: text_array([row.get(name, "") for row in rows]) for name in names}
-
-
-def _row(job: Mapping[str, Any]) -> dict[str, str]:
-    """Return a job as sacct's text would have it, by field in small letters."""
-    time, required, tres = (_part(job, key) for key in ("time", "required", "tres"))
-    association = _part(job, "association")
-    requested, allocated = _trackable(tres.get("requested")), _trackable(tres.get("allocated"))
-    told = _part(job, "state").get("current") if isinstance(job.get("state"), Mapping) else job.get("state")
-    put_back = [one for one in told if isinstance(one, str) and one in PUT_BACK] if isinstance(told, list) else []
-    state = _first(put_back or told)  # beside REQUEUED, or RESIZING, stands PENDING
-    return {
-        "jobidraw": _plain(job.get("job_id")),
-        "submit": _timestamp(time.get("submission")),
-        "eligible": _timestamp(time.get("eligible")),
-        "start": _timestamp(time.get("start")),
-        "end": _timestamp(time.get("end")),
-        "elapsedraw": _plain(time.get("elapsed")),
-        "timelimitraw": _limit(time.get("limit")),
-        "totalcpu": _plain(_part(time, "total").get("seconds")),
-        "reqcpus": requested.get("cpu") or _plain(required.get("CPUs")),
-        "alloccpus": allocated.get("cpu", ""),
-        "reqnodes": requested.get("node", ""),
-        "allocnodes": allocated.get("node") or _plain(job.get("allocation_nodes")),
-        "reqmem": f"{requested['mem']}M" if requested.get("mem") else "",
-        "state": state,
-        "exitcode": _exit_code(_part(job, "exit_code"), state),
-        "user": _plain(job.get("user")) or _plain(association.get("user")),
-        "group": _plain(job.get("group")),
-        "account": _plain(job.get("account")) or _plain(association.get("account")),
-        "partition": _plain(job.get("partition")),
-        "qos": _plain(job.get("qos")),
-        "jobname": _plain(job.get("name")),
-        "workdir": _plain(job.get("working_directory")),
-        "submitline": _plain(job.get("submit_line")),
-        "nodelist": _plain(job.get("nodes")),
-        "restarts": _plain(job.get("restart_cnt")),
-        "reqtres": _tres_text(tres.get("requested")),
-        "alloctres": _tres_text(tres.get("allocated")),
-        "constraints": _plain(job.get("constraints")),
-        "reservation": _plain(_part(job, "reservation").get("name")),
-        "licenses": _plain(job.get("licenses")),
-        "dependency": _plain(job.get("dependency")),
-    }
-
-
-_KEYS_READ: Final = (
-    "job_id", "array", "time", "required", "tres", "association", "state", "exit_code", "user", "group", "account",
-    "partition", "qos", "name", "working_directory", "submit_line", "nodes", "allocation_nodes", "restart_cnt",
-    "constraints", "reservation", "licenses", "dependency",
-)  # fmt: skip
-"""Keys of a job from which something is taken."""
-
-
-def _tres_text(entries: Any) -> str:
-    """Return trackable resources as sacct's text lists them."""
-    if not isinstance(entries, list):
-        return ""
-    kept = (one for one in entries if isinstance(one, Mapping) and one.get("type") and _plain(one.get("count")))
-    return ",".join(
-        f"{one['type']}{'/' if one.get('name') else ''}{one.get('name') or ''}={_plain(one.get('count'))}"
-        for one in kept
-    )
-
-
-def _word(job: Mapping[str, Any]) -> str:
-    """Return the id as sacct's text shows it: `12_3` for the third of array 12."""
-    array, own = _part(job, "array"), _plain(job.get("job_id"))
-    parent, task = _plain(array.get("job_id")), _plain(array.get("task_id"))
-    if parent in ("", "0"):
-        return own
-    return f"{parent}_{task}" if task else f"{parent}_[{_waiting(_plain(array.get('task')))}]"
-
-
-def _waiting(tasks: str) -> str:
-    """Return the tasks of an array that still wait; Slurm 22.05 writes them as the bits of a number."""
-    if not tasks.lower().startswith("0x"):
-        return tasks
-    try:
-        bits = f"{int(tasks, 16):b}"
-    except ValueError:
-        return ""
-    return ",".join(str(task) for task, bit in enumerate(reversed(bits)) if bit == "1")
-
-
-def _part(job: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    found = job.get(key)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _first(value: Any) -> str:
-    return _plain(value[0] if isinstance(value, list) and value else value)
-
-
-def _plain(value: Any) -> str:
-    """Return a value as text: a number as it stands or as `{"set": …, "number": …}`; "" where it is not set."""
-    if isinstance(value, Mapping):
-        if value.get("infinite"):
-            return "UNLIMITED"
-        return _plain(value.get("number")) if value.get("set") else ""
-    if value is None or isinstance(value, (list, bool)) or value in _NO_VALUES:
-        return ""
-    return str(value)
-
-
-def _timestamp(value: Any) -> str:
-    text = _plain(value)
-    return text if text != "0" and _is_whole(text) else ""
-
-
-def _is_whole(text: str) -> bool:
-    """Return whether a text is a whole number from 0 that can be stored."""
-    return text.isascii() and text.isdigit() and len(text) < 400
-
-
-def _limit(value: Any) -> str:
-    if value is None or (isinstance(value, int) and value in _INFINITE):
-        return "UNLIMITED"
-    return _plain(value)
-
-
-def _trackable(entries: Any) -> dict[str, str]:
-    """Return the counts of trackable resources by their type."""
-    if not isinstance(entries, list):
-        return {}
-    return {str(e["type"]): _plain(e.get("count")) for e in entries if isinstance(e, Mapping) and e.get("type")}
-
-
-def _exit_code(found: Mapping[str, Any], state: str) -> str:
-    signal = _part(found, "signal")
-    number = _plain(signal.get("signal_id")) or _plain(signal.get("id"))
-    code = _plain(found.get("return_code"))
-    if state == "FAILED" and code in ("", "0") and number in ("", "0"):
-        return ""  # a job that failed has no code 0: Slurm 22.05 writes 0 whatever the code was
-    return f"{code or 0}:{number or 0}" if code or number else ""
+    codes, texts = coded = names(column)
+    read = {text: memory(text) for text in texts}
+    total = by_name(coded, lambda text: (read[text] or (0.0, ""))[0], 0.0)
+    each = by_name(coded, lambda text: (read[text] or (0.0, ""))[1] or per, "")
+    unread = by_name(coded, lambda text: read[text] is None, unknown=True)
+    bad = unread & (codes != MISSING)
+    draft.report("not-a-memory", bad, target, texts[codes[bad][0]] if bad.any() else "")
+    whole = np.minimum(total * np.select([each == "c", each == "n"], [procs, nodes], 1), 2.0**53).astype(np.int64)
+    return np.where(unread, MISSING, whole)

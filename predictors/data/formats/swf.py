@@ -11,6 +11,7 @@ import io
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import Final
 
@@ -54,6 +55,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "long-header": ("changed", f"comments beyond the first {MOST_COMMENTS:,} are left out"),
         "late-comment": ("noted", "a comment below the first job, moved to the header"),
         "header": ("noted", ""),
+        "bytes": ("noted", ""),
         "columns": ("noted", ""),
     }
 )
@@ -133,13 +135,55 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
             f"{first.text}); is this a file in the Standard Workload Format?"
         )
     values = rows.values if kept.all() else rows.values[kept]
-    if not rows.more:
-        return _job_log(values, header, facts, log_name(source)), account
-    more, descriptors = _more_columns(rows, kept, report)
+    values = _in_kilobytes(values, report) if rows.queues else values
+    unix = len(values) and SMALLEST_UNIX_TIME <= values[:, 1].min() <= LARGEST_UNIX_TIME
+    if unix and not any(label == "UnixStartTime" for label, _ in header):
+        facts = replace(facts, unix_start=0)
+        report.note("header", "no UnixStartTime; times of this size are taken as Unix times")
+    more, descriptors = _more_columns(rows, kept, report) if rows.more else ({}, ())
+    if rows.queues:
+        more, facts = _with_queues(rows, kept, more, facts, report)
     account = report.close()
     if strict:
         account.require_clean()
     return _job_log(values, header, facts, log_name(source), more, descriptors), account
+
+
+LARGEST_UNIX_TIME: Final = 10_000_000_000
+"""Beyond it a submission is in other units than seconds."""
+_IN_BYTES: Final = 2**25
+"""Median memory of a processor [KB] from which on it is bytes, in logs that name queues in field 19."""
+
+
+def _in_kilobytes(values: Ints, report: ReportBuilder) -> Ints:
+    """Return the fields with memory in KB, where MetaCentrum has it in bytes."""
+    for column in ("used_memory", "requested_memory"):
+        field = FIELDS.index(column)
+        known = values[:, field] > 0
+        if known.any() and np.median(values[known, field]) >= _IN_BYTES:
+            values = values.copy()
+            values[known, field] //= 1024
+            report.note(
+                "bytes", f"{column} is in bytes: no processor has as many KB; divided by 1,024", int(known.sum())
+            )
+    return values
+
+
+def _with_queues(
+    rows: Rows, kept: Bools, more: Mapping[str, Ints], facts: HeaderFacts, report: ReportBuilder
+) -> tuple[dict[str, Ints], HeaderFacts]:
+    """Return the columns with the queues that field 19 names; with numbers in field 15 these count."""
+    numbers = rows.values[kept, FIELDS.index("queue")]
+    if (numbers != UNKNOWN).any():
+        report.add("surplus-fields", rows.lines[[row for row in rows.queues if kept[row]]])
+        return dict(more), facts
+    names: dict[str, int] = {}
+    codes = np.full(len(kept), UNKNOWN, dtype=np.int64)
+    for row, word in rows.queues.items():
+        if kept[row]:
+            codes[row] = names.setdefault(word.decode("utf-8", "replace"), len(names))
+    report.note("columns", "field 19 names the queue", int((codes != UNKNOWN).sum()))
+    return {**more, "queue": codes[kept]}, replace(facts, names={**facts.names, "queue": tuple(names)})
 
 
 def _keep(rows: Rows, report: ReportBuilder) -> Bools:
@@ -239,7 +283,7 @@ def _job_log(
 ) -> JobLog:
     columns = {**dict(zip(FIELDS, np.ascontiguousarray(values.T), strict=True)), **more}
     max_procs = facts.max_procs
-    if more and (more["nodes"] > 0).any():
+    if "nodes" in more and (more["nodes"] > 0).any():
         columns["allocated_procs"] = columns["requested_procs"] = np.where(more["nodes"] > 0, more["nodes"], UNKNOWN)
         max_procs = facts.max_nodes
     own = {"descriptor": descriptors} if descriptors else {}

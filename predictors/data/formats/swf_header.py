@@ -147,6 +147,8 @@ def header_of(log: JobLog) -> Header:
     header = tuple((label, _one_line(text)) for label, text in log.header)
     facts = header_facts(header)
     unix_start = None if log.epoch is None or log.epoch < log.origin else log.epoch - log.origin
+    if unix_start is None and log.origin >= SMALLEST_UNIX_TIME:
+        unix_start = -1  # unknown: without the line such times would be taken as Unix times
     wanted = {
         "UnixStartTime": (facts.unix_start, unix_start),
         "TimeZoneString": (facts.time_zone, log.time_zone),

@@ -349,7 +349,8 @@ def _cells(part: "pl.DataFrame", column: int) -> "pl.Series":
 
 
 def _parquet(path: Path) -> Any:
+    import pyarrow as pa
     from pyarrow import parquet
 
     with damage_named(path):
-        return parquet.ParquetFile(path.absolute(), page_checksum_verification=True)
+        return parquet.ParquetFile(pa.OSFile(os.fsencode(path)), page_checksum_verification=True)

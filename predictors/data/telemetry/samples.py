@@ -181,9 +181,10 @@ def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathL
             for sampler, columns in tables.items() if len(part) else ():
                 table = pa.table(columns)
                 if sampler not in writers:
-                    path = stack.enter_context(whole_file(target / f"{sampler}.parquet"))
+                    part_path = stack.enter_context(whole_file(target / f"{sampler}.parquet"))
+                    file = stack.enter_context(part_path.open("wb"))  # Arrow refuses paths that are not UTF-8
                     writers[sampler] = stack.enter_context(
-                        parquet.ParquetWriter(path, table.schema, compression="zstd", write_page_checksum=True)
+                        parquet.ParquetWriter(file, table.schema, compression="zstd", write_page_checksum=True)
                     )
                 if not table.schema.equals(writers[sampler].schema):
                     raise JobcastError(

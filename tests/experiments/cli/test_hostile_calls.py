@@ -116,3 +116,36 @@ def test_a_terminal_that_knows_no_superscript_gets_plain_letters(encoding, line,
 def test_a_broken_pipe_has_one_status(line, folder):
     done = shell(folder, f"$J {line} | true; exit ${{PIPESTATUS[0]}}")
     assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, b""), done.stderr
+
+
+@pytest.mark.parametrize("name", ["c.parquet", "c.swf.gz"])
+def test_names_of_files_and_folders_that_are_not_utf_8(name, folder, tmp_path, command, monkeypatch):
+    place = tmp_path / os.fsdecode(b"d\xff")
+    place.mkdir()
+    (place / os.fsdecode(b"a\xff.swf")).write_bytes((folder / "log.swf").read_bytes())
+    monkeypatch.chdir(place)
+    told = command(f"log convert {os.fsdecode(bytes([97, 255]))}.swf {os.fsdecode(bytes([98, 255]))}{name}")
+    assert told[0] == 0, told
+    assert command(f"log info {os.fsdecode(bytes([98, 255]))}{name} --json")[0] == 0
+
+
+@pytest.mark.parametrize("ending", ["csv", "jobs.csv", "parquet", "swf"])
+def test_schedules_under_names_that_are_not_utf_8(ending, folder, tmp_path, command, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = os.fsdecode(b"o\xff.") + ending
+    status, _, err = command(f"simulate {folder / 'log.swf'} --schedule {out}")
+    assert (status, err) == (0, "") and (tmp_path / out).stat().st_size
+
+
+def test_a_name_that_the_locale_cannot_write(folder, tmp_path):
+    (tmp_path / "j€.swf").write_bytes((folder / "log.swf").read_bytes())
+    done = shell(tmp_path, "$J log info j€.swf", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_a_pipe_without_a_writer(tmp_path, command, monkeypatch):
+    monkeypatch.setattr(compressed, "LONGEST_WAIT", 0.1)
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe")
+    status, _, err = command("log info pipe")
+    assert status == 2 and "pipe: is a pipe into which nobody writes" in err

@@ -168,3 +168,22 @@ def test_an_anonymous_log(tmp_path: Path) -> None:
     text = hidden.read_bytes()
     assert not any(name in text for name in (b"ana", b"ben", b"md_1", b"jobs"))
     assert log["run_time"].tolist() == [3600, 60] and log.epoch < 1616835600
+
+
+def test_convert_takes_the_filters_of_the_other_commands(tmp_path: Path) -> None:
+    times = "2025-01-01T10:00:00|2025-01-01T10:00:09|2025-01-01T10:01:00"
+    rows = [f"{n}|{times}|COMPLETED|{'gpu' if n % 2 else 'cpu'}|{n}" for n in range(1, 8)]
+    (tmp_path / "a.txt").write_text("\n".join(["JobID|Submit|Start|End|State|Partition|ReqCPUS", *rows]) + "\n")
+    out = tmp_path / "b.parquet"
+    options = ("--partition", "gpu", "--procs", 5, "--drop-wide", "--requests-from", "0:10:00", "--json")
+    account = json.loads(run("convert", tmp_path / "a.txt", out, *options))["account"]
+    log, _ = read_log(out)
+    assert (log["job_id"].tolist(), log.max_procs, log["requested_time"].tolist()) == ([1, 3, 5], 5, [600] * 3)
+    assert {f["rule"]: f["count"] for f in account["findings"] if f["effect"] == "dropped"} == {
+        "other-partition": 3, "too-wide": 1,
+    }  # fmt: skip
+    with pytest.raises(JobcastError, match="has no job in partition big; it knows gpu, cpu"):
+        run("convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--partition", "big")
+    with pytest.raises(JobcastError, match="wider than the machine of 5 processors"):
+        run("convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--procs", 5)
+    assert not (tmp_path / "c.parquet").exists()

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean, within_requests
+from predictors.data.cleaning import clean, of_partition, within_requests
 from predictors.data.formats.swf import parse_swf, read_swf
 from predictors.data.joblog import JobLog
 
@@ -127,3 +127,15 @@ def test_reference_inputs_are_already_clean(reference) -> None:  # type: ignore[
     for name, jobs, procs in (("kth.swf.gz", 28_481, 100), ("sdsc-sp2.swf.gz", 53_999, 128)):
         log, account = clean(read_swf(reference(name))[0], procs=procs)
         assert (len(log), account.dropped) == (jobs, 0)
+
+
+def test_partitions_by_name_in_slurms_logs_and_by_number_in_others() -> None:
+    plain = {"job_id": [1, 2, 3], "submit": [0, 1, 2]}
+    named = JobLog.from_columns({**plain, "queue": [0, 1, 0]}, categories={"queue": ("gpu", "cpu")})
+    assert of_partition(named, "gpu")[0]["job_id"].tolist() == [1, 3]
+    with pytest.raises(JobcastError, match="has no job in partition 0; it knows gpu, cpu"):
+        of_partition(named, "0")
+    numbered = JobLog.from_columns({**plain, "partition": [1, 2, 1]})
+    assert of_partition(numbered, "2")[0]["job_id"].tolist() == of_partition(numbered, 2)[0]["job_id"].tolist() == [2]
+    with pytest.raises(JobcastError, match="has no job in partition x; it knows 1, 2"):
+        of_partition(numbered, "x")

@@ -138,3 +138,21 @@ def test_whole_floats_and_unknown_values_are_taken() -> None:
     columns = {"job_id": np.array([1, 2**63 - 1], np.uint64), "submit": [0.0, 5.0], "run_time": [np.nan, 4.0]}
     log = JobLog.from_columns(columns, {"run_time": [True, False]})
     assert (log["job_id"].tolist(), log["run_time"].tolist()) == ([1, 2**63 - 1], [None, 4])
+
+
+def test_a_frame_with_dates_and_empty_cells():
+    frame = pd.DataFrame(
+        {
+            "job_id": [2, 1],
+            "submit": pd.to_datetime(["2021-03-27T10:00:05+01:00", "2021-03-27T10:00:00+01:00"]),
+            "run_time": pd.to_timedelta([60, None], unit="s"),
+            "user": [7.0, None],
+        }
+    )
+    log = JobLog.from_columns(frame, max_procs=4)
+    assert (log.epoch, log["submit"].tolist(), log["job_id"].tolist()) == (1_616_835_600, [0, 5], [1, 2])
+    assert (log["run_time"].tolist(), log["user"].tolist()) == ([None, 60], [None, 7])
+    with pytest.raises(JobcastError, match="'procs'; did you mean 'requested_procs'"):
+        JobLog.from_columns(frame.assign(procs=4))
+    with pytest.raises(JobcastError, match="'wait' holds dates; only submit may"):
+        JobLog.from_columns(frame.assign(wait=frame["submit"]))

@@ -1,19 +1,28 @@
 """What a log lacks for an answer, and the rules by which requested times are made."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, clean
 from predictors.data.joblog import JobLog
-from predictors.data.report import ReadingReport
-from predictors.data.summary import lacks_for_predictions, lacks_for_schedules, lacks_of, next_command, prepare
+from predictors.data.report import Finding, ReadingReport
+from predictors.data.summary import (
+    lacks_for_predictions,
+    lacks_for_schedules,
+    lacks_of,
+    lacks_of_reading,
+    next_command,
+    prepare,
+)
 
 
 def log_of(n=100, max_procs=8, **columns):
     """Return a log in which jobs wait and users are many; a column of -1 is unknown."""
     usual = {
-        "job_id": np.arange(n) + 1, "submit": np.arange(n) * 10, "wait": np.arange(n), "run_time": np.full(n, 60),
+        "job_id": np.arange(n) + 1, "submit": np.arange(n) * 10, "wait": np.arange(n) * 20, "run_time": np.full(n, 60),
         "requested_time": np.full(n, 90), "requested_procs": np.full(n, 4), "user": np.arange(n) % 9,
     }  # fmt: skip
     values = {name: np.asarray(column) for name, column in (usual | columns).items()}
@@ -54,6 +63,28 @@ def test_a_machine_of_another_size_and_a_scheduler_that_does_not_kill():
     assert lacking(log_of(), procs=16) == ["utilisation"]
     assert lacking(log_of(requested_time=np.full(100, 30)), kill=False) == []
     assert lacking(log_of(partition=some % 4), partition=1) == ["no-queue"]
+
+
+def test_a_machine_that_the_log_would_overfill_is_too_small_wherever_its_size_comes_from():
+    crowded = {"wait": some * 0 + 1, "submit": some * 10}
+    for log, options in (
+        (log_of(**crowded), {}),
+        (log_of(max_procs=None, **crowded), {"procs": 8}),
+    ):
+        (lack,) = prepare(log, **options).lacks()
+        assert (lack.name, lack.forbids_verdict) == ("utilisation", True)
+        assert "filled 285 % of 8 processors, more than there are" in lack.text
+    assert lacking(log_of(max_procs=None), procs=8) == []
+    overran = log_of(max_procs=None, requested_time=np.full(100, 30))
+    assert lacking(overran, procs=8) == ["utilisation"]
+
+
+def test_rows_that_were_dropped_in_reading_are_told_with_their_share_and_rule():
+    dropped = Finding("earlier-attempt", "dropped", "its last run is kept", 25)
+    (lack,) = lacks_of_reading(log_of(), ReadingReport("a.csv", (dropped,)))
+    assert (lack.name, lack.forbids_verdict) == ("dropped-rows", False)
+    assert "25 of 125 rows (20.0 %) were dropped in reading: 25 by the rule earlier-attempt" in lack.text
+    assert lacks_of_reading(log_of(), ReadingReport("a.csv", (replace(dropped, count=1),))) == ()
 
 
 def test_a_verdict_is_forbidden_where_it_would_mislead():
@@ -115,7 +146,7 @@ def test_the_next_command_names_what_the_log_needs():
         (log_of(requested_procs=np.where(some % 2, 99, 4)), "jobcast advise LOG --procs N"),
         (log_of(requested_procs=np.full(100, 99)), "jobcast advise LOG --procs N"),
         (log_of(wait=np.full(100, -1)), "jobcast evaluate LOG"),
-        (log_of(run_time=np.full(100, 180)), "jobcast simulate LOG --no-kill"),
+        (log_of(run_time=np.full(100, 180), wait=some * 80), "jobcast simulate LOG --no-kill"),
         (log_of(requested_time=np.where(some % 2, -1, 600)), "jobcast advise LOG --requests-from 24:00:00"),
     ):
         assert next_command(log, "LOG", lacks_of(log)) == told

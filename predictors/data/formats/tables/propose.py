@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from types import MappingProxyType
 from typing import Final
 
@@ -15,12 +16,12 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, printable
 from predictors.core.parquet import MAGIC
 from predictors.data.formats import slurm
-from predictors.data.formats._delimited import Table, header_names, quoted_table
+from predictors.data.formats._delimited import Table, header_names, quoted_table, without_utf16
 from predictors.data.formats.columns import span
 from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
-from predictors.data.formats.tables.read import in_bytes, parquet_names, parquet_texts
+from predictors.data.formats.tables.read import parquet_names, parquet_texts
 from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
 from predictors.data.formats.tables.vectors import vector_of
 from predictors.data.report import ReportBuilder
@@ -31,19 +32,20 @@ _SHOWN: Final = 3
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
-        "job_id": ("jobid", "jobidraw", "idjob", "jid", "jobnumber", "job", "id", "jobno"),
+        "job_id": ("jobid", "jobidraw", "idjob", "jid", "jobnumber", "job", "id", "jobno", "jobuniqueid"),
         "submit": (
             "submit", "submittime", "timesubmit", "submittedtime", "submission", "submissiontime", "submitted", "adt",
             "arrival", "arrivaltime", "queuedtimestamp", "qtime", "ctime", "createtime", "queuedat", "submittimestamp",
+            "creationtime", "created", "createdat",
         ),
         "eligible": ("eligible", "eligibletime", "timeeligible", "etime"),
         "start": (
             "start", "starttime", "timestart", "started", "begin", "begintime", "sdt", "starttimestamp", "startedat",
-            "began", "launched",
+            "began", "launched", "scheduledtime", "scheduledat",
         ),
         "end": (
             "end", "endtime", "timeend", "ended", "finish", "finishtime", "finished", "edt", "endtimestamp", "endedat",
-            "completed", "completiontime", "stop", "stoptime",
+            "completed", "completiontime", "stop", "stoptime", "deletiontime", "deleted", "deletedat",
         ),
         "wait": ("wait", "waittime", "waitingtime", "queuetime", "waitseconds", "waitsec"),
         "run_time": (
@@ -59,7 +61,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "requested_procs": (
             "reqcpus", "requestedprocs", "cpusreq", "processorsreq", "numcoresreq", "cnumr", "cpunum", "ncpusreq",
             "requestedcpus", "requestedcores", "corereq", "coresreq", "reqcores", "ncpus", "cpus", "cores", "procs",
-            "slots", "numcpus", "numcores", "ntasks",
+            "slots", "numcpus", "numcores", "ntasks", "cpu",
         ),
         "allocated_procs": (
             "alloccpus", "cpusalloc", "allocatedprocs", "numcoresalloc", "cnumat", "allocatedcpus", "allocatedcores",
@@ -69,20 +71,27 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "reqnodes", "requestednodes", "nodesreq", "nodesrequested", "numnodesreq", "nnumr", "nodect", "nodenum",
             "nnodes", "nodecount", "numnodes",
         ),
-        "nodes": ("allocnodes", "nodesalloc", "allocatednodes", "numnodesalloc", "nnuma", "nodesused", "usednodes"),
+        "nodes": (
+            "allocnodes", "nodesalloc", "allocatednodes", "numnodesalloc", "nnuma", "nodesused", "usednodes", "nodes",
+        ),
         "requested_gpus": (
             "gpusreq", "reqgpus", "requestedgpus", "gpusrequested", "numgpusreq", "gpunum", "ngpus", "gpus", "gpucount",
-            "gpureq",
+            "gpureq", "numgpu",
         ),
         "allocated_gpus": ("gpusalloc", "allocgpus", "allocatedgpus", "numgpusalloc", "gpusused", "usedgpus"),
         "requested_job_memory": ("memreq", "reqmem", "requestedmemory", "memory", "mem", "memoryreq", "mszl"),
         "used_job_memory": ("maxrss", "usedmemory", "memused", "memoryused", "mmszu", "peakmemory"),
         "exit_code": ("exitcode", "exitstatus", "ec", "returncode", "rc"),
         "restarts": ("restarts", "restartcnt", "requeues"),
-        "state": ("state", "jobstate", "status", "newstatus", "exitstate", "jobstatus", "finalstate", "outcome"),
+        "state": (
+            "state", "jobstate", "status", "newstatus", "exitstate", "jobstatus", "finalstate", "outcome", "podphase",
+        ),
         "user": ("user", "userid", "username", "usr", "iduser", "owner", "uid", "login", "usergenid", "userhash"),
         "group": ("group", "groupid", "groupname", "idgroup", "gid", "unixgroup"),
-        "project": ("account", "project", "projectid", "accountname", "projectname", "vc", "accounthash", "allocation"),
+        "project": (
+            "account", "accountid", "project", "projectid", "accountname", "projectname", "vc", "accounthash",
+            "allocation",
+        ),
         "queue": ("queue", "queuename", "partition", "partitionname", "class"),
         "partition": ("cluster", "machine", "partitionid"),
         "qos": ("qos", "idqos", "qualityofservice"),
@@ -108,6 +117,7 @@ _UNIT_WORDS: Final = {
     "h": ("h", "hr", "hrs", "hours"),
     "d": ("d", "days"),
     "ms": ("ms", "msec", "millis", "milliseconds"),
+    "us": ("us", "usec", "micros", "microseconds"),
 }
 _MEMORY_IN_NAME: Final = re.compile(r"(?:_|\W|^)(B|bytes|KB|KiB|MB|MiB|GB|GiB|TB)\W*$", re.IGNORECASE)
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?! *[AP]M)", re.IGNORECASE | re.ASCII)
@@ -117,6 +127,14 @@ _PATTERNS: Final = (
     "%Y-%m-%d %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
 )  # fmt: skip
 _NEEDED: Final = {"submit": (), "start": ("wait",), "end": ("run_time",)}
+STATE_WORDS: Final = {
+    **LUMOS_STATUS,
+    "succeeded": COMPLETED,
+    "success": COMPLETED,
+    "error": FAILED,
+    "canceled": CANCELLED,
+}
+"""Words of other programs for how a job ended, in small letters."""
 _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING"))
 
 
@@ -171,7 +189,11 @@ def propose(data: bytes, source: str) -> str:
     "Timelimit_min" = { column = "requested_time", unit = "min" }   # 90: its name says min
     <BLANKLINE>
     """
-    delimiter = "," if data.startswith(MAGIC) else guess_delimiter(in_bytes(data, source), source)
+    delimiter = ","
+    if not data.startswith(MAGIC):
+        data = without_utf16(data, source)
+        delimiter = guess_delimiter(data, source)
+        _refuse_bare(data, source, delimiter)
     table = _top(data, source, delimiter)
     found = proposals(table)
     status = _status_of(table, found)
@@ -203,6 +225,21 @@ def guess_delimiter(data: bytes, source: str) -> str:
     return best
 
 
+def _refuse_bare(data: bytes, source: str, delimiter: str) -> None:
+    """Refuse a text in which the first line holds values in the place of names."""
+    if slurm.is_bare_sacct(data):
+        raise JobcastError(
+            f"{source}: holds sacct's records without a header, which need no map: jobcast log info FILE."
+        )
+    names = header_names(data.removeprefix(b"\xef\xbb\xbf"), delimiter)
+    value = next((name for name in names if _is_number(name) or _DATE.match(name)), None)
+    if value is not None:
+        raise JobcastError(
+            f"{source}:1: the first line holds values such as {printable(value)[:40]!r}; a table begins with a line of "
+            "names: write one above it, or export it with its header."
+        )
+
+
 def _top(data: bytes, source: str, delimiter: str) -> Table:
     """Return all columns of the first rows as text."""
     report = ReportBuilder(source, RULES)
@@ -211,8 +248,7 @@ def _top(data: bytes, source: str, delimiter: str) -> Table:
         if not table.names:
             raise JobcastError(f"{source}: is a Parquet file without columns; a table of jobs has some.")
         return table
-    text = in_bytes(data, source)
-    end = 0
+    text, end = data, 0
     for _ in range(LOOKED_AT + 1):
         end = text.find(b"\n", end) + 1
         if not end:
@@ -233,15 +269,103 @@ def proposals(table: Table) -> list[Proposal]:
             if name not in chosen and (rank := _rank(name, plain[name], synonyms)) < len(synonyms)
         )
         for _, _, name in ranked:
-            if _may_be(_known(table, name), TARGETS[target]):
+            if _may_be(_known(table, name), target):
                 chosen[name] = target
                 break
-    seconds = _seconds(table, chosen)
-    return [_proposal(table, name, chosen.get(name, UNUSED), seconds) for name in table.names if name]
+    by_values = _by_values(table, chosen)
+    seconds = _seconds(table, chosen | by_values)
+    by_values |= _by_run_times(table, chosen | by_values, seconds)
+    return [
+        _proposal(table, name, (chosen | by_values).get(name, UNUSED), seconds, name in by_values)
+        for name in table.names
+        if name
+    ]
+
+
+def _by_values(table: Table, chosen: Mapping[str, str]) -> dict[str, str]:
+    """Return what columns of unknown names are by their values: states, points in time by their order, ids."""
+    found: dict[str, str] = {}
+    taken = set(chosen.values())
+    free = {name: texts for name in table.names if name and name not in chosen and (texts := _known(table, name))}
+    for name, texts in free.items():
+        if "state" not in taken and sum(_is_state(text) for text in texts[:500]) >= 0.9 * len(texts[:500]):
+            found[name] = "state"
+            taken.add("state")
+    times = [name for name, texts in free.items() if name not in found and _is_time(texts)]
+    times = [name for name in times if not _is_number(free[name][0])] or times  # numbers only where there are no dates
+    lacking = [target for target in ("submit", "start", "end") if target not in taken]
+    if 0 < len(lacking) == len(times) or (len(lacking) == 3 and len(times) == 4):
+        order = _in_order(table, times)
+        targets = lacking if len(times) == len(lacking) else ["submit", "eligible", "start", "end"]
+        known = {target: name for name, target in chosen.items()} | dict(zip(targets, order, strict=False))
+        in_time = [known[target] for target in ("submit", "eligible", "start", "end") if target in known]
+        if order and _in_order(table, in_time) == in_time:
+            found |= dict(zip(order, targets, strict=True))
+    if "job_id" not in taken:
+        others = [name for name in table.names if name and chosen.get(name, "executable") == "executable"]
+        for name in others:
+            texts = _known(table, name)
+            distinct = len(set(texts)) == len(texts) == min(len(table), LOOKED_AT) > 1
+            if distinct and name not in found and not _is_time(texts) and not any("." in text for text in texts[:100]):
+                found[name] = "job_id"
+                break
+    return found
+
+
+def _is_state(text: str) -> bool:
+    return slurm.state_of(text) in slurm.STATES or text.strip().lower() in STATE_WORDS
+
+
+def _is_time(texts: Sequence[str]) -> bool:
+    """Return whether texts are dates, or numbers that are Unix times."""
+    if all(_is_number(text) for text in texts[:200]):
+        parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[_time_unit(texts)]
+        return bool(SMALLEST_UNIX_TIME <= float(np.median(_floats(texts[:200]))) / parts < 1e10)
+    return bool(_DATE.match(texts[0])) or bool(_pattern(texts[:20]))
+
+
+def _in_order(table: Table, names: Sequence[str]) -> list[str]:
+    """Return columns of points in time from the earliest to the latest, if 99 of 100 rows agree; else none."""
+    seconds = {name: _instants(table.columns[name.lower()].slice(0, LOOKED_AT).to_pylist()) for name in names}
+    known = [values[np.isfinite(values)] for values in seconds.values()]
+    if not known or not all(map(len, known)):
+        return []
+    order = sorted(names, key=lambda name: float(np.nanmean(seconds[name])))
+    for one, then in pairwise(order):
+        with np.errstate(invalid="ignore"):
+            between = seconds[then] - seconds[one]
+        between = between[np.isfinite(between)]
+        if not len(between) or (between < 0).mean() > 0.01:
+            return []
+    return order
+
+
+def _by_run_times(table: Table, chosen: Mapping[str, str], seconds: Floats) -> dict[str, str]:
+    """Return which column of an unknown name holds run times: end - start, in one unit, in 9 of 10 rows."""
+    if "run_time" in chosen.values() or not len(seconds):
+        return {}
+    by = {target: name for name, target in chosen.items()}
+    start, end = (_instants(table.columns[by[t].lower()].slice(0, LOOKED_AT).to_pylist()) for t in ("start", "end"))
+    with np.errstate(invalid="ignore"):
+        run = end - start
+    for name in table.names:
+        texts = table.columns[name.lower()].slice(0, LOOKED_AT).to_pylist() if name and name not in chosen else []
+        values = np.array([float(t.replace(",", ".")) if _is_number(t) else np.nan for t in texts])
+        if not np.isfinite(values).any():
+            continue
+        for unit in SECONDS.values():
+            off = np.abs(values * unit - run)[(run > 0) & np.isfinite(values)]
+            if len(off) and (off <= 1 + unit / 2).mean() >= 0.9 and unit / 2 < np.median(run[run > 0]):
+                return {name: "run_time"}
+    return {}
 
 
 def _rank(name: str, plain: str, synonyms: Sequence[str]) -> int:
-    bare = re.sub(r"(seconds|secs|sec|minutes|mins|min|hours|hrs|millis|ms|bytes|kb|mb|gb|unix|epoch|utc)$", "", plain)
+    bare = re.sub(
+        r"(seconds|secs|sec|minutes|mins|min|hours|hrs|millis|milli|ms|us|bytes|kb|mb|gb|kib|mib|gib|unix|epoch|utc)$",
+        "",
+        plain,
+    )
     return next((rank for rank, word in enumerate(synonyms) if word in (plain, bare)), len(synonyms))
 
 
@@ -250,8 +374,9 @@ def _known(table: Table, name: str) -> list[str]:
     return [text for text in values if text and text not in ("Unknown", "None", "NULL", "nan", "N/A", "-1")]
 
 
-def _may_be(texts: list[str], kind: str) -> bool:
-    """Return whether most values can be of a kind."""
+def _may_be(texts: list[str], target: str) -> bool:
+    """Return whether most values can be those of a column of the job log."""
+    kind = TARGETS[target]
     if not texts:
         return kind in ("name", "list")
     sample = texts[:500]
@@ -261,6 +386,8 @@ def _may_be(texts: list[str], kind: str) -> bool:
         fitting = sum(_is_number(text) or (kind == "span" and _is_clock(text)) for text in sample)
     elif kind == "memory":
         fitting = sum(_is_number(text) or slurm.memory(text) is not None for text in sample)
+    elif target == "location":  # names of nodes, not how many
+        fitting = sum(not _is_number(text) for text in sample)
     elif kind == "list":
         fitting = sum("=" in text for text in sample)
     elif kind == "vector":
@@ -341,7 +468,7 @@ def _instant(text: str, parts: float) -> float:
     return float("nan")
 
 
-def _proposal(table: Table, name: str, column: str, seconds: Floats) -> Proposal:
+def _proposal(table: Table, name: str, column: str, seconds: Floats, by_values: bool) -> Proposal:
     texts = _known(table, name)
     examples = tuple(dict.fromkeys(texts[:200]))[:_SHOWN]
     kind = TARGETS[column]
@@ -358,8 +485,12 @@ def _proposal(table: Table, name: str, column: str, seconds: Floats) -> Proposal
         unit, why = _span_unit(name, column, _floats(texts), seconds)
     elif kind == "memory" and texts:
         unit, why = _memory_unit(name, texts)
+    elif kind == "count" and name.lower().endswith("milli"):
+        unit, why = "milli", "its name says milli"
     elif kind == "unused":
         why = "looks like a time" if texts and (_DATE.match(texts[0]) or _pattern(texts[:5])) else ""
+    if by_values:
+        why = "by its values" + (f"; {why}" if why else "")
     return Proposal(name, column, unit, why, examples)
 
 
@@ -371,7 +502,7 @@ def _span_unit(name: str, column: str, values: Floats, seconds: Floats) -> tuple
     if not len(values) or not len(seconds):
         return ("min", "as Slurm's") if "timelimitraw" in name.lower().replace("_", "") else ("s", "a guess")
     typical, run = float(np.median(values[values > 0])) if (values > 0).any() else 1.0, float(np.median(seconds))
-    for unit in ("s", "min", "h", "d", "ms"):
+    for unit in ("s", "min", "h", "d", "ms", "us"):
         if column == "run_time" and 0.5 < typical * SECONDS[unit] / run < 2:
             return unit, "agrees with end - start"
         if column != "run_time" and unit in ("s", "min", "h", "d"):
@@ -411,7 +542,7 @@ def _status_of(table: Table, found: Sequence[Proposal]) -> dict[str, str]:
         bare = slurm.state_of(word)
         if bare in _UNSETTLED:
             status[word] = "unended"
-        elif (code := slurm.STATES.get(bare, LUMOS_STATUS.get(word.lower()))) in meaning:
+        elif (code := slurm.STATES.get(bare, STATE_WORDS.get(word.lower()))) in meaning:
             status[word] = meaning[code]
     return status
 

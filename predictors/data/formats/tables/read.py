@@ -12,7 +12,7 @@ from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.core.parquet import MAGIC, parquet_table
 from predictors.core.validation import known_zone
 from predictors.data.formats import slurm
-from predictors.data.formats._delimited import Table, picked_names, quoted_table
+from predictors.data.formats._delimited import Table, picked_names, quoted_table, without_utf16
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
 from predictors.data.formats.columns import (
     MISSING,
@@ -52,7 +52,6 @@ _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WORDS: Final = {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED, "unended": MISSING}
 _YES: Final = frozenset(("1", "true", "yes", "y", "exclusive", "t"))
 _NO: Final = frozenset(("0", "false", "no", "n", "shared", "ok", "f"))
-_BYTE_ORDER_MARKS: Final = {b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 
 
 def parse_table(
@@ -105,24 +104,13 @@ def table_of(data: bytes, source: str, table_map: TableMap, report: ReportBuilde
         vectors = [name for target, (name, _, _) in table_map.by_target.items() if target == VECTOR]
         table = parquet_texts(data, source, wanted, [name for name, _, _ in table_map.by_target.values()], vectors)
     else:
-        table = quoted_table(in_bytes(data, source), source, wanted, report, table_map.delimiter)
+        table = quoted_table(without_utf16(data, source), source, wanted, report, table_map.delimiter)
     lacking = [name for name in wanted if name.lower() not in table.columns]
     if lacking:
         raise JobcastError(
             f"{source}: its map names a column that the table lacks. {unknown_name('column', lacking[0], table.names)}"
         )
     return table
-
-
-def in_bytes(data: bytes, source: str) -> bytes:
-    """Return a text that begins with a mark of UTF-16 as UTF-8; any other as it is."""
-    coding = _BYTE_ORDER_MARKS.get(data[:2])
-    if coding is None:
-        return data
-    try:
-        return data.decode(coding).encode()
-    except UnicodeDecodeError as error:
-        raise JobcastError(f"{source}: begins as UTF-16 and is none ({error.reason}); save it as UTF-8.") from error
 
 
 def parquet_texts(
@@ -248,7 +236,9 @@ def table_log(
         _start_from_wait(draft)
     for target in COUNTS:
         if target in used:
-            draft.numbers[target] = numbers(used[target], target, draft.report)
+            values = numbers(used[target], target, draft.report)
+            in_thousandths = _of(table_map)[target][1] == "milli"
+            draft.numbers[target] = np.where(values > 0, -(-values // 1000), values) if in_thousandths else values
     if "array" in used:  # databases write 0 for a job of no array
         draft.numbers["array"][draft.numbers["array"] == 0] = MISSING
     draft.numbers |= more
@@ -351,8 +341,8 @@ def _start_from_wait(draft: Draft) -> None:
 
 
 def _span(column: Any, target: str, unit: str, draft: Draft) -> Ints:
-    if unit == "ms":
-        return _scaled(column, target, draft, SECONDS["ms"])
+    if unit in ("ms", "us"):
+        return _scaled(column, target, draft, SECONDS[unit])
     seconds = int(SECONDS[unit or "s"])
     return spans_of(column, target, draft.report, seconds, slurm.NO_LIMIT)
 
@@ -515,20 +505,18 @@ def _memory(draft: Draft, used: Mapping[str, Any], table_map: TableMap) -> None:
     procs = np.maximum(np.maximum(draft.number("requested_procs"), draft.number("allocated_procs")), 1)
     nodes = np.maximum(np.maximum(draft.number("requested_nodes"), draft.number("nodes")), 1)
     times: dict[str, Any] = {"processor": procs, "node": nodes, "job": 1}
+    letters = {"processor": "c", "node": "n", "job": ""}
     for target in MEMORY:
         if target not in used:
             continue
         unit, per = _of(table_map)[target][1:]
+        own = "job" if "job" in target else "processor"
         if unit == "slurm":
-            coded = names(used[target])
-            read = by_name(coded, lambda text: int(min((slurm.memory(text) or (-1.0,))[0], 2.0**53)), MISSING)
-            draft.report("not-a-memory", read == -1, target)
-            values = np.where(read < 0, MISSING, read)
+            total = values = slurm.memory_of_jobs(used[target], procs, nodes, draft, target, letters[per or own])
         else:
             values = _scaled(used[target], target, draft, KILOBYTES[unit or "KB"])
-        own = "job" if "job" in target else "processor"
+            total = np.where(values >= 0, values, 0) * times[per or own]
         known = values >= 0
-        total = np.where(known, values, 0) * times[per or own]
         draft.numbers[target] = np.where(known, total // times[own], values)
         whole = {"requested_memory": "requested_job_memory", "used_memory": "used_job_memory"}.get(target)
         if whole and whole not in used and per == "job":

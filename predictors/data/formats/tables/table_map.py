@@ -49,13 +49,16 @@ TARGETS: Final[Mapping[str, str]] = MappingProxyType(
 UNITS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
         "time": ("s", "ms", "us", "ns"),
-        "span": ("ms", "s", "min", "h", "d"),
+        "span": ("us", "ms", "s", "min", "h", "d"),
         "memory": ("B", "KB", "MB", "GB", "TB", "slurm"),
+        "count": ("milli",),
     }
 )
 """The units of each kind of value; a time may also have a pattern of strptime such as `%d.%m.%Y %H:%M`."""
 
-SECONDS: Final[Mapping[str, float]] = MappingProxyType({"ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0})
+SECONDS: Final[Mapping[str, float]] = MappingProxyType(
+    {"us": 1e-6, "ms": 1e-3, "s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
+)
 KILOBYTES: Final[Mapping[str, float]] = MappingProxyType(
     {"B": 1.0 / 1024, "KB": 1.0, "MB": 1024.0, "GB": 1024.0**2, "TB": 1024.0**3}
 )
@@ -73,7 +76,7 @@ class Column(Declaration):
         One of `TARGETS`.
     unit : str
         One of `UNITS` for its kind. Without one, times are texts with a date or Unix time [s], spans are
-        `[days-]hh:mm:ss` or seconds, memory is in KB.
+        `[days-]hh:mm:ss` or seconds, memory is in KB, counts are whole; one in `milli`, of thousandths, is rounded up.
     per : {"job", "node", "processor"} or ""
         What memory is asked for; by default what the column of the job log says.
     """

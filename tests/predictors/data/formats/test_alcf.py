@@ -153,8 +153,10 @@ def test_an_id_that_is_the_same_throughout_is_none() -> None:
 
 
 def test_duplicates_of_a_job() -> None:
-    later = another(1001, END_TIMESTAMP="2016-11-05 13:00:00", RUNTIME_SECONDS="7200")
-    log, account = read(row(), row(), later, another(1002))
+    failed = row(EXIT_STATUS="1")
+    later = another(1001, START_TIMESTAMP="2016-11-05 13:00:00", END_TIMESTAMP="2016-11-05 15:00:00",
+                    RUNTIME_SECONDS="7200")  # fmt: skip
+    log, account = read(failed, failed, later, another(1002))
     assert log["run_time"].tolist() == [7200, 3600]
     assert (account.count("repeated-row"), account.count("earlier-attempt"), account.dropped) == (1, 1, 2)
 
@@ -266,3 +268,11 @@ def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -
     else:
         assert len(log) >= 1
         assert all(1 <= place <= 99 for finding in account.findings for place in finding.places)
+
+
+def test_runs_of_one_id_that_overlap_or_follow_a_completed_one_are_different_jobs() -> None:
+    beside = row(START_TIMESTAMP="2016-11-05 11:30:00", END_TIMESTAMP="2016-11-05 13:00:00", RUNTIME_SECONDS="5400")
+    then = row(START_TIMESTAMP="2016-11-05 13:00:00", END_TIMESTAMP="2016-11-05 14:00:00")
+    for more in (beside, then):
+        log, account = read(row(), more)
+        assert (len(log), account.dropped) == (2, 0)

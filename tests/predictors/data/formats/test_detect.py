@@ -99,7 +99,6 @@ def test_told_by_content(data: bytes, name: str) -> None:
         (b"BZh91AY", "packed by bzip2"),
         (b"PK\x03\x04", "a zip archive"),
         (b"1 2 3\n", "text that begins '1 2 3'"),
-        (b"\xff\xfe;\0 \0", "a binary file"),
         (b"   \n \n", "text that begins ''"),
     ],
 )
@@ -354,3 +353,17 @@ def test_a_zone_is_for_logs_with_local_times(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(ROW)
     with pytest.raises(JobcastError, match="without local times"):
         read_log(tmp_path / "a", time_zone="Europe/Paris")
+
+
+@pytest.mark.parametrize("coding", ["utf-16", "utf-16-le", "utf-16-be"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "; MaxProcs: 4\n1 100 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n",
+        "JobID|Submit|Start|End|State|User\n7|2021-03-27T10:00:00|2021-03-27T10:01:00|2021-03-27T10:03:00|COMPLETED|é\n",
+    ],
+)
+def test_texts_in_utf_16(tmp_path, coding, text):
+    (tmp_path / "a").write_bytes(text.encode(coding))
+    (tmp_path / "b").write_text(text, encoding="utf-8")
+    assert read_log(tmp_path / "a")[0].digest() == read_log(tmp_path / "b")[0].digest()

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import time
 from pathlib import Path
 
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import detect, read_log
-from predictors.data.formats.slurm import dependency_of, parse_sacct, parse_sacct_json, submit_options
+from predictors.data.formats.sacct_json import parse_sacct_json
+from predictors.data.formats.slurm import dependency_of, parse_sacct, submit_options
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
+from predictors.data.summary import lacks_of_reading
 from tests.support.places import DATA
 
 HEAD = (
@@ -72,6 +75,7 @@ def test_a_real_cluster() -> None:
     assert len(log) == 48 - 3  # 46 records with 2 line breaks in one of them, of which one job twice
     assert {f.rule: f.count for f in account.findings} == {
         "earlier-attempt": 1,
+        "component": 2,
         "rejoined": 3,
         "no-limit": 1,
         "array-itself": 1,
@@ -254,6 +258,83 @@ def test_runs_of_one_id_that_overlap_are_different_jobs(state: str) -> None:
     assert (len(log), account.dropped) == (7, 0)
     log, account = read(*bare, *bare)
     assert (len(log), account.count("repeated-row"), account.dropped) == (7, 7, 7)
+
+
+def test_equal_tasks_among_others_are_no_repeated_rows() -> None:
+    """Two tasks may begin and end in the same second; a file that holds all rows twice holds them again."""
+    bare = [task(number, JobID="500") for number in (0, 0, 1, 2)]
+    log, account = read(*bare)
+    assert (len(log), account.dropped) == (4, 0)
+
+
+def test_a_requeued_run_that_overlaps_the_next_one_is_no_attempt() -> None:
+    next_one = {"Submit": "2021-03-27T10:02:00", "Start": "2021-03-27T10:02:30", "End": "2021-03-27T10:04:30"}
+    log, account = read(row(State="NODE_FAIL"), row(**next_one))
+    assert (len(log), account.dropped) == (2, 0)
+
+
+def test_components_of_heterogeneous_jobs_are_told_first() -> None:
+    log, account = read(row(JobID="7+0"), row(JobIDRaw="8", JobID="7+1"), row(JobIDRaw="9"))
+    assert (len(log), account.count("component")) == (3, 2)
+    (lack,) = lacks_of_reading(log, account)
+    assert (lack.name, lack.forbids_verdict) == ("components", False) and "2 of 3 jobs" in lack.text
+    job = {"job_id": 8, "het": {"job_id": {"set": True, "number": 7}, "job_offset": {"set": True, "number": 1}},
+           "time": {"submission": 1_000, "start": 1_010, "end": 1_100, "elapsed": 90},
+           "state": {"current": ["COMPLETED"]}}  # fmt: skip
+    _, account = parse_sacct_json(json.dumps({"jobs": [job]}).encode(), "a.json")
+    assert (account.count("component"), account.count("unused")) == (1, 0)
+
+
+def test_a_nul_in_a_name_is_told() -> None:
+    log, account = read(row(User="a\0b"), row(JobIDRaw="8"))
+    assert named(log, "user") == ["a\ufffdb", "ana"]
+    assert (account.count("control-character"), account.changed) == (1, 1)
+    with pytest.raises(JobcastError, match="control-character user"):
+        read(row(User="a\0b"), strict=True)
+
+
+def test_local_times_in_the_hour_that_comes_twice_are_counted() -> None:
+    twice = {"Submit": "2021-10-31T02:10:00", "Eligible": "2021-10-31T02:10:00", "Start": "2021-10-31T04:00:00",
+             "End": "2021-10-31T04:02:00"}  # fmt: skip
+    _, account = read(row(**twice), row(JobIDRaw="8"), time_zone="Europe/Paris")
+    assert {f.column: f.count for f in account.findings if f.rule == "hour-comes-twice"} == {"submit": 1, "eligible": 1}
+
+
+BARE = (
+    "977669|977669|site|black|normal|phys|phys|500|ana|1000|2016-12-21T21:43:34|2016-12-21T21:43:34|"
+    "2016-12-22T07:03:30|2016-12-22T08:03:30|01:00:00|0:0|COMPLETED|1|8|8|2147486448Mn|cpu=8,mem=22400M,node=1,"
+    "gres/gpu=2|billing=8,cpu=8,mem=22400M,node=1,gres/gpu=2|3-00:00:00|n1|a|job"
+)
+
+
+def test_sacct_without_a_header_is_told_by_its_content(tmp_path: Path) -> None:
+    file = tmp_path / "day.log"
+    file.write_text(f"{BARE}\n{BARE.replace('977669', '977670').replace('a|job', 'b')}\n")
+    log, account = read_log(file)
+    assert (log["job_id"].tolist(), named(log, "executable")) == ([977669, 977670], ["a|job", "b"])
+    assert (log["wait"].tolist(), log["requested_gpus"].tolist()) == ([33_596] * 2, [2, 2])
+    assert log["requested_job_memory"].tolist() == [22_400 * 1024] * 2, "2,800 MB of each processor, with a flag"
+    assert [f.places for f in account.findings if f.rule == "rejoined"] == [(1,)]
+    file.write_text("12|COMPLETED|2021-03-27T10:00:00\n13|FAILED|2021-03-27T10:00:00\n")
+    with pytest.raises(JobcastError, match=r"without a header.*--noheader"):
+        read_log(file)
+
+
+def test_the_file_that_a_site_keeps_for_xdmod(trace) -> None:  # type: ignore[no-untyped-def]
+    file = trace("modern/xdmod-pozidriv.sacct.gz")
+    log, account = read_log(file)
+    assert (len(log), account.dropped, account.changed) == (11_704, 0, 0)
+    listed = [
+        re.search(r"\|cpu=\d+,mem=(\d+)M", line) for line in gzip.decompress(file.read_bytes()).decode().split("\n")
+    ]
+    told = sorted(int(found[1]) * 1024 for found in listed if found)
+    assert sorted(log["requested_job_memory"].tolist()) == told
+
+
+def test_tasks_of_one_array_in_the_sample_of_eagle(trace) -> None:  # type: ignore[no-untyped-def]
+    """1,000 rows, 452 of them tasks of one array under its id, 41 of these equal to another in each column."""
+    log, account = read_log(trace("modern/NREL-Eagle-sample.csv"))
+    assert (len(log), account.dropped) == (1000, 0)
 
 
 def test_a_task_that_ran_again_beside_others_is_its_last_run() -> None:

@@ -472,3 +472,15 @@ def test_gpus_soft_walltime_and_descriptor(careful: bool) -> None:
         parse_swf(("\n".join((*lines[:2], lines[5])) + "\n").encode(), "a.swf", strict=True, careful=careful)
     log, account = parse_swf(f"{row(f1=1)} 8 60 other\n{row(f1=2)}\n".encode(), "a.swf", careful=careful)
     assert (log["allocated_procs"].tolist(), account.count("no-nodes")) == ([4, 4], 0)  # no row has nodes
+
+
+def test_the_dialect_of_metacentrum() -> None:
+    """Unix times without a start line, memory in bytes, the queue's name in field 19."""
+    rows = [row(f1=n, f2=1_300_000_000 + n, f7=4 * 2**30, f10=419_430_400, f15=-1) + f" q_{n}h" for n in (2, 4)]
+    log, account = parse(*rows)
+    assert (log.epoch, log.origin) == (1_300_000_002, 1_300_000_002)
+    assert (log["used_memory"].tolist(), log["requested_memory"].tolist()) == ([4 * 2**20] * 2, [409_600] * 2)
+    assert (log["queue"].tolist(), log.names("queue")) == ([0, 1], ("q_2h", "q_4h"))
+    assert {f.rule for f in account.findings} == {"header", "bytes", "columns"}
+    assert "surplus-fields" in {f.rule for f in parse(row() + " fast")[1].findings}, "field 15 has the queue"
+    assert parse(row())[0].epoch is None and parse(row(f7=2**29))[0]["used_memory"].tolist() == [2**29]

@@ -1,6 +1,7 @@
 """Tables read by a map, maps proposed by looking, and the public data sets that are such tables."""
 
 import json
+import re
 import tomllib
 from pathlib import Path
 
@@ -425,3 +426,54 @@ def test_limits_without_end_and_names_of_any_case(tmp_path: Path) -> None:
     table = PM100.set_column(place, "Time_Limit", pa.array(["UNLIMITED", "10"]))
     log, account = parse_any("pm100", written(tmp_path, "a", table).read_bytes())
     assert log["requested_time"].tolist() == [None, 600] and account.count("no-limit") == 1
+
+
+def test_memory_of_nodes_and_of_processors_is_that_of_sacct() -> None:
+    text = b"id,submit,start,end,cpus,nodes,mem\n1,1616835600,1616835660,1616839260,96,3,4Gn\n"
+    text += b"2,1616835600,1616835660,1616839260,96,3,4Gc\n3,1616835600,1616835660,1616839260,96,3,4G\n"
+    about = 'columns = {id = "job_id", submit = "submit", start = "start", end = "end", cpus = "requested_procs", '
+    about += 'nodes = "nodes", mem = { column = "requested_job_memory", unit = "slurm" }}'
+    log, _ = parse_table(text, "a.csv", mapped(about))
+    assert log["requested_job_memory"].tolist() == [12 * 1024**2, 384 * 1024**2, 4 * 1024**2]
+
+
+def test_spans_in_microseconds_and_counts_in_thousandths() -> None:
+    text = b"submit,start,run,cpu_milli\n1616835600,1616835660,3600000000,1500\n"
+    about = 'columns = {submit = "submit", start = "start", run = { column = "run_time", unit = "us" }, '
+    about += 'cpu_milli = { column = "requested_procs", unit = "milli" }}'
+    log, _ = parse_table(text, "a.csv", mapped(about))
+    assert (log["run_time"].tolist(), log["requested_procs"].tolist()) == ([3600], [2])
+
+
+def test_values_decide_where_names_are_of_another_language() -> None:
+    text = (
+        "Kennung,Beendet,Eingereicht,Begonnen,Ausgang,Dauer,nodes\n"
+        "7,2021-03-01 11:05:00,2021-03-01 10:00:00,2021-03-01 10:05:00,COMPLETED,3600000000,4\n"
+        "8,2021-03-01 10:25:00,2021-03-01 10:10:00,2021-03-01 10:15:00,FAILED,600000000,2\n"
+    )
+    columns = tomllib.loads(propose(text.encode(), "a.csv"))["columns"]
+    assert columns == {
+        "Kennung": "job_id", "Beendet": "end", "Eingereicht": "submit", "Begonnen": "start", "Ausgang": "state",
+        "Dauer": {"column": "run_time", "unit": "us"}, "nodes": "nodes",
+    }  # fmt: skip
+
+
+def test_names_of_pods_and_of_accounts() -> None:
+    text = b"job_unique_id,account_id,creation_time,scheduled_time,deletion_time,nodes\nx-1,p,10,20,90,n[1-3]\n"
+    columns = tomllib.loads(propose(text + b"x-2,q,11,20,91,n4\n", "a.csv"))["columns"]
+    told = [one if isinstance(one, str) else one["column"] for one in columns.values()]
+    assert told == ["job_id", "project", "submit", "start", "end", "location"]
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("12|12|COMPLETED|4\n13|13|FAILED|4\n", "a.csv:1: the first line holds values such as '12'"),
+        ("ana,2021-03-01 10:00:00,4\nben,2021-03-01 10:00:00,5\n", "holds values such as '2021-03-01 10:00:00'"),
+        ("|".join(["7", "7", *["x"] * 8, *["2021-03-01T10:00:00"] * 4, "01:00:00", "0:0", "COMPLETED", "1", "1", "1",
+                   *["x"] * 3, "1:00:00", "n", "j"]), "sacct's records without a header"),
+    ],
+)  # fmt: skip
+def test_a_table_without_names_gets_no_proposal(text: str, says: str) -> None:
+    with pytest.raises(JobcastError, match=re.escape(says)):
+        propose(text.encode(), "a.csv")
