@@ -338,7 +338,7 @@ def faults(call: Call, ended: Ended, before: dict[str, str], after: dict[str, st
     for name in sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one)):
         if _UNFINISHED.fullmatch(Path(name).name):
             yield f"{name!r} is left unfinished"
-        elif status == 2 and name.split("/")[0] != str(given.get("journal")):  # which is claimed before all else
+        elif status == 2 and not name.startswith(_state(given)):
             yield f"{name!r} is {'changed' if name in before else 'left'} by a call that was refused"
         elif name in before and name not in outputs:
             yield f"{name!r} is changed, which is no output"
@@ -350,6 +350,13 @@ def parsed(call: Call) -> dict[str, Any]:
         commands()[call.command].make_context("jobcast", list(call.words), resilient_parsing=True).params
     )
     return found
+
+
+def _state(given: dict[str, Any]) -> tuple[str, ...]:
+    """Return what the adapter beside Slurm claims before it asks Slurm anything: its journal and its database."""
+    if "journal" not in given:
+        return ()
+    return tuple(str(given[name]).removeprefix("sqlite:///") for name in ("journal", "db") if given.get(name))
 
 
 def written(command: str, given: dict[str, Any]) -> set[str]:
