@@ -34,7 +34,7 @@ class _Short(Repr):
 
     def repr_ndarray(self, array: npt.NDArray[Any], level: int) -> str:
         content = array.astype(str) if array.dtype.hasobject else array
-        digest = hashlib.sha256(np.ascontiguousarray(content)).hexdigest()[:8]
+        digest = hashlib.sha256(content.tobytes()).hexdigest()[:8]
         return f"<{array.dtype.name}{list(array.shape)} {digest}>"
 
     def repr_DataFrame(self, table: Any, level: int) -> str:
