@@ -1,7 +1,8 @@
 """Command line, papers and reports.
 
 The names below are the public interface. They are imported when they are first used, so that importing a part of the
-package does not import all of it; everything else is private to its folder.
+package does not import all of it. What a page imports from a module is public too, and stands on the page of
+references; everything else is private to its folder.
 """
 
 TYPE_CHECKING = False  # not that of `typing`: the command is to be loaded before anything else

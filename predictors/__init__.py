@@ -1,7 +1,8 @@
 """Run-time predictors, as-of histories and job logs.
 
 The names below are the public interface. They are imported when they are first used, so that importing a part of the
-package does not import all of it; everything else is private to its folder.
+package does not import all of it. What a page imports from a module is public too, and stands on the page of
+references; everything else is private to its folder.
 """
 
 from importlib import import_module

@@ -94,7 +94,7 @@ def make_predictor(name: str, **params: Any) -> Predictor:
         ...
     predictors.core.errors.JobcastError: No predictor 'last-tow'; did you mean 'last-two'? Known: requested, ...
     """
-    if name not in PREDICTORS:
+    if not isinstance(name, str) or name not in PREDICTORS:
         raise unknown_name("predictor", name, PREDICTORS)
     made = PREDICTORS[name]()
     if isinstance(made, Wrapper) and isinstance(inside := params.get("predictor", made.pattern.name), str):

@@ -1,10 +1,12 @@
 """What programs read: JSON documents, the service's routes and metrics, measures, the Python interface."""
 
 import json
+import re
 import tempfile
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any, Final
 
 import experiments
@@ -20,6 +22,8 @@ from predictors.service.state.service import Service
 
 SHAPES: Final = Path(__file__).parents[2] / "tests" / "data" / "digests" / "documents.json"
 """The shape of each document, which the tests hold equal to what the commands print."""
+
+DOCS: Final = Path(__file__).parents[1]
 
 MADE = "Made from the code at each build of this site.\n\n"
 
@@ -232,8 +236,19 @@ def python_pages() -> dict[str, str]:
         for public in package.__all__:
             home = package._HOMES[public]
             lines += [f"## {name}.{public} {{ #{name}.{public} }}\n", f"::: {home}.{_defined(home, public)}\n"]
+        for home, public in further_names(package):
+            lines += [f"## {home}.{public}\n", f"::: {home}.{_defined(home, public)}\n"]
         found[f"reference/python/{name}.md"] = "\n".join(lines)
     return found
+
+
+def further_names(package: ModuleType) -> list[tuple[str, str]]:
+    """Return the names that pages import from the package's modules, each with its module: they are public too."""
+    line = re.compile(rf"from ({package.__name__}\.[\w.]+) import ([\w, ]+)")
+    texts = [path.read_text(encoding="utf-8") for kind in ("md", "ipynb") for path in DOCS.rglob(f"*.{kind}")]
+    found = {(home, name.strip()) for text in texts for home, names in line.findall(text) for name in names.split(",")}
+    exported = {(package._HOMES[name], name) for name in package.__all__}
+    return sorted(found - exported)
 
 
 def _defined(home: str, public: str) -> str:

@@ -193,7 +193,7 @@ def tune(
     from experiments.tune.judge import check_seeds, judge, with_test
     from experiments.tune.objective import Objective
     from experiments.tune.report import report_on
-    from experiments.tune.search import found_by
+    from experiments.tune.search import check_cma, found_by
     from experiments.tune.tune import Split, Tuning
     from predictors.core.errors import JobcastError, unknown_name
     from predictors.data.formats.detect import read_log
@@ -209,7 +209,9 @@ def tune(
     if agent not in ("linear", "network"):
         raise unknown_name("kind of agent to tune", agent, ("linear", "network"))
     find = found_by
-    if agent == "network":
+    if agent == "linear":
+        check_cma()
+    else:
         from experiments.tune.reinforce import trained_on as find  # type: ignore[assignment]  # needs Gymnasium
     aim, rules = Objective(objective, tolerance), names_of(reserve)
     if alias is not None and register is None:

@@ -127,7 +127,9 @@ class PoolOptions:
     scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask scheduler: its workers do it.")] = (
         None
     )
-    queue: Annotated[str | None, typer.Option(help="Ask this batch system for the workers: slurm or pbs.")] = None
+    queue: Annotated[
+        str | None, typer.Option(help="Batch system that runs the workers: slurm or pbs.", metavar="SYSTEM")
+    ] = None
     memory: Annotated[str | None, typer.Option(help="Most memory of a worker, such as 4GB.")] = None
     walltime: Annotated[str | None, typer.Option(help="Requested time of a worker's job: 02:00:00.")] = None
 

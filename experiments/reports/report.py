@@ -5,6 +5,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from predictors.core.arrays import short_repr
+
 if TYPE_CHECKING:
     import pandas as pd
 
@@ -78,6 +80,8 @@ class Report:
     details: tuple[str, ...] = field(default=())
     first: FirstScreen | None = None
     account: "ReadingReport | None" = None
+
+    __repr__ = short_repr
 
     def to_json(self) -> dict[str, Any]:
         """Return the document that `jobcast experiment --json` prints."""

@@ -15,6 +15,7 @@ import pandas as pd
 from experiments.runs.checkpoints import Parts
 from experiments.sweeps.plan import Plan
 from experiments.sweeps.work import Done, key_of
+from predictors.core.arrays import short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table, write_parquet_table
@@ -63,6 +64,8 @@ class Results:
     groups: pd.DataFrame
     about: dict[str, Any]
     models: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     @property
     def kind(self) -> str:

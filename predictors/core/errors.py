@@ -47,8 +47,8 @@ def percent(share: float, digits: int = 0) -> str:
     return f"{share:.{digits}%}".replace("%", " %")
 
 
-def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
-    """Return the error for a name that is not registered, with the nearest one that is.
+def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
+    """Return the error for what is no registered name, with the nearest one that is.
 
     Examples
     --------
@@ -56,8 +56,14 @@ def unknown_name(kind: str, name: str, known: Iterable[str]) -> JobcastError:
     No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
     >>> print(unknown_name("column", "procs", ["project", "requested_procs"]))
     No column 'procs'; did you mean 'requested_procs'? Known: project, requested_procs.
+    >>> print(unknown_name("policy", 7, ["easy", "fcfs"]))
+    A policy is given by its name, a text; got an object of type int. Known: easy, fcfs.
     """
-    names, shown = list(dict.fromkeys(known)), name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
+    names = list(dict.fromkeys(known))
+    if not isinstance(name, str):
+        article, got = "An" if kind[0] in "aeiou" else "A", f"an object of type {type(name).__name__}"
+        return JobcastError(f"{article} {kind} is given by its name, a text; got {got}. Known: {', '.join(names)}.")
+    shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
     near = [one for one in names if shown in one.split("_")] or difflib.get_close_matches(shown, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")

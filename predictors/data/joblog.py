@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Ints
+from predictors.core.arrays import Bools, Ints, jobs_in
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.core.validation import whole_numbers
 
@@ -204,6 +204,11 @@ class JobLog:
         origin = int(sorted_values["submit"][0]) if len(sorted_values["submit"]) else 0
         sorted_values["submit"] = sorted_values["submit"] - origin
         return cls(sorted_values, masks, origin=origin, **about)  # type: ignore[arg-type]
+
+    def __repr__(self) -> str:
+        sizes = {"processors": self.max_procs, "nodes": self.max_nodes, "GPUs": self.max_gpus}
+        machine = [f"{size:,} {unit}" for unit, size in sizes.items() if size]
+        return f"JobLog({', '.join([repr(self.name), jobs_in(len(self), self.filled('submit')), *machine])})"
 
     def __len__(self) -> int:
         return len(self.values["job_id"])

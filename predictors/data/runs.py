@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
@@ -93,6 +93,8 @@ class Runs:
     region_time: Floats | None = None
     probes: Floats | None = None
     truth: Mapping[str, Floats] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         n = len(self.job_id)

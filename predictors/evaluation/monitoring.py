@@ -22,7 +22,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, SUBMITTED
 from predictors.core.model_files import part
@@ -354,6 +354,8 @@ class Monitored:
     covered: float
     layer: ConformalQuantiles
     drift: Drift
+
+    __repr__ = short_repr
 
     @property
     def worse(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.history.names import NAMELESS, Called
 
@@ -123,6 +123,8 @@ class Outcomes:
     time: Ints
     told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
     """By default of none."""
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if len(self.told) != len(self.seconds):

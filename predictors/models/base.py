@@ -20,7 +20,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+@runtime_checkable
 class Estimator(Protocol):
     """An immutable map from feature rows to seconds, safe to call from threads; NaN where it has no estimate."""
 
@@ -91,7 +92,15 @@ class Predictor(Parameters, ABC):
         """Return an estimator learnt from ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
+        """Raise a `JobcastError` that names what the class lacks, or the first parameter that cannot be used."""
+        kind, features = type(self).__name__, getattr(self, "features", ())
+        if not isinstance(getattr(self, "name", None), str):
+            raise JobcastError(f"A predictor has a class attribute `name`, a text; {kind} has none.")
+        if not isinstance(features, tuple | list) or REQUESTED_TIME not in features:
+            raise JobcastError(
+                f"A predictor has a class attribute `features`, a tuple of names with {REQUESTED_TIME!r} among them, "
+                f"which bounds what it predicts; {kind} has {features!r}."
+            )
         as_of_rule(self.as_of)
         super().check()
 
@@ -139,6 +148,12 @@ class Predictor(Parameters, ABC):
         for name in ("history_", "codes_", "quantiles_"):
             self.__dict__.pop(name, None)
         self.estimator_ = self.learn(rows, seconds)
+        if not isinstance(self.estimator_, Estimator):
+            got = type(self.__dict__.pop("estimator_")).__name__
+            raise JobcastError(
+                f"{type(self).__name__}.learn returns an estimator, an object with predict(rows) and predict_one(row); "
+                f"got an object of type {got}. from_sklearn(regressor) makes a predictor of a scikit-learn regressor."
+            )
         return self
 
     def fit_with_running(self, rows: Floats, seconds: Floats, running: Outcomes | None) -> Self:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 from pydantic import Field, model_validator
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, short_repr
 from predictors.core.compressed import read_text
 from predictors.core.declarations import Declaration, declared, known_keys
 from predictors.core.errors import JobcastError, unknown_name
@@ -250,6 +250,8 @@ class ProbeHistory:
 
     time: Floats
     waits: Floats
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         time, waits = np.array(self.time, dtype=np.float64), np.array(self.waits, dtype=np.float64)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
@@ -66,6 +66,8 @@ class Dataset:
     rows: Floats
     scope: str
     about: Mapping[str, Any] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         check_scope(self.scope)

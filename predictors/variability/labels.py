@@ -21,7 +21,7 @@ from typing import Any, Final, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.variation import CLASSES, NONE, VARIATION
 from predictors.data.runs import Runs, Words
@@ -239,6 +239,8 @@ class Labels:
     reason: Words
     norms: Norms
     scheme: Scheme
+
+    __repr__ = short_repr
 
     @property
     def known(self) -> Bools:

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, percent
 from predictors.data.runs import Runs
 from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
@@ -47,6 +47,8 @@ class Fold:
     test: Bools
     classes: Ints
     limits: Floats
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if (self.train & self.test).any() or (self.classes[self.train | self.test] == UNLABELLED).any():

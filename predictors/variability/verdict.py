@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.data.runs import Words
 
 NONE: Final = 0
@@ -81,6 +81,8 @@ class Verdicts:
     probabilities: Floats
     why: Words
     filled: Ints
+
+    __repr__ = short_repr
 
     @property
     def scores(self) -> Floats:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
 from predictors.data.report import ReadingReport
@@ -158,6 +158,8 @@ class Windows:
     values: Floats
     counts: Ints
     silent: Ints
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.start)

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.hash_random import normal, unit
 from predictors.data.runs import Runs
@@ -174,6 +174,8 @@ class Collected:
     runs: Runs
     machine: Floats
     own: Floats
+
+    __repr__ = short_repr
 
 
 def _pooled(rates: npt.NDArray[np.float32], nodes: Ints) -> Floats:

@@ -12,7 +12,7 @@ from typing import Final, Protocol
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.arrays import Floats, Ints, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.engine.state import State
@@ -84,6 +84,8 @@ class Picks:
     of: Ints
     reward: Floats
     value: Floats
+
+    __repr__ = short_repr
 
     @classmethod
     def of_state(cls, state: State) -> "Picks":

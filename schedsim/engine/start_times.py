@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import JOB, KIND, STARTED, TIME
 from predictors.core.hash_random import mixed
@@ -79,6 +79,8 @@ class StartForecast:
     job_id: int
     now: int
     starts: Ints
+
+    __repr__ = short_repr
 
     def quantile(self, share: float) -> int:
         """Return the second by which it has started in that share of the draws."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints, Singles
+from predictors.core.arrays import Floats, Ints, Singles, short_repr
 from schedsim.kernels.networks import sum_columns
 from schedsim.kernels.records import (
     Account,
@@ -47,6 +47,8 @@ class EventLog:
     events: Ints
     notes: Ints
     past: list[tuple[Ints, Ints]] = field(default_factory=list)
+
+    __repr__ = short_repr
 
     @classmethod
     def with_room(cls, room: int) -> Self:
@@ -111,6 +113,8 @@ class State:
     seen: Seen
     choices: Choices
     held_at: dict[int, int] = field(default_factory=dict)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         self.record = self.one[0]

@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Bools, Ints
+from predictors.core.arrays import Bools, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, RETURNED, STARTED
 from schedsim.machine.allocators import Allocator
@@ -136,6 +136,8 @@ class NodeSets:
     last: npt.NDArray[np.int32]
     offsets: Ints
     by_identity: bool = False
+
+    __repr__ = short_repr
 
     def __getitem__(self, row: int) -> Ints:
         return np.concatenate([np.arange(first, last + 1, dtype=np.int64) for first, last in self.intervals(row)])

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, short_repr
 from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
 from schedsim.kernels.nodes.placement import places_of
 from schedsim.machine.nodes import NodeSets
@@ -28,6 +28,8 @@ class Placements:
     node: Ints
     pieces: Ints
     offsets: Ints
+
+    __repr__ = short_repr
 
     @property
     def job(self) -> Ints:

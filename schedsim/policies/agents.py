@@ -20,7 +20,7 @@ from typing import Final, Literal, Protocol, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Bools, Floats, Ints, Singles
+from predictors.core.arrays import Bools, Floats, Ints, Singles, short_repr
 from predictors.core.errors import JobcastError
 from schedsim.kernels.agents import FEATURES
 from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
@@ -62,6 +62,8 @@ class Choice:
     rows: Ints
     level: int
 
+    __repr__ = short_repr
+
 
 class Agent(Protocol):
     """Something that picks the next job, one after the other, until it declines or nothing is left."""
@@ -93,6 +95,8 @@ class Observation:
     n: int
     now: int
     level: int
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, numbers: at.Observed, window: int, n: int, now: int, level: int) -> Self:
@@ -244,6 +248,8 @@ class AgentArrays:
     layers: tuple[int, ...] = ()
     nodes: int = 0
     observation: int = 0
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, agent: Agent | ObservingAgent | Scored | None, window: int) -> Self:

@@ -30,7 +30,10 @@ def correction_code(name: str) -> int:
     --------
     >>> correction_code("incremental")
     1
+    >>> correction_code(lambda estimate: 2 * estimate)
+    Traceback (most recent call last):
+    predictors.core.errors.JobcastError: A correction is given by its name, a text; got an object of type function. ...
     """
-    if name not in CORRECTIONS:
+    if not isinstance(name, str) or name not in CORRECTIONS:
         raise unknown_name("correction", name, CORRECTIONS)
     return CORRECTIONS[name]

@@ -13,7 +13,7 @@ from typing import Final, Literal, Self
 
 import numpy as np
 
-from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 
 Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
@@ -73,6 +73,8 @@ class Shares:
     _level_shares: Ints = field(init=False, repr=False)
     _depth: Ints = field(init=False, repr=False)
     _levels: tuple[Ints, ...] = field(init=False, repr=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         n = len(self.parent)
@@ -254,6 +256,8 @@ class FairShare:
     algorithm: Algorithm = "fair-tree"
     damp: float = 1.0
     usage: Floats | None = None
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if self.algorithm not in ALGORITHMS:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, short_repr
 from schedsim.machine.run_times import Progress
 
 
@@ -40,6 +40,8 @@ class Candidate:
     nodes: Ints | None = None
     run_times: Progress | None = None
     held_at: int | None = None
+
+    __repr__ = short_repr
 
 
 class Verdict(NamedTuple):

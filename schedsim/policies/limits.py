@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Bools, Ints
+from predictors.core.arrays import Bools, Ints, short_repr
 from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
 from schedsim.kernels.slurm.records import CLAIM, LIMIT, Claim, Limit
@@ -69,6 +69,8 @@ class Limits:
     unreserved: Bools | None = None
     first_claim: Ints = field(init=False, repr=False)
     records: Records[Claim] = field(init=False, repr=False)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         row, limit, amount, holds = self.claims

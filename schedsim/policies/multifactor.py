@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, RETURNED, STARTED
 from schedsim.policies.backfilling import Loops
@@ -159,6 +159,8 @@ class Priorities:
     fixed: Floats
     tier: Ints
     fair_share: FairShare | None = None
+
+    __repr__ = short_repr
 
     def begun(self) -> "PrioritiesNow":
         """Return the priorities before the first second."""

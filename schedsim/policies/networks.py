@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Singles
+from predictors.core.arrays import Floats, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.kernels.networks import FILTER
@@ -74,6 +74,8 @@ class Shared:
     weights: Floats
     hidden: tuple[int, ...] = (32, 16, 8)
     activation: Activation = "relu"
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         sizes = tuple(self.hidden)
@@ -139,9 +141,6 @@ class Shared:
 
     def __hash__(self) -> int:
         return hash(self._identity)
-
-    def __repr__(self) -> str:
-        return f"Shared({len(self.weights)} weights, hidden={self.hidden}, activation={self.activation!r})"
 
 
 @dataclass(frozen=True)
@@ -242,6 +241,8 @@ class Dras:
     raw: bool = False
     permuted: bool = False
 
+    __repr__ = short_repr
+
     def __post_init__(self) -> None:
         check_whole(self.seed, "the seed of a network's draws", 0, (1 << 63) - 1)
         if not 0 <= self.explore <= 1:
@@ -307,9 +308,6 @@ class Dras:
 
     def __hash__(self) -> int:
         return hash(self._identity)
-
-    def __repr__(self) -> str:
-        return f"Dras({self.shape}, {len(self.weights)} weights, seed={self.seed}, explore={self.explore})"
 
 
 def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim.kernels.keys as codes
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 
 
@@ -38,6 +38,8 @@ class Waiting:
     requested: Ints
     estimate: Ints
     procs: Ints
+
+    __repr__ = short_repr
 
 
 OrderFunction = Callable[[Waiting], npt.ArrayLike]

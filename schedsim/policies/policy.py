@@ -323,6 +323,8 @@ def make_policy(name: str) -> Policy:
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
+    if not isinstance(name, str):
+        raise unknown_name("policy", name, KNOWN)
     name = policy_name(name)
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
 from predictors.core.validation import check_whole
@@ -55,6 +55,8 @@ class Pooled:
 
     weights: Floats
     hidden: tuple[int, int] = (16, 16)
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         sizes = tuple(self.hidden)
@@ -124,9 +126,6 @@ class Pooled:
 
     def __hash__(self) -> int:
         return hash(self._identity)
-
-    def __repr__(self) -> str:
-        return f"Pooled({len(self.weights)} weights, hidden={self.hidden})"
 
 
 @compiled

@@ -32,7 +32,7 @@ from typing import Final, Literal, NamedTuple, Protocol, Self, runtime_checkable
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.variation import CLASSES, NONE, VARIATION
 from schedsim.policies.gates import Candidate, Verdict
@@ -146,6 +146,8 @@ class Rush:
     tally: Tally = field(default_factory=Tally)
     window: int = COUNTER_WINDOW
     ask_seconds: int = 0
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         if not _are_counts(self.threshold):
@@ -295,6 +297,8 @@ class Scripted:
     """
 
     skips: Ints
+
+    __repr__ = short_repr
 
     def foresee(self, candidate: Candidate) -> str:
         """Return variation or none."""

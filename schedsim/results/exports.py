@@ -18,7 +18,7 @@ from predictors.core.files import whole_file
 from predictors.data.formats.swf import write_swf
 from predictors.data.joblog import JobLog
 from schedsim.machine.nodes import Interval, interval_set
-from schedsim.results.schedule import STARTED_BY, Schedule
+from schedsim.results.schedule import Schedule
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -81,29 +81,10 @@ def _give_back(free: list[Interval], interval: Interval) -> None:
 
 
 def to_frame(schedule: Schedule) -> "pd.DataFrame":
-    """Return one row a job: `COLUMNS` of the schedule's CSV, wait and run time; times in the log's own clock [s].
-
-    Where there was an allocator, the column `nodes` says which nodes the job had.
-    """
+    """Return the columns of a schedule's files as a table, one row a job."""
     import pandas as pd
 
-    workload = schedule.workload
-    had = {} if schedule.nodes is None else {"nodes": [interval_set(held) for held in place(schedule)]}
-    return pd.DataFrame(
-        {
-            "job_id": workload.job_id,
-            "submit": workload.submit + workload.origin,
-            "start": schedule.start + workload.origin,
-            "end": schedule.end + workload.origin,
-            "procs": workload.procs,
-            "estimate": schedule.estimate,
-            "last_estimate": schedule.last_estimate,
-            "started_by": np.array(STARTED_BY)[schedule.started_by],
-            "wait": schedule.wait,
-            "run_time": schedule.run_time,
-            **had,
-        }
-    )
+    return pd.DataFrame(schedule.columns())
 
 
 def to_log(schedule: Schedule, log: JobLog) -> JobLog:

@@ -3,13 +3,13 @@
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Bools, Ints
+from predictors.core.arrays import Bools, Ints, jobs_in, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.core.files import whole_file
@@ -26,7 +26,6 @@ STARTED_BY: Final = ("ready", "reserved", "backfilled")
 reservation, ahead of a blocked job."""
 
 _BY_ROW: Final = ("start", "end", "estimate", "last_estimate", "started_by")
-COLUMNS: Final = ("job_id", "submit", "start", "end", "procs", "estimate", "last_estimate", "started_by")
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,6 +45,8 @@ class Disturbed:
     outages: Outages
     runs: Ints
     dropped: Bools
+
+    __repr__ = short_repr
 
     @classmethod
     def of(cls, outages: Outages, runs: Sequence[tuple[int, int, int]], dropped: Sequence[int], n_jobs: int) -> Self:
@@ -94,6 +95,10 @@ class Schedule:
     stopped: Bools | None = None
     disturbed: Disturbed | None = None
     placements: Placements | None = None
+
+    def __repr__(self) -> str:
+        jobs = jobs_in(len(self.end), np.append(self.workload.submit, self.end))
+        return f"Schedule({self.workload.name!r}, {jobs}, {self.workload.machine_procs:,} processors)"
 
     @classmethod
     def from_events(
@@ -160,29 +165,34 @@ class Schedule:
         cut = self.run_time < self.workload.run_time
         return cut if self.disturbed is None else cut & ~self.disturbed.dropped
 
-    def write_csv(self, path: str | os.PathLike[str]) -> None:
-        """Write one line a job, `COLUMNS`, times in the log's own clock; whole or not at all.
+    def columns(self) -> dict[str, npt.NDArray[Any] | list[str]]:
+        """Return the columns of its files, one row a job; times in the log's own clock [s].
 
         Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
         """
-        origin = self.workload.origin
-        table = (
-            self.workload.job_id,
-            self.workload.submit + origin,
-            self.start + origin,
-            self.end + origin,
-            self.workload.procs,
-            self.estimate,
-            self.last_estimate,
-        )
-        names = np.array(STARTED_BY)[self.started_by]
-        header, columns = list(COLUMNS), [column.tolist() for column in (*table, names)]
-        if self.nodes is not None:
-            header.append("nodes")
-            columns.append([interval_set(self.nodes.intervals(row)) for row in range(len(self.nodes))])
+        origin, workload = self.workload.origin, self.workload
+        table = {
+            "job_id": workload.job_id,
+            "submit": workload.submit + origin,
+            "start": self.start + origin,
+            "end": self.end + origin,
+            "procs": workload.procs,
+            "estimate": self.estimate,
+            "last_estimate": self.last_estimate,
+            "started_by": np.array(STARTED_BY)[self.started_by],
+            "wait": self.wait,
+            "run_time": self.run_time,
+        }
+        if self.nodes is None:
+            return table
+        return table | {"nodes": [interval_set(self.nodes.intervals(row)) for row in range(len(self.nodes))]}
+
+    def write_csv(self, path: str | os.PathLike[str]) -> None:
+        """Write its columns, one line a job; whole or not at all."""
+        table = self.columns()
         with whole_file(path) as part, part.open("w", encoding="ascii") as out:
-            out.write(",".join(header) + "\n")
-            for row in zip(*columns, strict=True):
+            out.write(",".join(table) + "\n")
+            for row in zip(*(np.asarray(column).tolist() for column in table.values()), strict=True):
                 out.write(",".join(map(str, row)) + "\n")
 
 

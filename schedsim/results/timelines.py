@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, short_repr
 from schedsim.results.schedule import Schedule
 
 
@@ -27,6 +27,8 @@ class Timeline:
     busy_procs: Ints
     queued_jobs: Ints
     queued_procs: Ints
+
+    __repr__ = short_repr
 
 
 def timeline(schedule: Schedule) -> Timeline:

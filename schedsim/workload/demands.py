@@ -14,7 +14,7 @@ import numpy as np
 
 import schedsim.kernels.nodes.records as of
 import schedsim.kernels.records as at
-from predictors.core.arrays import Bools, Ints
+from predictors.core.arrays import Bools, Ints, short_repr
 from predictors.core.errors import counted
 from schedsim.kernels.nodes.placement import rooms_when_empty
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
@@ -63,6 +63,8 @@ class Demands:
     windows: Ints | None = None
     closed: Bools | None = None
     kind_of: Ints | None = None
+
+    __repr__ = short_repr
 
     def __len__(self) -> int:
         return len(self.shape_of)

@@ -6,7 +6,7 @@ from typing import Final, Literal, get_args
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -45,6 +45,8 @@ class Dependencies:
     think: Ints
     failed: frozenset[int] = field(default=frozenset())
     on_failure: OnFailure = "hold"
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         for name in ("child", "parent", "think"):

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import Forecast, Forkable
 from schedsim.kernels.records import Estimates as Records
@@ -76,6 +76,8 @@ class Separate:
     running: Estimates
     candidates: Estimates
     order: Estimates
+
+    __repr__ = short_repr
 
 
 _LEAST_ANSWERS: Final = 64

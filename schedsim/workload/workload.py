@@ -8,7 +8,7 @@ from typing import Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Ints, jobs_in
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole, whole_numbers
 from predictors.data.joblog import JobLog
@@ -169,6 +169,11 @@ class Workload:
             name=log.name,
             demands=demands,
         )
+
+    def __repr__(self) -> str:
+        nodes = [] if self.demands is None else [f"{len(self.demands.nodes):,} nodes"]
+        jobs, machine = jobs_in(len(self), self.submit), f"{self.machine_procs:,} processors"
+        return f"Workload({', '.join([repr(self.name), jobs, machine, *nodes])})"
 
     def __len__(self) -> int:
         return len(self.job_id)

@@ -9,6 +9,7 @@ import re
 import shlex
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 import traceback
@@ -38,7 +39,7 @@ from schedsim.machine.allocators import ALLOCATORS
 from schedsim.policies.corrections import CORRECTIONS
 from schedsim.policies.policy import POLICIES
 from tests.support.ldms_writer import write_ldms
-from tests.support.places import DATA
+from tests.support.places import DATA, ROOT
 from tests.support.variability_data import dataset
 
 INTS = ("-1", "0", "1", "7", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "1" + "0" * 30,
@@ -57,7 +58,8 @@ PATHS = ("nowhere", "nowhere/x.csv", ".", "..", "/dev/zero", "/dev/null", "/dev/
          " ", "-", "~", "ü²🙂.swf", "a\nb.csv", "\x1b[2J.csv", "\udcff.csv", "model", "model/MLmodel", "model/x.csv",
          "classifier", "new.csv", "new.swf", "new.SWF.GZ", "new.parquet", "new.toml", "old.csv", "old.csv",
          "runs.csv", "data.parquet", "ldms", "control.toml", "site.toml", "outages.csv", "key", "rows.json",
-         "sweep.toml")  # fmt: skip
+         "sweep.toml", "queue.json", "journal",
+         "n\udcff/log.swf", "n\udcff/new.csv", "n\udcff/new.swf", "j\u20ac.swf")  # fmt: skip
 """Files of the folder in which the calls are made, and others that are none."""
 
 SIZES = ("-1", "0", "9223372036854775808", "1" + "0" * 30, "1.5", "x", "", "nan")
@@ -65,7 +67,8 @@ SIZES = ("-1", "0", "9223372036854775808", "1" + "0" * 30, "1.5", "x", "", "nan"
 MUCH = {"jobs": SIZES, "users": SIZES, "seeds": SIZES, "workers": SIZES, "days": ("-1", "nan", "x", ""),
         "scheduler": ("", "nonsense", "tcp://[::1", "http://x"), "url": ("", "x", "http://[::1", "ftp://x"),
         "base_url": ("", "x", "http://[::1", "file:///", "http://127.0.0.1:9"),
-        "host": ("", "x y", "999.1.1.1")}  # fmt: skip
+        "host": ("", "x y", "999.1.1.1"), "generations": SIZES, "draws": SIZES, "cycles": SIZES,
+        "every": ("-1", "nan", "x", "")}  # fmt: skip
 """Parameters with values of their own: much work, or a wait for somebody else."""
 
 BASE = {
@@ -86,19 +89,35 @@ BASE = {
     "log convert": "log.swf new.parquet",
     "log join": "new.swf log.swf later.swf",
     "log generate": "new.swf --jobs 100",
+    "log import": "log.swf new.parquet",
+    "log anonymise": "log.swf new.swf --name-key key",
     "log fetch": "KTH --base-url http://127.0.0.1:9",
     "probes control": "control.toml --once",
     "probes collect": "control.toml",
     "probes times": "control.toml",
     "probes last": "rows.json",
+    "tune": "log.swf --generations 1 --seeds 5 --out new.npz --report reports",
+    "backtest": "log.swf --predictor last-two --seeds 5 --out reports",
+    "start": "7 --queue queue.json",
+    "why": "7 --queue queue.json",
+    "correct": "--why mended --db sqlite:///new.db",
+    "forget": "--older-than 30 --url http://127.0.0.1:9",
+    "slurm shadow": "--model last-two --db sqlite:///new.db --journal journal --cycles 1",
+    "slurm watch": "--model last-two --db sqlite:///new.db --journal journal --cycles 1",
+    "slurm write": "--model last-two --db sqlite:///new.db --journal journal --cycles 1 --all",
+    "slurm table": "log.swf --model last-two --db sqlite:///new.db --out new.csv --cluster big",
+    "slurm check": "--journal journal",
+    "slurm clear": "--journal journal",
     "variability dataset": "runs.csv --telemetry ldms --out new.parquet",
     "variability select": "data.parquet --models knn --quick --keep-all --out reports",
     "variability train": "data.parquet --classifier knn --quick",
     "variability predict": "classifier --telemetry ldms --job AMG --nodes 0-1 --now newest",
 }
 """A call of each command that works, or nearly."""
-DOCUMENTED = {"replay": (1,)}
-"""Statuses beside 0 and 2: predictions that differ from those of the check."""
+WITHOUT_END = ("ui",)
+"""Commands that start another program, and end with it."""
+DOCUMENTED = {"replay": (1,), "slurm check": (1,)}
+"""Statuses beside 0 and 2: predictions that differ from those of the check; journal and Slurm that differ."""
 ROW: Final = ProbeRow(time=50.0, waits=tuple(k / 10 for k in range(1, 10)), hosts=("n3", "n4"), ranks=2)
 _UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")
 """Names of files that are not finished."""
@@ -123,6 +142,9 @@ def made_place(folder: Path) -> Path:
     log = generate_log(80, seed=1, procs=64, users=5)
     write_swf(log.select(slice(0, 60)), folder / "log.swf")
     write_swf(log, folder / "later.swf")
+    (folder / "n\udcff").mkdir()
+    for name in ("n\udcff/log.swf", "j\u20ac.swf"):
+        shutil.copy(folder / "log.swf", folder / name)
     data = (folder / "log.swf").read_bytes()
     (folder / "empty").touch()
     (folder / "binary").write_bytes(bytes(range(256)) * 8)
@@ -193,7 +215,7 @@ def odd_call(command: str, number: int) -> Call:
                 random.randint(0, len(words)), random.choice(("--nonsense", "-x", "--", "x", "--json=1", "--help"))
             )
     if command == "probes control" and not any(word.startswith(("--once", "--days", "--help")) for word in words):
-        words += ["--days", "0"]  # else it goes on for ever
+        words += ["--days", "0"]  # else it goes on without end
     return Call(command, tuple(words))
 
 
@@ -221,7 +243,7 @@ class Ended(NamedTuple):
     err: str
 
 
-LONGEST: Final = 60
+LONGEST: Final = 300
 """Seconds after which a call counts as one that hangs."""
 
 
@@ -247,8 +269,25 @@ def run(call: Call) -> Ended:
     return Ended(status, out.text(), err.text())
 
 
+def run_as_process(call: Call, **more: str) -> Ended:
+    """Make a call as a process of its own, with more variables of the environment; a hang is status -1."""
+    command = [sys.executable, "-m", "experiments.cli", *call.command.split(), *call.words]
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | more
+    if any("\0" in word for word in command):
+        return Ended(2, "", "no such call")
+    try:
+        done = subprocess.run(command, env=env, capture_output=True, timeout=LONGEST)
+    except subprocess.TimeoutExpired:
+        return Ended(-1, "", f"no end after {LONGEST} s")
+    return Ended(done.returncode, done.stdout.decode(errors="replace"), done.stderr.decode(errors="replace"))
+
+
+class _Hang(BaseException):
+    """No error that a command could take for one of its own, as a TimeoutError is an OSError."""
+
+
 def _hangs(number: int, frame: Any) -> None:
-    raise TimeoutError(f"no end after {LONGEST} s")
+    raise _Hang(f"no end after {LONGEST} s")
 
 
 class _Stream(io.TextIOWrapper):
@@ -299,7 +338,7 @@ def faults(call: Call, ended: Ended, before: dict[str, str], after: dict[str, st
     for name in sorted(one for one in before.keys() | after.keys() if before.get(one) != after.get(one)):
         if _UNFINISHED.fullmatch(Path(name).name):
             yield f"{name!r} is left unfinished"
-        elif status == 2:
+        elif status == 2 and not name.startswith(_state(given)):
             yield f"{name!r} is {'changed' if name in before else 'left'} by a call that was refused"
         elif name in before and name not in outputs:
             yield f"{name!r} is changed, which is no output"
@@ -311,6 +350,13 @@ def parsed(call: Call) -> dict[str, Any]:
         commands()[call.command].make_context("jobcast", list(call.words), resilient_parsing=True).params
     )
     return found
+
+
+def _state(given: dict[str, Any]) -> tuple[str, ...]:
+    """Return what the adapter beside Slurm claims before it asks Slurm anything: its journal and its database."""
+    if "journal" not in given:
+        return ()
+    return tuple(str(given[name]).removeprefix("sqlite:///") for name in ("journal", "db") if given.get(name))
 
 
 def written(command: str, given: dict[str, Any]) -> set[str]:

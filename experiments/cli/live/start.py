@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 Queue = Annotated[
     Path | None,
-    typer.Option("--queue", help="A queue that --save wrote; else Slurm's commands are asked.", metavar="FILE"),
+    typer.Option("--queue", help="File of the waiting jobs, written by --save; else Slurm is asked.", metavar="FILE"),
 ]
 PastLog = Annotated[
     Path | None,

@@ -147,9 +147,9 @@ def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
         start = "It learnt what random picks in the same frame lack"
     elif seeds < LEAST:
         few = f"{counted(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
-        start = f"{few} to tell whether it learnt anything that random lacks"
+        start = f"{few} to tell whether an agent earns more reward than random picks and shortens waits as well"
     else:
-        start = "It learnt nothing that random lacks"
+        start = "No agent surely earned more reward than random picks and shortened waits as well"
     return any_learnt, f"{start}. {'; '.join(parts)}."
 
 

@@ -16,7 +16,7 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.data.telemetry.counters import COUNTERS
@@ -47,6 +47,8 @@ class Samples:
     node: Ints
     rates: Rates
     counters: Ints
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         n, m = len(self.time), len(self.counters)
@@ -87,6 +89,8 @@ class Telemetry:
     time: Floats
     nodes: Ints
     rates: Rates
+
+    __repr__ = short_repr
 
     def __post_init__(self) -> None:
         t, k = len(self.time), len(self.nodes)

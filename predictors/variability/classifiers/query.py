@@ -6,7 +6,7 @@ that the job would get, the last known probes, the workload. Where it cannot be 
 
 from dataclasses import dataclass
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, short_repr
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.dataset import MOST_SILENT
 from predictors.variability.features import FEATURES, feature_row
@@ -36,6 +36,8 @@ class Question:
     application: str = ""
     probes: Floats | None = None
     silent: float = 0.0
+
+    __repr__ = short_repr
 
 
 def ask(classifier: Classifier, question: Question, version: str = "") -> Verdict:

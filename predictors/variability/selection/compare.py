@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats, Ints
+from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.runs import TRUTH
 from predictors.variability.classifiers.base import Classifier
@@ -182,6 +182,8 @@ class Judged:
     predicted: npt.NDArray[np.bool_]
     probability: Floats
     abstained: Ints
+
+    __repr__ = short_repr
 
     def by_fold(self) -> list[Scores]:
         """Return the figures of each fold."""

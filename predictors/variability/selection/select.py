@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.variation import CLASSES
 from predictors.data.runs import Words
@@ -78,6 +78,8 @@ class Elimination:
     by_size: Floats
     paper: Floats
 
+    __repr__ = short_repr
+
     def table(self) -> "pd.DataFrame":
         """Return one row a number of inputs."""
         import pandas as pd
@@ -116,6 +118,8 @@ class Selection:
     classifier: Classifier
     labels: Labels
     dataset: Dataset
+
+    __repr__ = short_repr
 
     def figures(self) -> dict[str, float]:
         """Return the figures that the store keeps beside the model."""

@@ -128,6 +128,24 @@ def test_no_traceback_reaches_a_real_shell(folder):
     assert done.stderr.startswith("jobcast: ") and "Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("package", ["experiments", "schedsim", "predictors"])
+def test_a_folder_that_hides_one_of_our_packages_is_named(package, tmp_path):
+    (tmp_path / package).mkdir()
+    (tmp_path / package / "__init__.py").touch()
+    call = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import jobcast; jobcast.main()"
+    done = subprocess.run(
+        [sys.executable, "-c", call, "simulate", "x.swf"], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
+    assert f"{str(tmp_path / package)!r} hides the package {package}" in done.stderr
+
+
+def test_tune_without_its_package_is_refused_before_the_log_is_read(jobcast, monkeypatch):
+    monkeypatch.setitem(sys.modules, "cma", None)
+    status, _, err = jobcast("tune nowhere.swf")
+    assert status == 2 and "needs the package cma" in err, err
+
+
 def shell(folder, line, **more):
     """Run `jobcast LINE` in a real shell, redirections and all; return the finished process."""
     env = os.environ | {"PYTHONPATH": str(ROOT)} | more

@@ -74,14 +74,16 @@ def test_pieces_are_those_of_nodes_else_of_gpus_else_of_processors():
             (9, 12, {"requested_nodes": 2, "requested_gpus": 3, "requested_job_memory": 2 * KB_OF_GB}),
             (9, 6, {"requested_gpus": 2}),
             (9, 6, {"requested_memory": KB_OF_GB, "exclusive": 1}),
+            (9, 2, {"requested_memory": KB_OF_GB, "requested_job_memory": 0}),
         ],
         16,
     )
     _, demands, account = demands_of(log, Machine((NodeGroup("gpu", 2, 8, gpus=2, memory_gb=8),)))
-    assert [demands.words(row) for row in range(3)] == [
+    assert [demands.words(row) for row in range(4)] == [
         "2 nodes with 6 processors, 2 GPUs and 1 GB each",
         "2 pieces of 3 processors and 1 GPU",
         "6 pieces of 1 processor and 1 GB, shared with no other job",
+        "2 pieces of 1 processor and 1 GB",
     ]
     assert account.count("unknown-memory") == 1
 

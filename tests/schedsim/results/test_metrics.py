@@ -14,7 +14,7 @@ from predictors.data.formats.detect import read_log
 from predictors.data.synthetic.generate import generate_log
 from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
-from schedsim.results.exports import BATSIM_COLUMNS, place, schedule_writer, to_log
+from schedsim.results.exports import BATSIM_COLUMNS, place, schedule_writer, to_frame, to_log
 from schedsim.results.metrics import (
     ORDER,
     bounded_slowdown,
@@ -137,12 +137,13 @@ def test_the_file(schedule, tmp_path):
     path = tmp_path / "schedule.csv"
     simulate(shifted, make_policy("easy")).write_csv(path)
     assert path.read_text().splitlines() == [
-        "job_id,submit,start,end,procs,estimate,last_estimate,started_by",
-        "1,1000,1000,1100,1,100,100,ready",
-        "2,1010,1100,1120,2,60,60,reserved",
-        "3,1020,1020,1025,1,60,60,backfilled",
-        "4,1020,1120,1320,1,200,200,reserved",
+        "job_id,submit,start,end,procs,estimate,last_estimate,started_by,wait,run_time",
+        "1,1000,1000,1100,1,100,100,ready,0,100",
+        "2,1010,1100,1120,2,60,60,reserved,90,20",
+        "3,1020,1020,1025,1,60,60,backfilled,0,5",
+        "4,1020,1120,1320,1,200,200,reserved,100,200",
     ]
+    assert path.read_text().splitlines()[0].split(",") == list(to_frame(schedule))
     with pytest.raises(JobcastError, match="cannot be written"):
         schedule.write_csv(tmp_path / "no" / "folder.csv")
     assert [file.name for file in tmp_path.iterdir()] == ["schedule.csv"]
