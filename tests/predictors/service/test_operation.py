@@ -461,7 +461,7 @@ def test_sighup_reloads_and_breaks_no_request(tmp_path):
         stop.set()
         thread.join(120)
         assert failures == [] and server.poll() is None
-        tokens.write_text("".join(line for line in tokens.open() if line.split()[2] != "old"))
+        tokens.write_text("".join(f"{line}\n" for line in tokens.read_text().splitlines() if line.split()[2] != "old"))
         server.send_signal(signal.SIGHUP)
         until(lambda: answered(url, "/v1/models", old)[0] == 401)
         with Client(url, token=kept, retries=0, timeout=60) as client:
