@@ -5,7 +5,7 @@ UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
 # Python keeps what it has parsed: some tests start new interpreters, which read it.
 RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 
-.PHONY: demo test test-slow test-slurm test-slurm-acceptance test-digests lint format docs bench clean
+.PHONY: demo test explore test-slow test-slurm test-slurm-acceptance test-digests lint format docs bench clean
 .DEFAULT_GOAL := demo
 
 demo: .venv/installed  ## the whole story on a synthetic log
@@ -14,6 +14,12 @@ demo: .venv/installed  ## the whole story on a synthetic log
 # Three for two processors: a worker waits a fifth of its time for sockets, files and other processes.
 test: .venv/developer  ## every fast test, doctests included
 	$(RUN)/python -m pytest -q -n 3 --dist worksteal -m "not slow"
+
+# What fails is printed with a decorator that repeats it, and drawn again by the next run until it is mended.
+MINUTES = 10
+explore: .venv/developer  ## new random examples for `MINUTES=10`, shared equally by the tests that draw any
+	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "hypothesis and not slow" --hypothesis-profile explore \
+	  -p tests.support.explore --minutes $(MINUTES) tests
 
 test-slow: .venv/developer  ## tests longer than a few seconds, or of several processes
 	$(RUN)/python -m pytest -q -n 2 --dist worksteal -m "slow and not digests_whole and not slurm"

@@ -10,10 +10,13 @@ import sys
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
-from hypothesis import settings
+from hypothesis import HealthCheck, settings
+from hypothesis.database import DirectoryBasedExampleDatabase
+from hypothesis.internal.conjecture import providers
 
 Finder = Callable[[str], Path]
 
@@ -33,10 +36,17 @@ for name in ("COLUMNS", "LINES"):
 # What commands print on stderr is the same with a cold cache of compiled code.
 logging.getLogger("predictors.core.jit").addHandler(logging.NullHandler())
 
-# Where CI is set, as in `.ci/run`, hypothesis draws the same examples each time; elsewhere new ones.
-settings.register_profile("usual", deadline=None, max_examples=50)
-settings.register_profile("explore", deadline=None, max_examples=2000)
+# Hypothesis draws the same examples on every machine, at any load; `make explore` draws new ones each time.
+ANYWHERE = settings(deadline=None, print_blob=True, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("usual", ANYWHERE, derandomize=True, database=None, max_examples=50)
+FAILED_ONES = DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples")
+settings.register_profile("explore", ANYWHERE, derandomize=False, database=FAILED_ONES, max_examples=200)
 settings.load_profile("usual")
+
+# It also draws constants that it reads in our modules, as far as other tests have imported them by then.
+CONSTANTS_OF_OUR_MODULES = providers._get_local_constants
+NO_CONSTANTS = deepcopy(providers._local_constants)
+providers._get_local_constants = lambda: NO_CONSTANTS if settings.default.derandomize else CONSTANTS_OF_OUR_MODULES()
 
 
 BEGIN = time.monotonic()

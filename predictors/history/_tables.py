@@ -348,6 +348,8 @@ class LiveTables:
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)
         self.recent = new_recent(self.users, self._run_columns)
+        self.warns = True
+        """Whether the first late event is worth a warning; a service shows their number instead."""
         self._runs_given = 0
         self.slot_of: dict[Key, int] = {}
         self.count = [0] * self._n_kinds
@@ -363,7 +365,7 @@ class LiveTables:
     def take_in(self, now: int, kind: int, slot: int) -> None:
         """Take the compiled step for one event, which must be possible."""
         behind = int(self.clock[at.NOW]) - now
-        if behind > 0 and not self.clock[at.LATE_EVENTS]:
+        if behind > 0 and self.warns and not self.clock[at.LATE_EVENTS]:
             warnings.warn(
                 f"An event arrived {behind} s late: it counts from now on, with its own time, and features stay as of "
                 "the newest event. Further late events are counted in silence.",

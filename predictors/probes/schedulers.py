@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -183,14 +184,13 @@ class Plain:
                 ["bash", str(request.script)], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
                 start_new_session=True, pass_fds=(alive.fileno(),),
             )  # fmt: skip
+        threading.Thread(target=child.wait, daemon=True).start()  # else it stays in the table of processes once ended
         return f"process {child.pid}"
 
     def queued(self, job: str, folder: Path) -> bool | None:
         """Return whether the lock is held."""
         import fcntl
 
-        if folder in self._children:
-            self._children[folder].poll()  # else the ended process stays in the table of processes
         try:
             with (folder / "alive").open("r+") as alive:
                 fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -128,7 +128,7 @@ def started(*command):
 
 def through(url, context=None):
     """Ask through a proxy until it answers."""
-    for _ in range(100):
+    for _ in range(600):
         try:
             with urllib.request.urlopen(f"{url}/healthz", timeout=5, context=context) as answer:
                 return answer.status, answer.headers
@@ -282,7 +282,7 @@ def test_what_is_installed_starts_as_its_user_reloads_and_is_private(installed):
         (etc / "tokens").write_text("".join(line + "\n" for line in tokens.splitlines() if "slurmctld" not in line))
         (reload,) = unit_values("jobcast.service", "ExecReload")
         done(*shlex.split(reload.replace("$MAINPID", str(server.pid))))
-        for _ in range(100):
+        for _ in range(600):
             try:
                 writer.models()
             except Exception as error:
@@ -292,6 +292,7 @@ def test_what_is_installed_starts_as_its_user_reloads_and_is_private(installed):
         else:
             raise AssertionError("the token is still good")
         server.send_signal(signal.SIGTERM)
+        writer.close()
         told = server.communicate(timeout=120)[1]
     finally:
         server.kill()

@@ -46,7 +46,7 @@ def lua(tmp_path):
         source = source.replace('local CLUSTER = ""', 'local CLUSTER = "t"')
         script = tmp_path / "script.lua"
         script.write_text(f"{HARNESS}\n{source}\n{lines}\n")
-        done = subprocess.run([program, script], capture_output=True, text=True, env={"USER": "eve"}, timeout=30)
+        done = subprocess.run([program, script], capture_output=True, text=True, env={"USER": "eve"}, timeout=120)
         assert done.returncode == 0, done.stderr
         return done.stdout.strip(), done.stderr.strip()
 

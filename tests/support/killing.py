@@ -84,6 +84,7 @@ class Load:
                 batch.append({**about, "kind": "started", "time": 1000 * job + 5})
                 batch.append({**about, "kind": "ended", "time": 1000 * job + 5 + chance.randrange(1, 600), "status": 1})
             self._until_acknowledged(client, batch)
+        client.close()
 
     def _until_acknowledged(self, client: Client, batch: list[dict]) -> None:
         for event in batch:
@@ -147,7 +148,7 @@ def checked(folder: Path, url: str, load: Load, model: str) -> dict:
             assert by_sequence[sequence].described_as(expected), f"acknowledged event {sequence} was lost or changed"
         whole = Service(Settings(model=model, db=f"sqlite:///{folder}/whole.db", poll=0))
         whole.start()
-        whole.wait(60)
+        whole.wait(600)
         for i in range(0, len(events), 500):
             whole.writer.put([one._replace(sequence=-1) for one in events[i : i + 500]]).result(30)
         told = threading.Event()

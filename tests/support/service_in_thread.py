@@ -3,7 +3,7 @@
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from predictors.service.api.app import Api
@@ -22,16 +22,18 @@ class Running:
     service: Service
     api: Api
     url: str
+    clients: ExitStack
 
     def client(self, **options) -> Client:
-        """Return a client of it."""
-        return Client(self.url, **({"timeout": 60.0} | options))  # a first answer may compile
+        """Return a client of it, which hangs up at its end."""
+        client = Client(self.url, **({"timeout": 300.0} | options))  # a first answer may compile
+        return self.clients.enter_context(client)
 
     def learnt(self, sequence: int | None = None) -> None:
         """Wait until an event, or every event, has been learnt."""
         done = threading.Event()
         self.service.learner.when(sequence or self.service.job_state.sequence, done.set)
-        assert done.wait(30)
+        assert done.wait(300)
 
 
 @contextmanager
@@ -54,10 +56,11 @@ def running(
     thread = threading.Thread(target=server.run, kwargs={"sockets": [opened]}, daemon=True)
     thread.start()
     try:
-        service.wait(60)
+        service.wait(600)
         while not server.started:
             time.sleep(0.01)
-        yield Running(service, api, f"http://127.0.0.1:{opened.getsockname()[1]}")
+        with ExitStack() as clients:
+            yield Running(service, api, f"http://127.0.0.1:{opened.getsockname()[1]}", clients)
     finally:
         server.should_exit = True
-        thread.join(30)
+        thread.join(120)

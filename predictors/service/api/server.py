@@ -4,14 +4,12 @@ import gc
 import logging
 import socket
 import sys
-import warnings
 from collections.abc import Callable
 from typing import Final
 
 import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.history.history import LateEventWarning
 from predictors.service.api.access import RequestLog
 from predictors.service.api.app import Api, make_app
 from predictors.service.api.auth import App, AuthMiddleware
@@ -44,9 +42,8 @@ def serve(api: Api, listening: Listening) -> None:
 
 
 def quicken() -> None:
-    """Let threads switch often, and events that are late be counted in silence: a metric tells them."""
+    """Let threads switch often."""
     sys.setswitchinterval(_SWITCH)
-    warnings.simplefilter("ignore", LateEventWarning)
 
 
 def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.socket]:

@@ -147,6 +147,7 @@ class JobState:
             capacity=capacity,
             machine_procs=machine_procs,
         )
+        self.history.tables.warns = False
         self.event_order = EventOrder()
         self.sequence = 0
 

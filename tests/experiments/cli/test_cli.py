@@ -229,7 +229,7 @@ def test_ctrl_c_while_the_command_is_loaded_is_no_traceback():
     assert (ended.returncode, ended.stdout, ended.stderr) == (130, "", "")
 
 
-@pytest.mark.parametrize("then", ["time.sleep(60)", "1 / 0"])
+@pytest.mark.parametrize("then", ["time.sleep(600)", "1 / 0"])
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_in_a_finaliser_ends_the_command_too(ending, then):
     """Python prints and drops what is raised there; numba and matplotlib have such code."""
@@ -252,7 +252,7 @@ def test_a_signal_in_a_finaliser_ends_the_command_too(ending, then):
         start.main()
     """
     ended = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT, timeout=50
+        [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, cwd=ROOT, timeout=300
     )
     assert (ended.returncode, ended.stderr) == (130 if ending == signal.SIGINT else -ending, "")
 

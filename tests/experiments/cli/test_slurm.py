@@ -229,7 +229,7 @@ def test_a_kill_at_any_moment_leaves_a_journal_that_knows_what_is_ours(cluster_o
         while len(limited()) < late and time.monotonic() < latest:
             time.sleep(0.01)
         process.send_signal(signal.SIGKILL)
-        process.wait()
+        process.communicate()
         time.sleep(0.3)  # a scontrol that was running comes to its end
         have = limited()
         set_at_kill = max(set_at_kill, len(have))

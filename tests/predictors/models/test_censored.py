@@ -63,6 +63,7 @@ def test_the_correction_is_what_half_of_the_jobs_outrun_running_ones_included():
     assert correction("median", np.zeros(3), np.ones(3), np.empty(0)) == 1, "nothing to go by"
 
 
+@pytest.mark.filterwarnings("ignore:censored. of 1,480 jobs the request is 0 s or less")
 def test_half_of_the_jobs_outrun_a_median_and_means_sum_up():
     random = np.random.default_rng(8)
     rows = random.normal(size=(4000, len(Censored.features)))

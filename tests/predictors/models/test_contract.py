@@ -19,6 +19,8 @@ from predictors.models.stream import forecast
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.serialise import load, save
 
+pytestmark = pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")
+
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 12 * 3600},
     "boosted": {"n_estimators": 4, "refit_every": 24 * 3600},

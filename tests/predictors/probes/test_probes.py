@@ -111,15 +111,15 @@ class _Rank:
         return self.size
 
     def Barrier(self):
-        self.shared["barrier"].wait(10)
+        self.shared["barrier"].wait(60)
 
     def Send(self, message, to):
         taken = threading.Event()
         self.wires[self.rank, to].put((message, taken))
-        assert taken.wait(10), f"rank {self.rank} waits for ever in Send"
+        assert taken.wait(60), f"rank {self.rank} waits for ever in Send"
 
     def Recv(self, message, source):
-        sent, taken = self.wires[source, self.rank].get(timeout=10)
+        sent, taken = self.wires[source, self.rank].get(timeout=60)
         message[:] = sent
         taken.set()
 
@@ -149,7 +149,7 @@ def on_ranks(size, program):
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     assert not any(isinstance(one, BaseException) or one is None for one in found), found
     return found
 

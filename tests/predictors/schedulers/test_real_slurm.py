@@ -218,7 +218,7 @@ def test_a_killed_adapter_leaves_nothing_that_cannot_be_cleared(slurm, tmp_path)
         process.stdout.readline()
         time.sleep(0.11 * (late + 1))
         process.kill()
-        process.wait()
+        process.communicate()
         time.sleep(0.3)
         have = {job.job_id for job in Slurm().queue().jobs if job.soft}
         with Journal(tmp_path / "j") as journal:

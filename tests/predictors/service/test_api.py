@@ -1,6 +1,7 @@
 """The web API over a real socket: events, predictions, jobs, models; bad input of every kind has a stated answer."""
 
 import json
+import select
 import socket
 import threading
 import time
@@ -24,7 +25,7 @@ HOME = b"Host: localhost\r\nContent-Type: application/json\r\n"
 
 @pytest.fixture(scope="module")
 def served(tmp_path_factory):
-    limits = Limits(body_bytes=4 * 2**20, body_seconds=1.0, at_once=50)
+    limits = Limits(body_bytes=4 * 2**20, at_once=50)
     with running(
         tmp_path_factory.mktemp("api"),
         key=Pseudonymiser(b"0123456789abcdef"),
@@ -35,7 +36,7 @@ def served(tmp_path_factory):
 
 @pytest.fixture
 def client(served):
-    with served.client(retries=0, timeout=20) as client:
+    with served.client(retries=0, timeout=60) as client:
         yield client
 
 
@@ -43,7 +44,7 @@ def raw(served, method, path, body=None, headers=None):
     headers = {"Content-Type": "application/json"} | (headers or {})
     request = urllib.request.Request(served.url + path, body, headers, method=method)
     try:
-        with urllib.request.urlopen(request, timeout=20) as response:
+        with urllib.request.urlopen(request, timeout=60) as response:
             return response.status, json.loads(response.read() or b"null"), response.headers
     except urllib.error.HTTPError as error:
         with error:
@@ -202,14 +203,14 @@ def test_ten_thousand_at_once_are_those_one_by_one(client):
 
 def test_a_body_that_is_too_large_is_refused_before_it_is_sent(served):
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
+    with socket.create_connection((host, int(port)), timeout=60) as line:
         line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 104857600\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 413")
 
 
 def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
     host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
+    with socket.create_connection((host, int(port)), timeout=60) as line:
         line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Transfer-Encoding: chunked\r\n\r\n")
         piece = b"40000\r\n" + b" " * 0x40000 + b"\r\n"
         try:
@@ -220,14 +221,15 @@ def test_a_body_that_grows_too_large_in_pieces_is_refused(served):
         assert line.recv(4096).startswith(b"HTTP/1.1 413")
 
 
-def test_a_slow_client_is_hung_up_on_and_holds_up_nobody(served, client):
-    host, port = served.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
-        line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 1000\r\n\r\n{")
-        begin = time.monotonic()
-        assert client.runtime([{}])
-        assert time.monotonic() - begin < 1.0
-        assert line.recv(4096).startswith(b"HTTP/1.1 408")
+def test_a_slow_client_is_hung_up_on_and_holds_up_nobody(tmp_path):
+    with running(tmp_path, listening=Listening(port=0, limits=Limits(body_seconds=3.0))) as one, one.client() as client:
+        client.runtime([{}])  # compiled
+        host, port = one.url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port)), timeout=60) as line:
+            line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 1000\r\n\r\n{")
+            assert client.runtime([{}])
+            assert select.select([line], [], [], 0)[0] == []  # it is still waited for
+            assert line.recv(4096).startswith(b"HTTP/1.1 408")
 
 
 @pytest.mark.parametrize("name", [4711, "4711", "0042", 2**52 - 1, "a/b", "ä #1", "1" * 20])
@@ -277,7 +279,7 @@ def test_models_health_and_metrics(served, client):
     assert raw(served, "GET", "/healthz")[:2] == (200, {"alive": True})
     assert raw(served, "GET", "/readyz")[:2] == (200, {"ready": True, "trouble": [], "worse_than_last_two": []})
     assert client.reload() == {"changed": [], "trouble": {}}
-    with urllib.request.urlopen(served.url + "/metrics", timeout=10) as response:
+    with urllib.request.urlopen(served.url + "/metrics", timeout=60) as response:
         page = response.read().decode()
     for name in (
         "jobcast_request_seconds_bucket",
@@ -356,7 +358,7 @@ def test_a_database_that_fails_acknowledges_nothing_and_recovers(tmp_path):
 
 def test_many_clients_at_once(served):
     def go(number):
-        with served.client(retries=5, timeout=20) as client:
+        with served.client(retries=5, timeout=60) as client:
             for i in range(20):
                 job = f"c{number}-{i}"
                 client.send([{**SUBMITTED, "job_id": job}, {**STARTED, "job_id": job}])
@@ -398,5 +400,8 @@ def test_an_address_of_something_else_is_told(body):
 
     with HTTPServer(("127.0.0.1", 0), Other) as server:
         threading.Thread(target=server.handle_request, daemon=True).start()
-        with pytest.raises(ServiceError, match="200 is no answer of jobcast's service"):
-            Client(f"http://127.0.0.1:{server.server_port}", timeout=30).models()
+        with (
+            pytest.raises(ServiceError, match="200 is no answer of jobcast's service"),
+            Client(f"http://127.0.0.1:{server.server_port}", timeout=60) as client,
+        ):
+            client.models()

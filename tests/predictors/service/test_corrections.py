@@ -32,7 +32,7 @@ def begin(tmp_path):
         service = Service(Settings(model=model, db=f"sqlite:///{tmp_path}/{name}.db", poll=0), small(model), key=KEY)
         begun.append(service)
         service.start()
-        service.wait(60)
+        service.wait(600)
         return service
 
     yield start
@@ -67,7 +67,7 @@ def test_a_withdrawn_event_never_was_and_the_right_one_takes_its_place(begin):
     equal(state(service), state(whole))
     told = []
     for one in (service, whole):
-        told.extend(one.writer.put([end]).result(30))
+        told.extend(one.writer.put([end]).result(300))
         feed(one, EVENTS[400:600])
     assert [one.what for one in told] == ["applied", "applied"]
     equal(state(service), state(whole))

@@ -46,7 +46,7 @@ class Starts:
 
 def got(url, headers=None):
     try:
-        with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=30) as answer:
+        with urllib.request.urlopen(urllib.request.Request(url, headers=headers or {}), timeout=60) as answer:
             return answer.status, answer.headers, answer.read().decode()
     except urllib.error.HTTPError as error:
         with error:
@@ -69,7 +69,7 @@ def send(client, events):
         client.send(events[i : i + 5000])
 
 
-def until(true, seconds=20.0):
+def until(true, seconds=60.0):
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if found := true():
@@ -269,7 +269,7 @@ def test_a_page_of_the_process_before_is_told_everything(tmp_path):
 
 
 def stream(url, number=""):
-    return urllib.request.urlopen(f"{url}/status/events?from={number}", timeout=30)
+    return urllib.request.urlopen(f"{url}/status/events?from={number}", timeout=60)
 
 
 def next_of(opened):
@@ -324,7 +324,7 @@ def test_few_pages_watch_at_once_and_the_end_of_the_server_does_not_wait_for_the
             for one_stream in opened:
                 one_stream.close()
             raise
-    assert time.monotonic() - begin < 8
+    assert time.monotonic() - begin < 25
     for one_stream in opened:
         one_stream.close()
 

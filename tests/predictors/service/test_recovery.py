@@ -153,7 +153,7 @@ def started(folder, loader, model="models:/runtime@champion", **options):
     about = {"db": f"sqlite:///{folder}/s.db", "poll": 0, "warm": True} | options
     service = Service(Settings(model=model, **about), loader)
     service.start()
-    service.wait(60)
+    service.wait(600)
     return service
 
 

@@ -58,7 +58,7 @@ def start(tmp_path):
         service = Service(Settings(model=model, db=f"sqlite:///{tmp_path}/s.db", poll=0, **options), **parts)
         begun.append(service)
         service.start()
-        service.wait(60)
+        service.wait(600)
         return service
 
     yield begin
@@ -78,14 +78,14 @@ def small(name):
 
 def feed(service, events, size=100):
     for i in range(0, len(events), size):
-        service.writer.put(events[i : i + size]).result(30)
+        service.writer.put(events[i : i + size]).result(300)
     wait(service)
 
 
 def wait(service):
     done = threading.Event()
     service.learner.when(service.job_state.sequence, done.set)
-    assert done.wait(30)
+    assert done.wait(300)
 
 
 def die(service):
@@ -123,7 +123,7 @@ def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     about = Settings(model=model, db=f"sqlite:///{tmp_path}/whole.db", poll=0)
     whole = Service(about, small(model))
     whole.start()
-    whole.wait(60)
+    whole.wait(600)
     feed(whole, EVENTS)
     service = start(model, loader=small(model))
     feed(service, EVENTS[:600], size=7)
@@ -214,7 +214,7 @@ def test_snapshots_are_taken_while_it_runs(start):
     service = start("online-linear", snapshot_every=200)
     feed(service, EVENTS[:500], size=50)
     deadline = threading.Event()
-    for _ in range(100):
+    for _ in range(1200):
         if list(service.store.snapshots()):
             break
         deadline.wait(0.05)
@@ -255,7 +255,7 @@ def test_a_database_keeps_its_key_clock_and_time_zone(tmp_path, option, told):
         key = options.pop("key")
         service = Service(Settings(model="last-two", db=f"sqlite:///{tmp_path}/s.db", poll=0, **options), key=key)
         service.start()
-        service.wait(60)
+        service.wait(600)
         return service
 
     begun(**(first | option)).stop()
@@ -343,7 +343,7 @@ def test_a_champion_that_is_worse_than_last_two_is_told(start, caplog):
     )
     assert model.drift.stands and model.figures["squared_error_ratio_to_last_two"] > 1
     assert beside_last_two(model)["advice"] == "Refit with: jobcast train LOG --predictor requested"
-    for _ in range(100):
+    for _ in range(1200):
         if caplog.records:
             break
         service._stopping.wait(0.05)
@@ -459,7 +459,7 @@ def test_a_thread_that_fails_ends_the_service(start):
     ended = threading.Event()
     service.on_failure = ended.set
     service.learner.do(lambda: 1 / 0)
-    assert ended.wait(30) and "ZeroDivisionError" in service.failed
+    assert ended.wait(300) and "ZeroDivisionError" in service.failed
     service._stopping.set()
     service.writer.stop()
     service.store.close()
@@ -477,7 +477,7 @@ def test_a_trouble_of_the_database_passes_without_another_event(start):
         raise StorageError("no space is left")
 
     service.store.append = service.store.check_writing = fail
-    assert isinstance(service.writer.put([Event(1, 0, 10)]).exception(30), StorageError)
+    assert isinstance(service.writer.put([Event(1, 0, 10)]).exception(300), StorageError)
     sleep(0.5)
     assert service.health.troubles() == {"storage": "no space is left"}
     service.store.append, service.store.check_writing = append, check

@@ -349,7 +349,7 @@ def test_a_database_that_goes_away_and_comes_back(postgres, tmp_path):
             client.send([posted.STARTED])
         assert client.runtime([{"requested_time": 60}])[0].seconds == 60.0  # predictions go on
         postgres.start()
-        for _ in range(100):
+        for _ in range(600):
             try:
                 receipt = client.send([posted.STARTED])[0]
                 break

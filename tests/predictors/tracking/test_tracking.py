@@ -114,6 +114,7 @@ def folder_of(run):
     return Store.current().artifacts / location.rpartition("/mlruns/artifacts/")[2]
 
 
+@pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_a_predictor_comes_back_exactly_by_every_address(home, name):
     """By alias and folder, one also by version and run: the same predictions to the last bit, and which model it is."""

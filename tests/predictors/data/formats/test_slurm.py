@@ -580,10 +580,10 @@ def test_a_line_of_many_bars_is_given_up_in_no_time() -> None:
     names = "JobID|JobName|Comment|AdminComment|SystemComment|SubmitLine|Reason|Extra|Submit|Start|End|State"
     bars = [f"{k}|" + "a|" * 60 + "||||||2021-03-27T10:00:00|2021-03-27T10:01:00|never|COMPLETED" for k in range(300)]
     sound = "7|run|||||||2021-03-27T10:00:00|2021-03-27T10:01:00|2021-03-27T10:03:00|COMPLETED"
-    begin = time.perf_counter()
+    begin = time.process_time()
     log, account = read(sound, *bars, head=names)
     assert (len(log), account.count("surplus-fields")) == (1, 300)
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_a_carriage_return_in_a_name_breaks_no_line() -> None:
@@ -592,10 +592,10 @@ def test_a_carriage_return_in_a_name_breaks_no_line() -> None:
 
 
 def test_a_first_line_of_very_many_names_is_read_at_once() -> None:
-    begin = time.perf_counter()
+    begin = time.process_time()
     with pytest.raises(JobcastError, match="lacks the column"):
         read(head="|".join(["JobID", "Submit", *map(str, range(60_000))]))
-    assert time.perf_counter() - begin < 10
+    assert time.process_time() - begin < 10
 
 
 def test_tasks_written_as_bits() -> None:

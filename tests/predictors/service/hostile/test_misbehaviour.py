@@ -37,9 +37,14 @@ EVENT = {"kind": "submitted", "job_id": 1, "time": 100, "requested_time": 600, "
 
 
 @pytest.fixture
-def served(tmp_path, monkeypatch):
-    monkeypatch.setattr(lines, "HEAD_SECONDS", 0.5)
-    monkeypatch.setattr(lines, "READ_SECONDS", 0.5)
+def impatient(monkeypatch):
+    """The service waits a second for a head, and for a client to read."""
+    monkeypatch.setattr(lines, "HEAD_SECONDS", 1.0)
+    monkeypatch.setattr(lines, "READ_SECONDS", 1.0)
+
+
+@pytest.fixture
+def served(tmp_path):
     with running(tmp_path, listening=Listening(port=0, limits=Limits(at_once=8))) as one:
         yield one
 
@@ -47,7 +52,7 @@ def served(tmp_path, monkeypatch):
 @contextmanager
 def line_to(one):
     host, port = one.url.removeprefix("http://").split(":")
-    with socket.create_connection((host, int(port)), timeout=10) as line:
+    with socket.create_connection((host, int(port)), timeout=60) as line:
         yield line
 
 
@@ -62,18 +67,18 @@ def ended(line):
     return found
 
 
-def test_a_connection_that_says_nothing_is_hung_up_on(served):
+def test_a_connection_that_says_nothing_is_hung_up_on(impatient, served):
     with line_to(served) as line:
         assert ended(line) == b""
 
 
-def test_a_second_request_that_is_never_finished_is_hung_up_on(served):
+def test_a_second_request_that_is_never_finished_is_hung_up_on(impatient, served):
     with line_to(served) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\r\n")
         assert line.recv(4096).startswith(b"HTTP/1.1 200")
-        time.sleep(0.7)  # a line may rest between two requests
-        line.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
+        time.sleep(1.2)  # a line may rest between two requests
         begin = time.monotonic()
+        line.sendall(b"GET /healthz HTTP/1.1\r\nHost:")
         assert ended(line) == b"" and time.monotonic() - begin > 0.3
 
 
@@ -96,21 +101,21 @@ def test_a_client_that_leaves_before_it_has_asked_is_no_error_of_ours(served):
         with line_to(served) as line:
             line.sendall(b"POST " + path + b" HTTP/1.1\r\n" + HOME + b"Content-Length: 50\r\n\r\n{")
     counted = 'route="/v1/predictions/runtime",status="4xx"'
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while counted not in (page := metrics(served)) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert counted in page and 'status="5xx"' not in page
 
 
 def metrics(one):
-    with urllib.request.urlopen(one.url + "/metrics", timeout=10) as response:
+    with urllib.request.urlopen(one.url + "/metrics", timeout=60) as response:
         return response.read().decode()
 
 
-def test_a_client_that_does_not_read_its_answers_is_hung_up_on_and_holds_up_nobody(served):
+def test_a_client_that_does_not_read_its_answers_is_hung_up_on_and_holds_up_nobody(impatient, served):
     body = json.dumps({"jobs": [{"user": i} for i in range(10_000)]}).encode()
     request = b"POST /v1/predictions/runtime HTTP/1.1\r\n" + HOME + b"Content-Length: %d\r\n\r\n" % len(body) + body
-    with line_to(served) as line, served.client(timeout=10) as client:
+    with line_to(served) as line, served.client(timeout=60) as client:
         line.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         line.settimeout(5)
         hung_up, deadline = False, time.monotonic() + 30  # by the clock: a fast machine asks often before that
@@ -172,7 +177,7 @@ def timed(refused):
 def test_a_body_beyond_its_route_s_limit_is_answered_413_also_to_one_who_sends_it_all(served):
     host, port = served.url.removeprefix("http://").split(":")
     for size in (5 * 2**20, 17 * 2**20):
-        connection = http.client.HTTPConnection(host, int(port), timeout=20)
+        connection = http.client.HTTPConnection(host, int(port), timeout=60)
         connection.request("POST", "/v1/events", b" " * size, {"Content-Type": "application/json"})
         response = connection.getresponse()
         assert response.status == 413 and b"at most 4194304 bytes here" in response.read()
@@ -184,12 +189,19 @@ def test_bodies_in_work_are_bounded_together(tmp_path):
     with running(tmp_path, listening=Listening(port=0, limits=limits)) as one, one.client(retries=0) as client:
         with line_to(one) as line:
             line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 2000000\r\n\r\n" + b" " * 900_000)
-            time.sleep(0.3)
-            with pytest.raises(ServiceError, match="503 too many bytes"):
-                client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
-        time.sleep(0.3)
-        with pytest.raises(ServiceError, match="422"):
+            refused_until(client, "503 too many bytes")
+        refused_until(client, "422")
+
+
+def refused_until(client, reason):
+    """Send events that are none until they are refused for a reason."""
+    deadline = time.monotonic() + 60
+    while True:
+        with pytest.raises(ServiceError) as refusal:
             client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
+        if reason in str(refusal.value):
+            return
+        assert time.monotonic() < deadline, refusal.value
 
 
 def test_the_clock_of_the_machine_may_jump(served, monkeypatch):
@@ -227,7 +239,7 @@ def test_a_full_disk_under_a_real_service(tmp_path):
     port = free_port()
     server = start("last-two", f"sqlite:///{tmp_path}/full.db", port)
     try:
-        with Client(f"http://127.0.0.1:{port}", retries=0, timeout=20) as client:
+        with Client(f"http://127.0.0.1:{port}", retries=0, timeout=60) as client:
             assert client.send([EVENT])[0]["sequence"] == 1
             resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
             stored = 1
@@ -298,9 +310,9 @@ def test_idle_connections_keep_out_nobody(tmp_path):
         host, port = one.url.removeprefix("http://").split(":")
         lines, at_once = [], one.api.metrics.connections
         for i in range(120):
-            lines.append(socket.create_connection((host, int(port)), timeout=10))
+            lines.append(socket.create_connection((host, int(port)), timeout=60))
             if i % 20 == 0:
-                with urllib.request.urlopen(one.url + "/healthz", timeout=10) as answer:
+                with urllib.request.urlopen(one.url + "/healthz", timeout=60) as answer:
                     assert answer.status == 200
                 assert good.send([{**EVENT, "job_id": 100 + i}])[0]["status"] == "applied"
         assert at_once() <= 17
@@ -337,8 +349,7 @@ def test_a_handshake_that_is_never_finished_ends(tmp_path, monkeypatch):
     command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
     subprocess.run(command.split(), check=True, capture_output=True)
     with running(tmp_path, listening=Listening(port=0, certificate=certificate, key=key)) as one, line_to(one) as line:
-        begin = time.monotonic()
-        assert ended(line) == b"" and time.monotonic() - begin < 5
+        assert ended(line) == b""
 
 
 def test_handshakes_that_are_not_finished_count_in_the_limit_of_their_address(tmp_path):
@@ -351,9 +362,9 @@ def test_handshakes_that_are_not_finished_count_in_the_limit_of_their_address(tm
     listening = Listening(port=0, certificate=certificate, key=key, limits=Limits(at_once=8))
     with running(tmp_path, listening=listening) as one:
         host, port = one.url.removeprefix("http://").split(":")
-        idle = [socket.create_connection((host, int(port)), timeout=10) for _ in range(60)]
+        idle = [socket.create_connection((host, int(port)), timeout=60) for _ in range(60)]
         trusted = ssl.create_default_context(cafile=certificate)
-        with Client(one.url.replace("http:", "https:"), tls=trusted, timeout=20, retries=0) as client:
+        with Client(one.url.replace("http:", "https:"), tls=trusted, timeout=60, retries=0) as client:
             assert client.ask("GET", "/readyz")["ready"]
             assert sum(ended(line) == b"" for line in idle[:45]) == 45
             for line in idle[45:]:
@@ -405,7 +416,7 @@ def test_a_connection_is_not_read_while_its_requests_wait():
 )
 def test_a_page_of_another_site_cannot_send_events_where_there_are_no_tokens(served, headers, status):
     host, port = served.url.removeprefix("http://").split(":")
-    connection = http.client.HTTPConnection(host, int(port), timeout=20)
+    connection = http.client.HTTPConnection(host, int(port), timeout=60)
     connection.request("POST", "/v1/events", json.dumps(EVENT), {"Content-Type": "application/json"} | headers)
     assert connection.getresponse().status == status
     connection.close()
@@ -417,15 +428,17 @@ def test_the_client_has_one_deadline(tmp_path):
         silent.bind(("127.0.0.1", 0))
         silent.listen()
         client = Client(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.3, fail_open=True)
-        begin = time.monotonic()
         assert client.runtime([{"requested_time": 60}])[0].answered_by == "client"
-        assert time.monotonic() - begin < 0.6
+        silent.setblocking(False)
+        silent.accept()[0].close()
+        with pytest.raises(BlockingIOError):  # it has not asked again
+            silent.accept()
     with running(tmp_path, listening=Listening(port=0, limits=Limits(rate=0.05, burst=1))) as one:
+        one.client().runtime([{}])
         client = one.client(timeout=0.5, fail_open=True)
-        client.runtime([{}])
         begin = time.monotonic()
         assert client.runtime([{}])[0].answered_by == "client"
-        assert time.monotonic() - begin < 1.0
+        assert time.monotonic() - begin < 10  # the service says: ask again in 20 s
 
 
 @pytest.mark.parametrize("n_waiting", [0, 1])
