@@ -171,7 +171,7 @@ class Schedule:
         Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
         """
         origin, workload = self.workload.origin, self.workload
-        table = {
+        table: dict[str, npt.NDArray[Any] | list[str]] = {
             "job_id": workload.job_id,
             "submit": workload.submit + origin,
             "start": self.start + origin,
