@@ -2,7 +2,6 @@
 
 import gzip
 import json
-import re
 import time
 from pathlib import Path
 
@@ -14,7 +13,7 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import detect, read_log
 from predictors.data.formats.sacct_json import parse_sacct_json
-from predictors.data.formats.slurm import dependency_of, parse_sacct, submit_options
+from predictors.data.formats.slurm import dependency_of, memory_of, parse_sacct, submit_options
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import lacks_of_reading
@@ -321,14 +320,13 @@ def test_sacct_without_a_header_is_told_by_its_content(tmp_path: Path) -> None:
 
 
 def test_the_file_that_a_site_keeps_for_xdmod(trace) -> None:  # type: ignore[no-untyped-def]
+    """ReqMem, with its flag, says in each row what ReqTRES says."""
     file = trace("modern/xdmod-pozidriv.sacct.gz")
     log, account = read_log(file)
     assert (len(log), account.dropped, account.changed) == (11_704, 0, 0)
-    listed = [
-        re.search(r"\|cpu=\d+,mem=(\d+)M", line) for line in gzip.decompress(file.read_bytes()).decode().split("\n")
-    ]
-    told = sorted(int(found[1]) * 1024 for found in listed if found)
-    assert sorted(log["requested_job_memory"].tolist()) == told
+    rows = [line.split("|") for line in gzip.decompress(file.read_bytes()).decode().splitlines()]
+    told = {int(fields[1]): memory_of(fields[21]) for fields in rows}
+    assert dict(zip(log["job_id"].tolist(), log["requested_job_memory"].tolist(), strict=True)) == told
 
 
 def test_tasks_of_one_array_in_the_sample_of_eagle(trace) -> None:  # type: ignore[no-untyped-def]
