@@ -29,9 +29,9 @@ TWIN: Final = "median_bounded_slowdown"
 
 Means and longest waits hang on a few jobs, and on priorities and outages that no twin has. On seven public logs of the
 right machine size (KTH-SP2, SDSC-SP2, HPC2N, Theta, Mira, CM5, Curie) the twin's and the log's medians are at most 3.1
-times apart, the means of the slowdown 7 times, and the longest waits 30 times."""
+times apart, and the means of the slowdown 7 times."""
 FARTHEST: Final = 10.0
-"""How many times one may be the other: three times what right machines give; a wrong machine gives 29 times or more."""
+"""How many times one may be the other: three times what right machines give. A guessed machine size gave 29."""
 
 
 def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tuple[Lack, ...]:

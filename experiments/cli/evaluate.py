@@ -191,7 +191,7 @@ def _check_kill(intervals: bool, kill: bool | None) -> None:
     from predictors.core.errors import JobcastError
 
     if kill and not intervals:
-        raise JobcastError("--kill says where P90 ends; give it together with --intervals.")
+        raise JobcastError("--kill says where P90 ends; leave --no-intervals out, or --kill.")
 
 
 def row(score: "Score", none: str) -> tuple[Any, ...]:
