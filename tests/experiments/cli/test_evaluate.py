@@ -272,6 +272,7 @@ def test_a_model_that_does_not_beat_last_two_gets_no_alias_unless_told(home, two
     assert "models:/plain@champion" in jobcast(*plain, "--alias", "champion")
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_a_model_beside_a_faultless_last_two_gets_no_alias(home, tmp_path):
     """There is no ratio to an error of 0, and MLflow keeps none: that is not taken for a model that was not scored."""
     log, hundred = generate_log(60, seed=8, users=1), np.full(60, 100)

@@ -238,6 +238,7 @@ def test_a_percentage_is_written_in_one_way(place):
     assert re.findall(r"\d+(?:\.\d+)? %", out) and not re.findall(r"\d%", out)
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_why_there_is_no_interval_is_said_as_it_is(place):
     nobody = rewritten(place, "nobody.swf", lambda job, i: [*job[:11], "-1", *job[12:]])
     alike = rewritten(place, "alike.swf", lambda job, i: [*job[:3], "100", *job[4:8], "100", *job[9:]])

@@ -59,6 +59,7 @@ def check_range(found, log):
     assert (found <= requested)[limited].all()
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("oddity", ODD)
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_odd_logs_give_predictions_in_range_and_a_warning(name, oddity):

@@ -87,6 +87,7 @@ def test_prequential_predicts_every_job(log):
     assert found["tsafrir"].predicted.tolist() == [600.0, 600.0, 150.0, 250.0, 350.0, 300.0, 450.0, 550.0, 200.0]
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_a_partition_is_a_log_of_its_own(log):
     found = evaluate(log, [], train=0.5, partition=2)
     assert found.n_test == 2 and found["last-two"].predicted.tolist() == [400.0, 200.0]
@@ -227,6 +228,7 @@ def test_kth_beside_other_programs(trace):
     assert plain["user-mean"].figures.sse_ratio_to_last_two == pytest.approx(0.990, abs=5e-4)
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_the_seed_reaches_the_predictor_within_a_budget(log):
     scores = evaluate(log, ["forest", "user-mean"], budget=0.1, seed=3).scores
     assert [score.predictor.named_params()["settings"] for score in scores[1:]] == [{"random_state": 3}, None]
@@ -300,6 +302,7 @@ def test_answers_that_are_no_time_are_counted_in_the_loop(log, value):
     assert model.predict_one(model.rows(log)[0])[:3] == (600.0, True, "requested")
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_where_nobody_kills_predictions_may_lie_beyond_the_request():
     """Run times are those of the log under both; only the cap differs, and what is left out is told."""
     n = 60
@@ -360,6 +363,7 @@ def test_too_few_users_and_weeks_give_no_interval_and_no_doubt():
         assert one.interval is None and one.within_noise == () and "no interval" in one.sentence
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_requests_that_no_job_has_are_not_recommended():
     log = generate_log(300, seed=3, users=30)
     bare = JobLog.from_columns(

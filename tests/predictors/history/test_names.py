@@ -172,6 +172,7 @@ def test_any_text_has_a_stem_without_digits_and_a_signature(text: str) -> None:
     assert called(text) == (NAMELESS if not text else called(text))
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_the_service_refuses_what_it_is_not_told(named: JobLog) -> None:
     for name in ("similar-names", "knn-text", "logged"):
         with pytest.raises(JobcastError, match=f"{name}: reads .* the service is not told; serve another predictor"):

@@ -43,6 +43,7 @@ def log():
     return JobLog(values, unknown, epoch=made.epoch, name="small")
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("check", PREDICTOR_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_predictor_keeps_the_contract(name, check, log):
@@ -315,6 +316,7 @@ FAST = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("what", ODD)
 @pytest.mark.parametrize("predictor", FAST)
 def test_odd_logs_get_predictions_within_range(predictor, what):

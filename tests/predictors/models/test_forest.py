@@ -67,6 +67,7 @@ def test_importances_are_summed_by_feature(forest, log):
         Forest().importances()
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_one_job_and_constant_targets_are_enough(log):
     one = Forest(n_estimators=2, cap=False).fit(log.select([0]))
     assert set(one.predict(log)) == {float(log.filled("run_time")[0])}

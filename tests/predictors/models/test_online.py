@@ -130,6 +130,7 @@ def test_running_and_zero_length_jobs_teach_nothing(kind):
     assert predictor.fitted and not predictor.predict_one(row).fallback
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("kind", ONLINE)
 def test_constant_run_times_are_learnt(kind, log):
     """A job of 300 s each time is predicted as about that long; SC'15's predictor may stay below."""
@@ -179,6 +180,7 @@ def test_online_linear_beats_last_two_on_a_real_log(trace):
     assert errors[0] / errors[1] == pytest.approx(0.345, abs=0.005)
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_a_user_who_is_a_hash_of_a_name_is_learnt_as_one_who_is_a_number():
     """As the service has them, from 2^52 on; a code that no float64 tells from its neighbour marks nothing."""
     rows = np.full((60, len(OnlineLinear.features)), np.nan)

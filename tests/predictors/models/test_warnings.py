@@ -40,6 +40,7 @@ def test_constant_targets_and_single_jobs_are_named():
     assert "only one job" in next(training_warnings(FEATURES, ROWS[:1], SECONDS[:1]))
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_a_fit_warns_and_goes_on():
     rows = np.tile(np.arange(1.0, 1.0 + len(OnlineLinear.features)), (3, 1))
     with pytest.warns(TrainingDataWarning, match="online-linear: all 3 jobs ran for 60 s"):
