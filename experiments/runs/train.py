@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import pandas as pd
 
 from experiments.reports.figures import draw, write_table
@@ -74,6 +75,7 @@ def _paint(predictor: str) -> "Any":
     """Return what draws the error of each slice relative to last-two."""
 
     def paint(axes: "Axes", table: pd.DataFrame) -> None:
+        table = table[np.isfinite(table["sse_ratio_to_last_two"])]  # there is no ratio to an error of 0
         axes.barh(table["slice"], table["sse_ratio_to_last_two"], color="#4477aa")
         axes.axvline(1.0, color="black", linewidth=1)
         axes.invert_yaxis()

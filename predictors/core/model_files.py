@@ -103,7 +103,7 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
         If the file is missing or damaged, or holds objects.
     """
     try:
-        with np.load(path, allow_pickle=False) as file:
+        with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves a damaged one open
             return {name: file[name] for name in file.files}
     except DAMAGE as error:
         raise JobcastError(f"{path}: cannot be read ({error}); train the model again.") from error

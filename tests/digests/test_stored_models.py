@@ -160,7 +160,8 @@ def test_a_kept_classifier(home, tmp_path, name):
     kept = unpacked(f"classifiers/{name}", tmp_path, lambda folder: keep_model(log_classifier, name, home, folder))
     rows, answers = np.load(kept / "rows.npy"), np.load(kept / "answers.npy")
     loaded = tracking.load_classifier(str(kept / "model"))
-    same_bits(loaded.classifier.predict_proba(rows, features=FEATURES), answers)
+    found = loaded.classifier.predict_proba(rows, features=FEATURES)
+    np.testing.assert_array_max_ulp(found, answers, 8)  # of a processor with AVX-512, which rounds logarithms otherwise
     assert loaded.origin.classifier == name and type(loaded.classifier) is CLASSIFIERS[name]
     served = mlflow.pyfunc.load_model(str(kept / "model"), suppress_warnings=True)
     table = pd.DataFrame(rows, columns=list(FEATURES))[list(loaded.classifier.features_)]

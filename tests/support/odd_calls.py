@@ -353,10 +353,11 @@ def parsed(call: Call) -> dict[str, Any]:
 
 
 def _state(given: dict[str, Any]) -> tuple[str, ...]:
-    """Return what the adapter beside Slurm claims before it asks Slurm anything: its journal and its database."""
+    """Return what the adapter of Slurm claims before it asks Slurm anything; its metrics count failures, too."""
     if "journal" not in given:
         return ()
-    return tuple(str(given[name]).removeprefix("sqlite:///") for name in ("journal", "db") if given.get(name))
+    names = [name for name in ("journal", "db", "metrics") if given.get(name)]
+    return tuple(str(given[name]).removeprefix("sqlite:///") for name in names)
 
 
 def written(command: str, given: dict[str, Any]) -> set[str]:

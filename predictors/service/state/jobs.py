@@ -139,15 +139,16 @@ class JobState:
         machine_procs: int | None = None,
     ) -> None:
         self._lock: Final = ReadersWriterLock()
-        self.history = JobHistory(
-            EVERY_FEATURE,
-            as_of=as_of,
-            epoch=epoch,
-            time_zone=time_zone,
-            capacity=capacity,
-            machine_procs=machine_procs,
+        self.history = _counting_late_events(
+            JobHistory(
+                EVERY_FEATURE,
+                as_of=as_of,
+                epoch=epoch,
+                time_zone=time_zone,
+                capacity=capacity,
+                machine_procs=machine_procs,
+            )
         )
-        self.history.tables.warns = False
         self.event_order = EventOrder()
         self.sequence = 0
 
@@ -253,7 +254,7 @@ class JobState:
 
     def begin(self, history: JobHistory) -> None:
         """Know a history before the first event; events of before its newest one are refused from then on."""
-        self.history, self.event_order = history, EventOrder(begin=history.now or 0)
+        self.history, self.event_order = _counting_late_events(history), EventOrder(begin=history.now or 0)
 
     def snapshot(self) -> tuple[int, Arrays]:
         """Return the event that all this stands behind, and everything as arrays without objects."""
@@ -286,7 +287,8 @@ class JobState:
         for name in ("features", "as_of", "epoch", "time_zone", "capacity", "machine_procs"):
             if getattr(history, name) != getattr(self.history, name):
                 raise JobcastError(f"The snapshot behind event {sequence} was made with another {name}.")
-        self.history, self.event_order, self.sequence = history, EventOrder.restore(part(arrays, "ledger_")), sequence
+        self.history = _counting_late_events(history)
+        self.event_order, self.sequence = EventOrder.restore(part(arrays, "ledger_")), sequence
 
     # --- small steps --------------------------------------------------------------------------------------------------
 
@@ -318,6 +320,12 @@ class JobState:
         kind, time = np.ascontiguousarray(table[:, _KIND]), np.ascontiguousarray(table[:, _TIME])
         described = table[:, [_TIME, *_DESCRIBED]]
         return take_in_many(self.history, time, kind, table[:, _JOB].tolist(), described, table[:, _STATUS])
+
+
+def _counting_late_events(history: JobHistory) -> JobHistory:
+    """Return a history that counts late events in silence: a service shows their number."""
+    history.tables.warns = False
+    return history
 
 
 def _with_every_feature(kept: dict[str, Any]) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from experiments.advise.report import report_on
 from experiments.advise.sentences import headline, remedy, sentence, verdict
 from experiments.advise.validity import FARTHEST, lacks_of_made_requests, lacks_of_twin, lacks_of_ways
 from experiments.cli.advise import _source
+from experiments.cli.options import JobsOptions
 from experiments.sweeps.run import run_plan
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import RequestsFrom, clean
@@ -140,4 +141,4 @@ def test_where_nothing_can_be_judged_few_runs_are_done(tmp_path):
 
 @pytest.mark.parametrize(("kill", "told"), [(True, "a.swf"), (False, "a.swf --no-kill")])
 def test_the_commands_of_a_page_let_jobs_run_on_too(kill, told):
-    assert _source(Path("a.swf"), None, None, False, None, None, kill) == told
+    assert _source(Path("a.swf"), JobsOptions(), None, kill) == told

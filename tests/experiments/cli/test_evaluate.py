@@ -208,10 +208,8 @@ def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
         tmp_path / "two.swf",
     )
     jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
-    assert (tmp_path / "two.csv").read_text() == (
-        "job_id,predicted_seconds,fallback,requested_time,answered_by,p10,p50,p90\n"
-        "1,60.0,1,60,requested,,,\n2,3600.0,1,,requested,,,\n"
-    )
+    rows = [line.split(",")[:5] for line in (tmp_path / "two.csv").read_text().splitlines()]
+    assert rows[1:] == [["1", "60.0", "1", "60", "requested"], ["2", "3600.0", "1", "", "requested"]]
 
 
 def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):

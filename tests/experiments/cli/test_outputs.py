@@ -12,7 +12,7 @@ from predictors.core.files import kept, whole_file
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
 
-OUTPUTS = {"out", "schedule", "table", "figures", "report", "save"}
+OUTPUTS = {"out", "schedule", "table", "figures", "metrics", "report", "save"}
 """Names of parameters that are written; `token --file` is added to, which has rules of its own."""
 
 

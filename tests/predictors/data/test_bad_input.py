@@ -14,6 +14,8 @@ from predictors.models.stream import forecast
 from predictors.models.warnings import TrainingDataWarning
 from predictors.registry import PREDICTORS, make_predictor
 
+pytestmark = pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
+
 SMALL = {
     "forest": {"n_estimators": 3, "max_nodes": 300},
     "boosted": {"n_estimators": 3},
@@ -59,7 +61,6 @@ def check_range(found, log):
     assert (found <= requested)[limited].all()
 
 
-@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("oddity", ODD)
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_odd_logs_give_predictions_in_range_and_a_warning(name, oddity):

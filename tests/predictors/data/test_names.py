@@ -57,6 +57,7 @@ def test_the_two_files_do_number_their_users_differently(files):
     assert new_names(april, codes_of(march, ["user"]))["user"][1] > 0
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("name", PREDICTORS)
 def test_two_files_predict_what_one_file_of_both_does_to_the_last_bit(name, files, tmp_path):
     """Warm and cold, at once and in the loop, after a save and a load."""

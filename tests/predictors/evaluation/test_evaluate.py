@@ -54,6 +54,7 @@ def test_strict_by_hand(log):
     assert found["user-mean"].predicted.tolist() == [(100 + 200 + 300 + 400 + 500 + 600) / 6, 200.0]
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize(("run_time", "n_train"), [(999, 2), (1000, 1), (1001, 1)])
 def test_a_training_job_has_ended_before_the_first_test_submission(run_time, n_train):
     """That is at 2,000 s; the second of three jobs starts at 1,000 s."""

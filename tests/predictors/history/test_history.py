@@ -98,6 +98,7 @@ def test_unknown_processors_hold_nothing():
     np.testing.assert_array_equal(history.row(Job(9, 1, user=1), 1), [np.nan, 4, np.nan])
 
 
+@pytest.mark.filterwarnings("ignore::predictors.history._tables.LateEventWarning")
 def test_outcomes_carry_row_and_issued_prediction():
     history = JobHistory(["requested_time", "running_count"], keep_ended=1)
     for i, requested in enumerate([60, 600, 900], start=1):
@@ -125,6 +126,7 @@ def test_cancelled_job_leaves_no_trace():
     assert len(history) == 0
 
 
+@pytest.mark.filterwarnings("ignore::predictors.history._tables.LateEventWarning")
 def test_late_events_count_from_their_arrival_with_their_own_time():
     """A start of second 20 that is told after second 50: elapsed times and their longest are right from then on."""
     history = JobHistory(["longest_running", "running_sum", "last_run_time", "think_time"])

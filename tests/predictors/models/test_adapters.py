@@ -165,8 +165,8 @@ def test_river_models_come_back_with_their_parameters():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: from_sklearn(Ridge(), ["procs"]), "'requested_time' in it"),
-        (lambda: from_sklearn(Ridge(), ["requested_tim"]), "did you mean 'requested_time'"),
+        (lambda: from_sklearn(Ridge(), ["procs"]), "'requested_time' among them"),
+        (lambda: from_sklearn(Ridge(), ["requested_tim"]), "'requested_time' among them"),
         (lambda: from_sklearn(StandardScaler()), "needs fit and predict"),
         (lambda: from_river(Ridge()), "needs learn_one and predict_one"),
         (lambda: from_river(river_tree.HoeffdingAdaptiveTreeRegressor()), "give it a seed"),

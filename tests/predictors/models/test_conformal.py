@@ -215,6 +215,7 @@ def test_the_loop_tells_of_overruns_once_each(log):
     np.testing.assert_array_equal(last["seconds"], seconds)
 
 
+@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 @pytest.mark.parametrize("rule", ["strict", "reis"])
 def test_what_happens_in_the_second_of_a_submission_is_known_by_the_strict_rule_only(rule):
     """The one job that was outrun is known to have been at second 51, in which the second job is submitted."""

@@ -168,7 +168,8 @@ def test_a_damaged_snapshot_is_passed_over_for_an_older_one(start, damage, caplo
             buffer = io.BytesIO()
             np.savez_compressed(buffer, **unpacked(kept))
             broken = bytearray(buffer.getvalue())
-            broken[len(broken) // 2] ^= 16
+            for place in range(len(broken) // 2, len(broken) // 2 + 100):  # more than a member's head
+                broken[place] ^= 16
         found = {"cut": kept[: len(kept) // 2], "another file": b"PK nonsense"}.get(damage, bytes(broken))
         with store.engine.begin() as connection:
             connection.execute(update(SNAPSHOTS).where(SNAPSHOTS.c.sequence == sequence).values(arrays=found))

@@ -262,7 +262,7 @@ def test_files_tell_the_nodes(tmp_path):
     found = simulate(workload, make_policy("easy"), allocator=Scattered(Topology(2, 4), 1))
     found.write_csv(tmp_path / "schedule.csv")
     header, first, *_ = (tmp_path / "schedule.csv").read_text().splitlines()
-    assert header.endswith(",started_by,nodes")
+    assert header.endswith(",started_by,wait,run_time,nodes")
     told = first.rsplit(",", 1)[1]
     assert batsim_frame(found)["allocated_resources"][0] == told == to_frame(found)["nodes"][0]
     assert {int(part) for word in told.split() for part in word.split("-")} <= set(found.nodes[0].tolist())
