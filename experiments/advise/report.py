@@ -98,6 +98,7 @@ def report_on(
         figures=tuple(written),
         seconds=perf_counter() - begin,
         notes=(
+            *(() if advice.forbidden else (lack.sentence() for lack in advice.lacks)),
             WAYS if soft_limits is None else SOFT_WAYS,
             *(() if advice.forbidden else _notes(n_seeds, len(advice.comparisons))),
             LIMITS,

@@ -75,7 +75,7 @@ def headline(advice: Advice) -> str:
     if advice.forbidden:
         reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in _reasons(advice))
         carries = "" if advice.untested else " this log carries none."
-        return f"{_no_verdict(advice)}{carries} {reasons} So the other ways were not simulated."
+        return f"{_no_verdict(advice)}{carries} {reasons} So no way is recommended or compared."
     choice, current = advice.choice, advice.current
     measure = MEASURES[choice.against[0].measure].title
     better = [option for option in advice.options if option.comparison.outcome == "better"]
@@ -254,4 +254,4 @@ def in_words(measure: str, value: float) -> str:
     >>> in_words("mean_wait_s", 9000.0), in_words("mean_bounded_slowdown", 76.04)
     ('2.5 h', '76')
     """
-    return span(value) if MEASURES[measure].unit == "s" else f"{value:,.3g}" if value < 1000 else f"{value:,.0f}"
+    return span(value) if MEASURES[measure].unit == "s" else f"{value:,.3g}" if value < 999.5 else f"{value:,.0f}"

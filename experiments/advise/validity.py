@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from experiments.advise.sentences import in_words
 from experiments.compare.measures import AS_LOGGED, MEASURES
 from experiments.compare.result import MEASURE, PRICES, TOLERATED
 from experiments.compare.sentences import listed
@@ -93,8 +94,8 @@ def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack
     if max(twin, logged) <= FARTHEST * min(twin, logged):
         return ()
     text = (
-        f"the simulation of {current} is far from the site: its {MEASURES[TWIN].title} is {twin:,.3g}, that of the "
-        f"log's own waits {logged:,.3g}; a twin may be {FARTHEST:g} times apart."
+        f"the simulation of {current} is far from the site: its {MEASURES[TWIN].title} is {in_words(TWIN, twin)}, that "
+        f"of the log's own waits {in_words(TWIN, logged)}; a twin may be {FARTHEST:g} times apart."
     )
     remedy = (
         "Name what the site runs (--current), the machine's true size (--procs, --machine) or one partition of it "
@@ -110,6 +111,10 @@ def lacks_of_ways(runs: "pd.DataFrame", cases: Sequence[str]) -> tuple[Lack, ...
     figures = [part[columns].to_numpy(dtype=np.float64) for _, part in table.groupby("case")]
     if len(figures) < 2 or not all(np.array_equal(figures[0], one, equal_nan=True) for one in figures[1:]):
         return ()
-    text = f"{listed(list(cases))} give the same schedules, since no estimate tells one job from another."
-    remedy = "Export the requested times of the jobs, and the users, or keyed hashes of them."
+    ran = [case for case in cases if case in set(table["case"])]
+    text = f"{listed(ran)} give the same schedules: on this log no estimate changes which job starts when."
+    remedy = (
+        "Take a log with longer queues. If all requested times are alike, or users are missing, export them (users "
+        "also as keyed hashes)."
+    )
     return (Lack("same-schedules", text, remedy, True),)

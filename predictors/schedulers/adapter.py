@@ -467,7 +467,8 @@ class Adapter:
             tried = self._intended(self._still_so(tried), done)
         if not tried:
             return
-        marks = {one.names: self._scheduler.mark(one.jobs, one.minutes) for one in tried if self._marks}
+        marked = [one for one in tried if self._marks or not one.minutes]
+        marks = {one.names: self._scheduler.mark(one.jobs, one.minutes) for one in marked}
         try:
             refused = self._scheduler.write({one.names: one.minutes for one in tried}, marks)
         except JobcastError as error:  # some changes may have been made: what is there is read below
@@ -516,7 +517,8 @@ class Adapter:
             if changed and all((job.soft or 0) == one.minutes * MINUTE for job in changed):
                 what, why = WAS_SET if one.minutes else CLEARED, one.decision.why
                 self._attempts.pop(attempt, None)
-                if self._marks and one.minutes and marks.get(one.names) and not all(job.marked for job in changed):
+                unmarked = not all(one.minutes in job.marked for job in changed)
+                if self._marks and one.minutes and marks.get(one.names) and unmarked:
                     self._marks = False
                     field = marks[one.names].partition("=")[0]
                     done.troubles.append(

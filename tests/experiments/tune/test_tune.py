@@ -186,6 +186,10 @@ def test_a_gain_that_lasts_is_not_called_overfit_where_a_limit_breaks():
         "training, 1.62 in the test."
     )
     assert overfit(*tuned_like(training, (0.47, 0.55, 1.0, 1.04, 1.0)), aim) is None
+    paid = overfit(*tuned_like((0.5, 0.45, 0.9, 1.0, 1.0), (0.55, 0.5, 1.0, 1.1, 0.9)), aim)
+    assert (
+        paid.startswith("The gain lasts, but a limit does not hold.") and "longest wait 1.00 in training, 1.10" in paid
+    )
     broken_in_training = (0.53, 0.6, 1.0, 1.3, 1.0)
     assert overfit(*tuned_like(broken_in_training, (0.6, 0.65, 1.0, 1.0, 1.0)), aim) is None
     said = overfit(*tuned_like(training, (0.97, 0.95, 1.0, 1.62, 1.0)), aim)
