@@ -113,7 +113,7 @@ def _pipe(path: Path, what: str) -> int:
     pipe, begin, events = os.open(path, os.O_RDONLY | os.O_NONBLOCK), monotonic(), select.poll()
     events.register(pipe, select.POLLIN)
     while not events.poll(50):
-        if monotonic() - begin > LONGEST_WAIT and not _has_writer(pipe):
+        if monotonic() - begin > LONGEST_WAIT and not events.poll(0) and not _has_writer(pipe):
             os.close(pipe)
             raise JobcastError(
                 f"{path}: is a pipe into which nobody writes (waited {LONGEST_WAIT:.0f} s); start the program that "

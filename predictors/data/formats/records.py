@@ -103,6 +103,8 @@ class Draft:
         Columns that are names.
     put_back : bool array or None
         Records of runs after which the job went back into the queue.
+    tells_requeues : bool
+        Whether `put_back` marks every run before a requeue, so that any other run that ended was the last of its job.
     waiting : bool array or None
         Records of jobs that had ended without having started.
     """
@@ -114,6 +116,7 @@ class Draft:
     numbers: dict[str, Ints] = field(default_factory=dict)
     names: dict[str, Names] = field(default_factory=dict)
     put_back: Bools | None = None
+    tells_requeues: bool = False
     waiting: Bools | None = None
 
     def number(self, column: str) -> Ints:
@@ -201,9 +204,9 @@ def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
     """Return which records are not the last of their job, by rule.
 
     Records of one id and one submission are runs of one job, except where two of them overlap in time, or one follows
-    a run that completed in a format that tells no requeues: then they are tasks of an array, written without their
-    numbers. Equal records are one job written again, except among such tasks; but tasks that all stand there equally
-    often are a file that holds them again.
+    a run that was the last of its job: then they are tasks of an array, written without their numbers. The last is one
+    that completed; where the format tells each requeue, any that ended without one. Equal records are one job written
+    again, except among such tasks; but tasks that all stand there equally often are a file that holds them again.
     """
     repeated, earlier = np.zeros(len(draft.ids), np.bool_), np.zeros(len(draft.ids), np.bool_)
     ids = draft.ids if len(rows) == len(draft.ids) else [draft.ids[row] for row in rows.tolist()]
@@ -216,20 +219,24 @@ def _attempts(draft: Draft, rows: Ints) -> dict[str, Bools]:
     submit, start, end, status = (draft.number(column)[rows] for column in ("submit", "start", "end", "status"))
     end = np.where(end != MISSING, end, _end_by_run_time(start, draft.number("run_time")[rows]))
     put_back = np.zeros(len(rows), np.bool_) if draft.put_back is None else draft.put_back[rows]
-    completed = (status == COMPLETED) & (draft.put_back is None)
+    final = (end != MISSING) & ~put_back
+    if not draft.tells_requeues:
+        final &= (status == COMPLETED) & (draft.put_back is None)
     # Oldest first; of one submission, what did not end comes last: it still runs.
     content = _content(draft, rows)
     order = np.lexsort((rows, content, np.where(end == MISSING, np.iinfo(np.int64).max, end), ~put_back, submit, job))
     rows, job, submit, start, end, content = (values[order] for values in (rows, job, submit, start, end, content))
-    put_back, completed = put_back[order], completed[order]
+    put_back, final = put_back[order], final[order]
     same_job = job[:-1] == job[1:]
     same_submit = same_job & (submit[:-1] == submit[1:])
     alike = same_submit & (content[:-1] == content[1:]) & (put_back[:-1] == put_back[1:])
     group = np.concatenate([[0], np.cumsum(~same_submit)])
     before = (start[1:] == MISSING) | (end[:-1] <= start[1:])
-    followed = same_submit & ~alike & completed[:-1] & (start[1:] != MISSING)
+    followed = same_submit & ~alike & final[:-1] & (end[1:] != MISSING)
     tasks = _overlapping(group, start, end, np.append(alike, False)) | np.isin(group, group[:-1][followed])
-    again = np.where(tasks[:-1], put_back[:-1] & before, same_submit | (put_back[:-1] & before))
+    begins = np.flatnonzero(np.diff(job, prepend=-1))
+    ran_later = end <= np.repeat(np.maximum.reduceat(start, begins), np.diff(begins, append=len(job)))
+    again = np.where(tasks[:-1], put_back[:-1] & (before | ran_later[:-1]), same_submit | (put_back[:-1] & before))
     alike &= ~tasks[:-1] | _equally_often(group, alike)[:-1]
     repeated[rows[:-1][alike]] = True
     earlier[rows[:-1][same_job & ~alike & again]] = True

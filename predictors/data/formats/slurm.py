@@ -399,7 +399,7 @@ XDMOD: Final = (
     "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
     "timelimit", "nodelist", "jobname",
 )  # fmt: skip
-"""The fields of the files that sites keep for XDMoD, which have no header; their clock is UTC."""
+"""The fields of the files that sites keep for XDMoD, which have no header."""
 NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
 """Words for a job without a time limit of its own."""
 _MARKS: Final = frozenset(
@@ -500,6 +500,7 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     draft.numbers |= {key: clock[key] for key in ("submit", "start", "end")}
     ended = draft.numbers["end"] != MISSING
     draft.put_back = by_name(states, lambda text: state_of(text) in PUT_BACK, unknown=False)
+    draft.tells_requeues = True
     never = (draft.numbers["start"] == MISSING) | (draft.numbers["start"] == 0)
     draft.waiting = ended & never & (draft.numbers["status"] == CANCELLED)
     _quantities(draft, column, ended)

@@ -325,7 +325,8 @@ def _malformed(scope: Scope) -> tuple[int, str, float] | None:
     headers = scope["headers"]
     if scope["http_version"] not in ("1.0", "1.1"):
         return 400, "the version of HTTP must be 1.0 or 1.1", 0.0
-    size = len(scope["path"]) + len(scope["query_string"]) + sum(len(name) + len(value) for name, value in headers)
+    target = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
+    size = target + sum(len(name) + len(value) + 4 for name, value in headers)  # with ": " and the end of the line
     if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
         return 431, f"a head has at most {HEAD_BYTES} bytes and {MOST_HEADERS} headers", 0.0
     hosts = [name for name, _ in headers].count(b"host")

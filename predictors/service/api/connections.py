@@ -86,7 +86,7 @@ class Connections:
     """The open connections of a server, half of them of one address at most.
 
     A new one is let in at the cost of the one of its address (or of the address that has most) that has asked nothing
-    for longest; those that never asked go first. It is refused only where all are at work.
+    for longest; those that never asked go first. It is refused only where all of that address are at work.
 
     Parameters
     ----------

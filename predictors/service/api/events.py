@@ -23,9 +23,11 @@ MOST_AHEAD: Final = 3600
 """An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
 
 _STANDS: Final = (
-    "another event %r of a job came than event %d, which stands; if that one is wrong, stop the service, run "
-    "`jobcast correct --withdraw %d --why …`, and send the right one again"
+    "events came that contradict event %s, which stands; if it is wrong, stop the service, run "
+    "`jobcast correct --withdraw NUMBER --why …`, and send the right one again"
 )
+_MOST_NAMED: Final = 20
+"""Standing events that one line of the log names."""
 _log: Final = logging.getLogger("jobcast.access")
 
 
@@ -82,8 +84,9 @@ class EventRoutes:
         count = self._context.metrics.event
         for event, receipt in zip(events, receipts, strict=True):
             count(KIND_NAMES[event.kind], receipt.what)
-            if receipt.what == CONFLICT:
-                log(_log, logging.WARNING, _STANDS, KIND_NAMES[event.kind], receipt.sequence, receipt.sequence)
+        stand = [str(one.sequence) for one in receipts if one.what == CONFLICT]
+        if stand:
+            log(_log, logging.WARNING, _STANDS, ", ".join(stand[:_MOST_NAMED]), same=stand[0])
         return {
             "action": "events",
             "n": len(events),

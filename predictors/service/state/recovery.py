@@ -288,8 +288,9 @@ def judge_older(store: Store) -> None:
     if store.about().get("judged") == _RULES:
         return
     with store.correcting() as connection:
-        if n := judge_again(store, connection):
-            drop_snapshots(connection)
+        n = judge_again(store, connection)
+        drop_snapshots(connection)  # of jobs that wait they do not know the submission
+        if n:
             log.warning("%d events are judged otherwise than by the version before; the state is built anew", n)
     store.note("judged", _RULES)
 

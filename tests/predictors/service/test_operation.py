@@ -189,7 +189,7 @@ def test_an_end_that_stands_against_another_is_told_with_its_number_and_the_way_
         receipt = client.send([{**end, "time": 190}])[0]
     assert receipt == {"sequence": 3, "status": "conflict"}
     told = [line["message"] for line in written() if "stands" in line["message"]]
-    assert len(told) == 1 and "'ended'" in told[0] and "jobcast correct --withdraw 3 " in told[0]
+    assert len(told) == 1 and "event 3," in told[0] and "jobcast correct --withdraw NUMBER " in told[0]
 
 
 def test_a_model_that_cannot_be_loaded_is_told(tmp_path, written):

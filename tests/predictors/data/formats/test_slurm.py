@@ -335,6 +335,28 @@ def test_tasks_of_one_array_in_the_sample_of_eagle(trace) -> None:  # type: igno
     assert (len(log), account.dropped) == (1000, 0)
 
 
+@pytest.mark.parametrize(
+    "states",
+    [["COMPLETED"] * 5, ["COMPLETED", "FAILED"], ["FAILED", "TIMEOUT", "COMPLETED"], ["CANCELLED by 5"] * 3],
+)
+def test_runs_without_a_requeue_that_follow_one_another_are_tasks(states: list[str]) -> None:
+    """Tasks of an array that runs one at a time, written without their numbers."""
+    rows = []
+    for number, state in enumerate(states):
+        clock = {"Start": f"2021-03-27T10:{10 + 3 * number}:00", "End": f"2021-03-27T10:{12 + 3 * number}:00"}
+        rows.append(task(0, JobID="500", State=state, ElapsedRaw="120", **clock))
+    log, account = read(*rows)
+    assert (len(log), account.dropped) == (len(states), 0)
+
+
+def test_each_of_several_requeued_tasks_is_its_last_run() -> None:
+    again = {"Start": "2021-03-27T10:10:00", "End": "2021-03-27T10:20:00", "ElapsedRaw": "600"}
+    rows = [task(number, JobID="500", State="REQUEUED") for number in (0, 1)]
+    rows += [task(0, JobID="500", NodeList=node, **again) for node in ("n1", "n2")]
+    log, account = read(*rows)
+    assert (len(log), account.count("earlier-attempt")) == (2, 2)
+
+
 def test_a_task_that_ran_again_beside_others_is_its_last_run() -> None:
     later = {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"}
     log, account = read(task(0, JobID="500", State="NODE_FAIL"), task(9, JobID="500"), task(1, JobID="500", **later))
