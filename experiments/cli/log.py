@@ -134,7 +134,7 @@ def import_table(
     from predictors.data.formats.tables.table_map import header_of, read_map
 
     if propose == (table_map is not None):
-        raise JobcastError("Give --propose for a map of the table, or --map MAP.toml to read it by one; not both.")
+        raise JobcastError("Give one of --propose, for a map of the table, and --map MAP.toml, to read it by one.")
     data = read_bytes(file)
     if table_map is None:
         if out is not None:

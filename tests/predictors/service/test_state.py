@@ -88,6 +88,21 @@ def wait(service):
     assert done.wait(300)
 
 
+@pytest.fixture(autouse=True)
+def scratch_files_closed(monkeypatch):
+    """Close the unfinished snapshots of killed services, as the system does when a process ends."""
+    opened, made = [], Store.scratch
+
+    def recorded(store):
+        opened.append(made(store))
+        return opened[-1]
+
+    monkeypatch.setattr(Store, "scratch", recorded)
+    yield
+    for file in opened:
+        file.close()
+
+
 def die(service):
     """End a service as a kill would: no snapshot, nothing flushed but what was committed."""
     service._stopping.set()

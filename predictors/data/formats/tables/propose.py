@@ -16,7 +16,7 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, printable
 from predictors.core.parquet import MAGIC
 from predictors.data.formats import slurm
-from predictors.data.formats._delimited import Table, header_names, quoted_table, without_utf16
+from predictors.data.formats._delimited import Table, header_names, in_utf8, quoted_table, without_utf16
 from predictors.data.formats.columns import span
 from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES
@@ -255,6 +255,7 @@ def _top(data: bytes, source: str, delimiter: str) -> Table:
             end = len(text)
             break
     text = text[:end]
+    text = in_utf8(text, report)
     return quoted_table(text, source, header_names(text.removeprefix(b"\xef\xbb\xbf"), delimiter), report, delimiter)
 
 

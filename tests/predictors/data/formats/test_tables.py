@@ -477,3 +477,8 @@ def test_names_of_pods_and_of_accounts() -> None:
 def test_a_table_without_names_gets_no_proposal(text: str, says: str) -> None:
     with pytest.raises(JobcastError, match=re.escape(says)):
         propose(text.encode(), "a.csv")
+
+
+def test_a_header_in_latin_1_is_proposed_from_like_one_in_utf_8() -> None:
+    text = "Début,Id\n1,2\n"
+    assert propose(text.encode("latin-1"), "a.csv") == propose(text.encode(), "a.csv")
