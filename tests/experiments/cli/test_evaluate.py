@@ -322,7 +322,7 @@ def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     assert (first["p90"] <= first["requested_time"]).all() and (written["bare"]["p90"] > first["requested_time"]).any()
     assert told["calibrated"]["covered_share"] == pytest.approx(0.8, abs=0.1)
     np.testing.assert_array_equal(first["predicted_seconds"], written["bare"]["predicted_seconds"])
-    with pytest.raises(JobcastError, match="together with --intervals"):
+    with pytest.raises(JobcastError, match="leave --no-intervals out"):
         jobcast(*train, "--kill", "--no-intervals")
 
 

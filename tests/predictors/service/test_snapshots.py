@@ -40,7 +40,7 @@ def events(first: int, last: int, end: bool = False) -> np.ndarray:
     """Return the events of jobs that wait, or run, or end; of few groups, whose number does not grow with them."""
     found = []
     for job in range(first, last):
-        at, user = 10 * job, job % 10
+        at, user = 10 * (job + 1000), job % 10
         found.append(Event(job, SUBMITTED, at, -1, 1 + user % 5, 600 + 60 * user, user, sequence=1))
         if end or job % 2:
             found.append(Event(job, STARTED, at + 5, sequence=1))
