@@ -109,7 +109,7 @@ def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, Read
         there = np.unique(log.filled("partition")[log.known("partition")]).tolist()
         known = ", ".join([name for name in names if name] or map(str, there))
         partitions = f"its partitions are {known}" if known else "the log names no partition"
-        raise JobcastError(f"{log.name}: has no job in partition {asked!r}; {partitions}.")
+        raise JobcastError(f"{log.name}: has no job in partition {asked}; {partitions}.")
     report.add("other-partition", log.values["job_id"][~in_it])
     return log.select(in_it), report.close()
 
