@@ -6,7 +6,7 @@ from typing import Final
 
 from predictors.registry import PREDICTORS
 from schedsim.agents.files import PREFIX, SHIPPED
-from schedsim.policies.corrections import CORRECTIONS
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import ORDERS, LookAhead
 from schedsim.policies.policy import POLICIES, Policy
 
@@ -17,15 +17,6 @@ This page lists the names that commands take. A name keeps its behaviour for eve
 
 """
 
-CORRECTED = {
-    "requested": "the requested time",
-    "incremental": "the first estimate + 1, 5, 15, 30 min, 1, 2, 5, 10, 20, 50, 100 h, at most the requested time",
-    "doubling": "twice as long each time, at most the requested time",
-    "slurm": "now + half of what is left, anew at every instant",
-    "pbs": "the first estimate once more each time, at most the requested time",
-    "plus-hour": "one hour more each time, at most the requested time",
-}
-"""What each correction does, in words."""
 ORDERED = {
     "fcfs": "the first submission",
     "sjf": "the shortest estimate",
@@ -99,7 +90,7 @@ def page() -> str:
         ),
     ]
     orders = [(f"`{name}`", ORDERED[name]) for name in by_order]
-    corrections = [(f"`{name}`", CORRECTED[name]) for name in CORRECTIONS]
+    corrections = [(f"`{name}`", rule.help) for name, rule in CORRECTIONS.items()]
     return (
         HEAD
         + _list("Predictors", "`--predictors` and `--estimates` take:", predictors)

@@ -21,11 +21,11 @@ from schedsim.agents.files import agent_named as agent_of_file
 from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
+from schedsim.kernels.corrections import correction_code
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
-from schedsim.policies.corrections import correction_code
 from schedsim.policies.policy import Policy, make_policy, policy_name
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.resource_metrics import resource_figures

@@ -27,7 +27,7 @@ from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
 from schedsim.agents.files import PREFIX, SHIPPED, is_agent
-from schedsim.policies.corrections import correction_code
+from schedsim.kernels.corrections import correction_code
 from schedsim.policies.policy import Policy, make_policy, policy_name
 
 T = TypeVar("T")

@@ -34,7 +34,7 @@ from schedsim.gym.batch import BOUND, HOUR, WAIT
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.rewards import Reward
 from schedsim.gym.rollouts import Rollouts
-from schedsim.kernels.observation import N_FEATURES
+from schedsim.kernels.agents.observation import N_FEATURES
 from schedsim.policies.policy import make_policy
 from schedsim.policies.pooled import Pooled
 from schedsim.results.metrics import widest

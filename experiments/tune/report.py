@@ -15,7 +15,7 @@ from experiments.tune.judge import AGENT, EASY, Judged, overfit, verdict
 from experiments.tune.objective import FIVE
 from experiments.tune.tune import Tuned, Tuning
 from predictors.core.errors import counted
-from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import Linear
 
 if TYPE_CHECKING:

@@ -27,7 +27,7 @@ from predictors.core.validation import check_whole
 from predictors.data.joblog import JobLog
 from predictors.data.summary import date_of
 from schedsim.agents.files import NamedAgent
-from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, Reserve
 from schedsim.policies.pooled import Pooled
 from schedsim.workload.shaking import shaken

@@ -21,8 +21,8 @@ import numpy.typing as npt
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.core.files import whole_file
 from predictors.core.model_files import DAMAGE, read_stored
-from schedsim.kernels.agents import FEATURES
-from schedsim.kernels.observation import CONTEXT
+from schedsim.kernels.agents.observation import CONTEXT
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks, Reserve, Scored
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shared

@@ -34,6 +34,7 @@ from schedsim.engine.requests import (
 )
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
+from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.nodes import easy as on_nodes
@@ -49,7 +50,6 @@ from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
 from schedsim.policies.backfilling import Knapsack, Pass
-from schedsim.policies.corrections import correction_code
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
 from schedsim.results.schedule import Disturbed, Schedule

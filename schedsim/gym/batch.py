@@ -19,9 +19,9 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.jit import lean, step
 from schedsim.kernels import easy
-from schedsim.kernels.agents import longest_wait
-from schedsim.kernels.networks import reward_of
-from schedsim.kernels.observation import answer_place
+from schedsim.kernels.agents.networks import reward_of
+from schedsim.kernels.agents.observation import answer_place
+from schedsim.kernels.agents.picks import longest_wait
 from schedsim.kernels.records import Arrays, Estimates, Records
 
 PER_JOB: Final = 3

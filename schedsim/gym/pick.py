@@ -12,7 +12,7 @@ from predictors.core.validation import check_whole
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.rewards import reward_named
 from schedsim.gym.rollouts import Rollouts, drawn
-from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
+from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Reserve
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
@@ -25,7 +25,7 @@ class PickEnv(gymnasium.Env[Any, Any]):
     """One simulation that stops at each pick of its agent.
 
     The action is a place in the window. An action without a job there takes the first job; such actions are counted.
-    What is seen is told in `schedsim.kernels.observation`; at the end of an episode it is zero.
+    What is seen is told in `schedsim.kernels.agents.observation`; at the end of an episode it is zero.
 
     Parameters
     ----------

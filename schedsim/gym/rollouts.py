@@ -14,7 +14,7 @@ from schedsim.engine.simulation import Simulation
 from schedsim.gym.batch import PER_JOB, TALLY, advance
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.rewards import Reward
-from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
+from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.results.metrics import figures_of_waits
 
 EPISODE_DRAW: Final = 83  # purpose of the draws of episodes

@@ -5,7 +5,8 @@ This module exports single steps of the kernels, for the Python code that answer
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, lean
-from schedsim.kernels import cobalt, keys, observation, ordered_lists, queue, revisions
+from schedsim.kernels import cobalt, keys, ordered_lists, queue, revisions
+from schedsim.kernels.agents import observation
 from schedsim.kernels.records import Arrays
 
 enqueue = door(queue.enqueue)

@@ -18,7 +18,8 @@ import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import repeat_pass, until_pass
 from schedsim.kernels.ordered_lists import list_slots, slot_from
-from schedsim.kernels.profile import book, earliest, first_drop, is_free, keeps_promise, plan_running, read_dates, trim
+from schedsim.kernels.profile import book, earliest, first_drop, is_free, plan_running, read_dates, trim
+from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, State

@@ -13,14 +13,15 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, rare, step
-from schedsim.kernels.agents import is_asked, pick_backfill, take_answer
+from schedsim.kernels.agents.networks import choices_are_short, update_is_due
+from schedsim.kernels.agents.observation import ask_for_pick
+from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.networks import choices_are_short, update_is_due
-from schedsim.kernels.observation import ask_for_pick
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.postponed import release, release_if_idle
-from schedsim.kernels.profile import clears, free_for, keeps_promise, note_start, read_dates
+from schedsim.kernels.profile import clears, free_for, note_start, read_dates
+from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import (
     candidate_key,
     key_as_candidate,

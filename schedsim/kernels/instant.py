@@ -5,12 +5,11 @@ An instant is a second at which a job ends, is submitted, or a waking timer fire
 The phase and all cursors are in `state`: a pause returns a reason, and the next call goes on where it stopped.
 """
 
-from typing import Final
-
 import predictors.core.events as event
 import schedsim.kernels.records as at
-from predictors.core.jit import lean, rare, step
+from predictors.core.jit import rare, step
 from schedsim.kernels.cobalt import on_submit, release_child
+from schedsim.kernels.corrections import asks_again, corrected
 from schedsim.kernels.keys import WFP3, next_tick
 from schedsim.kernels.ordered_lists import (
     first_key,
@@ -37,16 +36,6 @@ from schedsim.kernels.revisions import (
 )
 from schedsim.kernels.sorting import reorder
 from schedsim.kernels.start_end import end_due
-
-REQUESTED_TIME: Final = 0
-INCREMENTAL: Final = 1
-DOUBLING: Final = 2
-HALF_OF_REST: Final = 3
-MULTIPLES: Final = 4
-PLUS_HOUR: Final = 5
-HOUR: Final = 3600  # seconds
-# Tsafrir, Etsion, Feitelson (IEEE TPDS 18(6), 2007, doi:10.1109/TPDS.2007.70606), seconds
-INCREMENTS: Final = (60, 300, 900, 1800, 3600, 7200, 18000, 36000, 72000, 180000, 360000)
 
 
 @step
@@ -313,7 +302,7 @@ def _correct_first(sim: Arrays) -> None:
     if estimate > limit and state.keeps_limits:
         remove(lists, state, at.LIMITS, job.start + max(limit, old), job.row)
         insert(lists, state, at.LIMITS, job.start + estimate, job.row, slot, job.procs, limit)
-    if state.correction == HALF_OF_REST and not is_overdue(sim, slot):
+    if asks_again(state.correction) and not is_overdue(sim, slot):
         insert(lists, state, at.OVERDUE, job.row, job.row, slot, job.procs, limit)
     state.stale = True
     state.causes |= at.CORRECTED
@@ -329,7 +318,7 @@ def _ask_again(sim: Arrays) -> None:
         elapsed, old, limit = state.now - job.start, job.current_estimate, job.requested_time
         if elapsed >= min(old, limit):  # it has expired, and is corrected as one that has
             continue
-        estimate = corrected(HALF_OF_REST, old, job.first_estimate, limit, elapsed)
+        estimate = corrected(state.correction, old, job.first_estimate, limit, elapsed)
         if estimate == old:
             continue
         remove(lists, state, at.RUNNING, job.start + old, job.row)
@@ -337,32 +326,3 @@ def _ask_again(sim: Arrays) -> None:
         insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
         state.stale = True
         state.causes |= at.CORRECTED
-
-
-@lean
-def corrected(code: int, estimate: int, first: int, limit: int, elapsed: int) -> int:
-    """Return the first correction of `estimate` that lies beyond `elapsed`; all in seconds.
-
-    `first` is the estimate at submission, `limit` the requested time: no correction exceeds it while it lies beyond
-    `elapsed` itself. A job that outruns its request (it is not killed) has its estimate doubled.
-    """
-    if limit > elapsed:
-        if code == INCREMENTAL:
-            for more in INCREMENTS:
-                if first + more > elapsed:
-                    return min(first + more, limit)
-        if code == DOUBLING:
-            while estimate <= elapsed:
-                estimate *= 2
-            return min(estimate, limit)
-        if code == HALF_OF_REST:
-            return elapsed + max(1, (limit - elapsed) // 2)
-        if code == MULTIPLES:
-            return min(first * (elapsed // first + 1), limit)
-        if code == PLUS_HOUR:
-            return min(estimate + HOUR * ((elapsed - estimate) // HOUR + 1), limit)
-        return limit
-    estimate = max(estimate, limit)
-    while estimate <= elapsed:
-        estimate *= 2
-    return estimate

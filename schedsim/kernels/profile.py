@@ -214,14 +214,6 @@ def conflict(sim: Arrays, start: int, procs: int, limit: int) -> int:
 
 
 @step
-def keeps_promise(job: JobNow, state: State) -> bool:
-    """Return whether a job may start now without breaking the head's promise, by requested times."""
-    if not state.promises:
-        return True
-    return state.now + job.requested_time <= state.guaranteed_start or job.procs <= state.extra_at_promise
-
-
-@step
 def clears(sim: Arrays, job: JobNow) -> bool:
     """Return whether a waiting job may start now for all that is reserved."""
     state = sim.state[0]

@@ -11,8 +11,8 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
 the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) and `net` (n,) of an agent
-that scores jobs inside the pass; with what a network needs besides, see `schedsim.kernels.networks`. `scratch` and
-`observation` are written anew before they are read.
+that scores jobs inside the pass; with what a network needs besides, see `schedsim.kernels.agents.networks`. `scratch`
+and `observation` are written anew before they are read.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.

@@ -1,20 +1,20 @@
-"""The reservation of the head of the queue: shadow time, extra processors and promise, and who may be backfilled.
+"""The reservation of the head of the queue: shadow time and extra processors, and who may be backfilled.
 
 Jobs start in the queue's order until one is blocked: the head. Its shadow time is the earliest second at which by the
 estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem & Feitelson, IEEE TPDS
-12(6), 2001, doi:10.1109/71.932708). Under `promise` its first shadow time by requested times, and some slack, is kept
-as well.
+12(6), 2001, doi:10.1109/71.932708). What it is guaranteed besides is in `promise`.
 """
 
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.agents import is_asked, pick_next, take_answer
+from schedsim.kernels.agents.observation import ask_for_pick
+from schedsim.kernels.agents.picks import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
-from schedsim.kernels.observation import ask_for_pick
-from schedsim.kernels.ordered_lists import first_slot, released_by, slot_from, time_of_release
-from schedsim.kernels.profile import book, clears, earliest, free_for, keeps_promise, level_at, note_start, plan_ends
+from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
+from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
+from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, State
@@ -142,20 +142,7 @@ def reserve_head(sim: Arrays) -> None:
     state.shadow_time, state.extra_procs = time_of_release(lists, state, at.RUNNING, need)
     state.stale = False
     if state.promises:
-        if head.guaranteed_start == at.NEVER:
-            shadow, _ = time_of_release(lists, state, at.LIMITS, need)
-            head.guaranteed_start = promised(sim, head, shadow)
-        state.guaranteed_start = head.guaranteed_start
-        state.extra_at_promise = released_by(lists, state, at.LIMITS, state.guaranteed_start) - need
-
-
-@step
-def promised(sim: Arrays, head: JobNow, shadow: int) -> int:
-    """Return the start promised to the head, whose shadow time by requested times is `shadow`."""
-    state = sim.state[0]
-    waited = state.now - sim.jobs[head.row].submit
-    slack = state.promise_slack + int(state.promise_growth * waited)
-    return shadow + max(state.least_slack, min(state.most_slack, slack))
+        promise_head(sim, head, need)
 
 
 @rare
@@ -166,15 +153,7 @@ def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
     below = state.free - free_for(state, procs)  # a ceiling lies so far below the machine
     state.stale = False
     if state.promises:
-        plan_ends(sim, at.LIMITS)
-        if head.guaranteed_start == at.NEVER:
-            shadow = earliest(sim, procs + below, limit, limit)
-            head.guaranteed_start = shadow if shadow == at.NEVER else promised(sim, head, shadow)
-        state.guaranteed_start = head.guaranteed_start
-        state.extra_at_promise = at.NEVER
-        if state.guaranteed_start != at.NEVER:
-            level = profile[level_at(sim, max(state.guaranteed_start, state.now))]
-            state.extra_at_promise = level.free - procs - below
+        promise_among_dates(sim, head)
     plan_ends(sim, at.RUNNING)
     state.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
     state.extra_procs = at.NEVER
@@ -279,8 +258,7 @@ def use_extra_procs(job: JobNow, state: State) -> None:
     if job.run_time > 0:
         if state.now + job.candidate_estimate > state.shadow_time:
             state.extra_procs -= job.procs
-        if state.now + job.requested_time > state.guaranteed_start:
-            state.extra_at_promise -= job.procs
+        use_spare_at_promise(job, state)
     # once it runs it counts by another estimate than the one it was started by
     state.stale |= state.several_estimates
 

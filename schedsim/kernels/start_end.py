@@ -3,8 +3,8 @@
 import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.jit import step
+from schedsim.kernels.agents.networks import free_nodes, take_nodes
 from schedsim.kernels.cobalt import exit_state, on_end, on_start
-from schedsim.kernels.networks import free_nodes, take_nodes
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays

@@ -22,8 +22,8 @@ import numpy as np
 import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Floats, Ints, Singles, short_repr
 from predictors.core.errors import JobcastError
-from schedsim.kernels.agents import FEATURES
-from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
+from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.networks import NO_NET, Dras, Shared
 
 Reserve = Literal["kept", "oldest", "again"]
@@ -74,14 +74,14 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What an agent sees at a pick, see `schedsim.kernels.observation`: nothing in it tells how long a job will run.
+    """What an agent sees at a pick, see `schedsim.kernels.agents.observation`: no run time of a job.
 
     Parameters
     ----------
     jobs : float32 array of shape (window, 12)
         The features of each job of the window, see `FEATURES`; zero behind the last job.
     context : float32 array of shape (n_context,)
-        See `schedsim.kernels.observation.CONTEXT`.
+        See `schedsim.kernels.agents.observation.CONTEXT`.
     n : int
         How many jobs are in the window: the places 0 to n - 1 may be picked.
     now : int
@@ -269,7 +269,7 @@ class AgentArrays:
 
     @property
     def neurons(self) -> int:
-        """Numbers for the sums, layers, outputs and scores of a network of DRAS, see `schedsim.kernels.networks`."""
+        """Numbers for sums, layers, outputs and scores of a network of DRAS, see `schedsim.kernels.agents.networks`."""
         if self.nodes == 0:
             return 0
         _, first, second, outputs = self.layers

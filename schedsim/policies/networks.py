@@ -1,6 +1,6 @@
 """Networks as agents: values that hold the weights, with which the compiled pass scores the jobs of the window.
 
-`Shared` is one small network for all jobs, over the features of `schedsim.kernels.agents.FEATURES`, with the layers of
+`Shared` is one small network for all jobs, over `schedsim.kernels.agents.picks.FEATURES`, with the layers of
 RLScheduler's kernel [1]_ by default. `Dras` is a network of DRAS [2]_, over the numbers of the jobs in the window and
 of every node of the machine; `Shape` says its sizes. `schedsim.agents.learning` trains it.
 
@@ -27,7 +27,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Floats, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
-from schedsim.kernels.networks import FILTER
+from schedsim.kernels.agents.networks import FILTER
 
 Activation = Literal["relu", "tanh"]
 Kind = Literal["pg", "dql"]
@@ -214,7 +214,7 @@ class Dras:
     shape : Shape
         Its sizes.
     weights : float32 array of shape (shape.parameters,)
-        As `schedsim.kernels.networks` says.
+        As `schedsim.kernels.agents.networks` says.
     seed : int
         Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
     drawn : bool, optional

@@ -20,7 +20,7 @@ from predictors.core.arrays import Floats, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.jit import compiled
 from predictors.core.validation import check_whole
-from schedsim.kernels.observation import N_CONTEXT, N_FEATURES
+from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Observation
 from schedsim.policies.networks import weights_of
 

@@ -4,7 +4,7 @@ A soft limit is a run time that a scheduler plans by while the hard limit, the r
 Slurm's (`TimeMin` with `SchedulerParameters=time_min_as_soft_limit`, from 23.11 on) are whole minutes, rounded up.
 Until 25.05.3 it planned running jobs by their hard limits, from 25.05.4 on by the soft ones. PBS's `soft_walltime` has
 seconds and serves both. What replaces a soft limit that has passed is the correction, see
-`schedsim.policies.corrections`.
+`schedsim.kernels.corrections`.
 """
 
 from collections.abc import Mapping

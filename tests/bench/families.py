@@ -22,7 +22,7 @@ from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate
-from schedsim.kernels.instant import DOUBLING, INCREMENTAL, corrected
+from schedsim.kernels.corrections import DOUBLING, INCREMENTAL, corrected
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import figures, figures_of_waits
 from schedsim.workload.estimates import clairvoyant

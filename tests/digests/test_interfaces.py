@@ -33,9 +33,9 @@ from predictors.variability.dataset import write_dataset
 from predictors.variability.features import FEATURES as INPUTS
 from schedsim.contention.applications import APPS
 from schedsim.engine.simulation import simulate
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.topology import Topology
-from schedsim.policies.corrections import CORRECTIONS
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, make_policy
 from schedsim.results.exports import schedule_writer

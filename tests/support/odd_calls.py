@@ -35,8 +35,8 @@ from predictors.probes.measurements import ProbeRow, write_row
 from predictors.registry import PREDICTORS
 from predictors.variability.classifiers.registry import CLASSIFIERS
 from predictors.variability.dataset import write_dataset
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS
-from schedsim.policies.corrections import CORRECTIONS
 from schedsim.policies.policy import POLICIES
 from tests.support.ldms_writer import write_ldms
 from tests.support.places import DATA, ROOT

@@ -39,10 +39,10 @@ from schedsim.kernels.nodes.placement import (
 )
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
+from schedsim.kernels.promise import guarantee, outlasts_promise
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow, Records
-from schedsim.kernels.reservation import promised
 from schedsim.kernels.start_end import start
 
 _IN_NO_WINDOW: Final = -at.NEVER
@@ -224,7 +224,7 @@ def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
         one.promise_room += _without(places, places.at_promise, job.row, demand, at.NOTHING)
         if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
             if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
-                head.guaranteed_start = promised(sim, head, end)
+                guarantee(sim, head, end)
     state.guaranteed_start = head.guaranteed_start
 
 
@@ -367,7 +367,7 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
     refresh(sim, slot)
     tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
     late = state.now + job.candidate_estimate > state.shadow_time
-    beyond = state.promises and state.now + job.requested_time > state.guaranteed_start
+    beyond = outlasts_promise(job, state)
     keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
     n = (
         0

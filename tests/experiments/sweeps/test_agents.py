@@ -19,7 +19,7 @@ from predictors.data.formats.detect import write_log
 from predictors.data.synthetic.generate import generate_log
 from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import Linear
 from schedsim.policies.networks import Dras, Shape
 from schedsim.workload.estimates import Separate, clairvoyant

@@ -26,7 +26,7 @@ from schedsim.agents.files import (
 from schedsim.agents.learning import DrasSettings, policy_of
 from schedsim.agents.pooled import first_pooled
 from schedsim.engine.simulation import simulate
-from schedsim.kernels.agents import FEATURES
+from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
 from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.policies.policy import make_policy

@@ -18,6 +18,7 @@ from schedsim.cobalt.queues import mira_router
 from schedsim.cobalt.rules import Rules
 from schedsim.cobalt.score import Score
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, Within, allocator_named
 from schedsim.policies.policy import make_policy
@@ -55,7 +56,7 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
     for seed in range(60):
         jobs = seeded_workload(seed, least_run=0 if seed % 3 == 0 else 1)
         guesses = seeded_estimates(seed, jobs) if seed % 2 else "requested"
-        correction = ["requested", "incremental", "doubling", "pbs", "plus-hour"][seed % 5]
+        correction = list(CORRECTIONS)[seed % len(CORRECTIONS)]
         ran += run_both(jobs, policy, seeded_house(seed, jobs), guesses, correction) is not None
     assert ran > 40
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedsim.kernels.corrections import CORRECTIONS
 from tests.oracle.easy import Job, Rule, simulate
 from tests.oracle.passes import reservation
 from tests.oracle.plan import Plan
@@ -76,7 +77,7 @@ def test_corrections(correction, elapsed, estimate):
 
 
 def test_a_job_that_is_not_killed_doubles_its_request():
-    for correction in ("requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"):
+    for correction in CORRECTIONS:
         assert expired(100, 300, 300, correction, kill=False) == 600
         assert expired(100, 300, 1199, correction, kill=False) == 1200
 

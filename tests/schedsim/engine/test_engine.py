@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, SUBMITTED
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.backfilling import Conservative, Easy, Knapsack, NoBackfilling, Promise
 from schedsim.policies.orders import ORDERS, Order, random_order
 from schedsim.policies.policy import POLICIES, Policy, make_policy
@@ -42,7 +43,7 @@ from tests.support.strategies import (
 )
 
 NAMED = ["requested", "clairvoyant", "tsafrir"]
-CORRECTIONS = ["requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"]
+NAMES = list(CORRECTIONS)
 
 
 @pytest.mark.parametrize("name", EVERY_POLICY)
@@ -53,7 +54,7 @@ def test_engine_equals_oracle(name):
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
         rule = rule_of(name, jobs)
         for estimates in (*NAMED, seeded_estimates(seed, jobs)):
-            correction = CORRECTIONS[seed % 3]
+            correction = NAMES[seed % 3]
             expected = simulate_slowly(jobs, PROCS, rule, estimates, correction, kill)
             assert engine(jobs, name, estimates, correction, kill) == expected, (
                 f"seed {seed}, {estimates}, {correction}"
@@ -93,8 +94,8 @@ def test_engine_equals_oracle_with_a_long_queue(name):
     for seed in range(1 if name == "cobalt" else 3):  # its oracle takes seconds
         jobs, procs = crowded_workload(seed)
         for estimates in ("requested", seeded_estimates(seed, jobs)):
-            expected = simulate_slowly(jobs, procs, rule_of(name, jobs), estimates, CORRECTIONS[seed % 3])
-            assert engine(jobs, name, estimates, CORRECTIONS[seed % 3], procs=procs) == expected, f"seed {seed}"
+            expected = simulate_slowly(jobs, procs, rule_of(name, jobs), estimates, NAMES[seed % 3])
+            assert engine(jobs, name, estimates, NAMES[seed % 3], procs=procs) == expected, f"seed {seed}"
 
 
 COMBINATIONS = {
@@ -147,10 +148,8 @@ def test_engine_equals_oracle_beyond_the_registered_names(name):
     for seed in range(40):
         jobs = seeded_workload(seed, least_run=seed % 2)
         for estimates in ("requested", "tsafrir", seeded_estimates(seed, jobs)):
-            found = engine(jobs, policy, estimates, CORRECTIONS[seed % 3])
-            assert found == simulate_slowly(jobs, PROCS, rule, estimates, CORRECTIONS[seed % 3]), (
-                f"seed {seed}, {estimates}"
-            )
+            found = engine(jobs, policy, estimates, NAMES[seed % 3])
+            assert found == simulate_slowly(jobs, PROCS, rule, estimates, NAMES[seed % 3]), f"seed {seed}, {estimates}"
 
 
 def test_a_users_own_order_equals_the_oracles(monkeypatch):
@@ -174,7 +173,7 @@ def test_engine_keeps_every_law(name):
         kill = seed % 4 > 0
         jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
         for estimates in NAMED:
-            outcome = engine(jobs, name, estimates, CORRECTIONS[seed % 3], kill)
+            outcome = engine(jobs, name, estimates, NAMES[seed % 3], kill)
             check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome, kill))
 
 
@@ -224,7 +223,7 @@ def test_profile_at_depth_one_is_counts(order, promise):
         backfill = [None, *ORDERS.values()][seed % 12]
         counts = Policy(ORDERS[order], Easy(backfill), Promise() if promise else None)
         for estimates in ("tsafrir", seeded_estimates(seed, jobs)):
-            about = (estimates, CORRECTIONS[seed % 3], kill)
+            about = (estimates, NAMES[seed % 3], kill)
             assert engine(jobs, replace(counts, backfill=Easy(backfill, replan=True)), *about) == engine(
                 jobs, counts, *about
             ), f"seed {seed}"

@@ -12,6 +12,7 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, make_revised_estimates
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import Contiguous
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.topology import Topology
@@ -240,9 +241,6 @@ def test_refusals_name_the_rule():
             SimilarRuns(**{name: value})
 
 
-CORRECTIONS = ["requested", "incremental", "doubling", "slurm", "pbs", "plus-hour"]
-
-
 class Fickle:
     """Changes the estimates of two in five waiting jobs whenever a job has ended; up to three estimate steps."""
 
@@ -285,7 +283,7 @@ class Fickle:
 def test_engine_equals_oracle_under_revised_estimates(name):
     """Starts, kinds of start, first and last estimates; `conservative-compress` refuses such estimates."""
     for seed in range(25):
-        jobs, correction = seeded_workload(seed, least_run=seed % 2), CORRECTIONS[seed % 3]
+        jobs, correction = seeded_workload(seed, least_run=seed % 2), list(CORRECTIONS)[seed % 3]
         found = simulate(workload_of(jobs), make_policy(name), Fickle(jobs, seed), correction)
         site = site_with(Fickle(jobs, seed))
         expected = simulate_slowly(jobs, PROCS, rule_of(name, jobs), correction=correction, site_type=site)

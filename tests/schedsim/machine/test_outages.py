@@ -15,6 +15,7 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS, FirstFit, make_allocator
 from schedsim.machine.failures import FailureProcess, Site
 from schedsim.machine.outage_files import read_outages
@@ -71,7 +72,7 @@ def both(name, seed, calendar):
     """Run the oracle and the engine."""
     jobs = seeded_workload(seed, least_run=seed % 2)
     estimates = seeded_estimates(seed, jobs) if seed % 3 else [job.requested for job in jobs]
-    correction = ["requested", "incremental", "doubling", "slurm", "pbs"][seed % 5]
+    correction = list(CORRECTIONS)[seed % len(CORRECTIONS)]
     site = slowly(jobs, PROCS, rule_of(name, jobs), calendar, estimates, correction)
     found = simulate(
         workload_of(jobs), make_policy(name), np.array(estimates), correction, outages=outages_of(calendar)

@@ -17,7 +17,7 @@ from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.agents import DECADE, FEATURES
+from schedsim.kernels.agents.picks import DECADE, FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.orders import Order, Priority

@@ -20,6 +20,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.engine.start_times import Requested, when_will_it_start
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import Contiguous
 from schedsim.machine.dilation import Dilation
 from schedsim.machine.topology import Topology
@@ -120,7 +121,7 @@ def test_they_agree_on_longer_workloads_whatever_the_estimates(base):
         kill = seed % 5 != 0
         jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
         estimates = ("requested", "tsafrir", seeded_estimates(seed, jobs))[seed % 3]
-        correction = ("requested", "incremental", "doubling", "slurm", "pbs")[seed // 3 % 5]
+        correction = list(CORRECTIONS)[seed // 3 % len(CORRECTIONS)]
         compare(base, jobs, estimates, seed, correction, kill)
 
 

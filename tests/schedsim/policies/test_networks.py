@@ -17,7 +17,7 @@ from schedsim.agents.networks import first_weights
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.networks import DRAWING, FILTER, LEAK, TIME_SCALE
+from schedsim.kernels.agents.networks import DRAWING, FILTER, LEAK, TIME_SCALE
 from schedsim.machine.outages import Outages
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
-from schedsim.kernels.agents import DECADE, FEATURES
-from schedsim.kernels.observation import CONTEXT, HORIZONS
+from schedsim.kernels.agents.observation import CONTEXT, HORIZONS
+from schedsim.kernels.agents.picks import DECADE, FEATURES
 from schedsim.policies.agents import RESERVES, Observation
 from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import Separate, clairvoyant

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
-from schedsim.kernels.instant import (
+from schedsim.kernels.corrections import (
+    CORRECTIONS,
     DOUBLING,
     HALF_OF_REST,
     INCREMENTAL,
@@ -16,8 +17,8 @@ from schedsim.kernels.instant import (
     PLUS_HOUR,
     REQUESTED_TIME,
     corrected,
+    correction_code,
 )
-from schedsim.policies.corrections import CORRECTIONS, correction_code
 from schedsim.policies.policy import make_policy
 from schedsim.workload.workload import Workload
 
@@ -58,7 +59,7 @@ def test_by_hand(code, estimate, first, limit, elapsed, expected):
 
 
 @given(
-    code=st.sampled_from(list(CORRECTIONS.values())),
+    code=st.sampled_from([rule.code for rule in CORRECTIONS.values()]),
     first=st.integers(1, 10**6),
     more=st.integers(0, 10**6),
     late=st.integers(0, 10**6),

@@ -12,9 +12,10 @@ from typing import Final
 import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
 from predictors.core.jit import rare, step
-from schedsim.kernels.networks import keep_choice, pick_by_scores, shared_score
+from schedsim.kernels.agents.networks import keep_choice, pick_by_scores, shared_score
 from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next_fitting, node_at
-from schedsim.kernels.profile import clears, free_for, keeps_promise
+from schedsim.kernels.profile import clears, free_for
+from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import candidate_key
 from schedsim.kernels.records import Arrays, JobNow, State
 

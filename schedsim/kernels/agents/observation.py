@@ -11,7 +11,7 @@ from typing import Final
 
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.agents import DECADE, FEATURES, list_candidates, longest_wait, see
+from schedsim.kernels.agents.picks import DECADE, FEATURES, list_candidates, longest_wait, see
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
 from schedsim.kernels.records import Arrays
 
