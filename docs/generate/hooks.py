@@ -13,6 +13,7 @@ from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
 from docs.generate import command_line, interfaces, notebooks
+from schedsim.policies import traits
 
 ROOT = Path(__file__).parents[2]
 AT_THE_TOP = {"CHANGES.md": "changes.md", "CONTRIBUTING.md": "contributing.md", "LICENSE": "license.md"}
@@ -33,6 +34,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add what is made from the code, from the notebooks and from the top folder."""
     made: dict[str, str | bytes] = {**command_line.pages(), **interfaces.pages()}
+    made["reference/composition.md"] = traits.page()
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         made |= notebooks.page(path)
     for name, page in AT_THE_TOP.items():

@@ -9,9 +9,9 @@ from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import Lack, Prepared, lacks_for_schedules, prepare
-from schedsim.engine.placing import counts_alone, refuse_counting
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.policies.policy import Policy
+from schedsim.policies.traits import NODES, clash, refuse
 
 
 def processors(procs: int | None, nodes: Machine | None) -> int | None:
@@ -124,7 +124,7 @@ def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> b
     >>> [goes_on(machine, name) for name in ("easy", "conservative-compress")], goes_on(None, "conservative-compress")
     ([True, False], True)
     """
-    return nodes is None or counts_alone(policy_named(policy) if rule is None else rule) is None
+    return nodes is None or clash({*(policy_named(policy) if rule is None else rule).traits, NODES}) is None
 
 
 def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
@@ -135,9 +135,5 @@ def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | 
     JobcastError
         Naming the case, what counts processors alone, and the policies that do not.
     """
-    if nodes is None:
-        return
-    try:
-        refuse_counting(policy_named(policy) if rule is None else rule)
-    except JobcastError as error:
-        raise JobcastError(f"Case {case!r}: {error}") from error
+    if nodes is not None:
+        refuse({*(policy_named(policy) if rule is None else rule).traits, NODES}, f"Case {case!r}: ")

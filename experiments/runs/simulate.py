@@ -27,6 +27,7 @@ from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
 from schedsim.policies.policy import Policy, make_policy, policy_name
+from schedsim.policies.traits import REVISED, refuse
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
@@ -186,7 +187,7 @@ def check_names(
     JobcastError
         If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
     """
-    kind = None if is_slurm(policy) else policy_named(policy).kind
+    rule = None if is_slurm(policy) else policy_named(policy)
     correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     roles = roles_of(estimates) if isinstance(estimates, str) else None
@@ -204,11 +205,8 @@ def check_names(
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
         raise unknown_name("estimates", estimates, _NAMES)
-    if kind == "compress" and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
-        raise JobcastError(
-            f"{policy} keeps reservations by the estimates that they were made with: revised estimates ({estimates}) "
-            "do not go with it; take conservative-replan or EASY."
-        )
+    if rule is not None and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
+        refuse({*rule.traits, REVISED}, f"{policy} on {estimates}: ")
 
 
 def estimates_by_name(

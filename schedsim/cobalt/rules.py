@@ -16,7 +16,7 @@ from schedsim.kernels.keys import SCORE
 from schedsim.kernels.records import Account, NodeSet, Records, SiteJob, State
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.partitions import Within
-from schedsim.machine.run_times import RunTimes
+from schedsim.policies import traits
 from schedsim.policies.policy import Policy
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
@@ -184,39 +184,15 @@ class Rules:
             return at.AT_EVERY_TICK if policy.promise else at.AT_NEW_ORDERS
         return at.AT_NEW_HEADS if policy.order.code == SCORE else at.AT_EVERY_TICK
 
-    def refuse(self, policy: Policy) -> None:
-        """Refuse node sets under a policy that plans reservations for more than the head, and other odd pairs.
-
-        Raises
-        ------
-        JobcastError
-            If they do not go together.
-        """
-        if (self.node_set >= 0).any() and (policy.kind not in ("counts", "greedy") or policy.agent is not None):
-            raise JobcastError(
-                "Queues that may use a share of the machine go with no or one reservation or a greedy policy, without "
-                "an agent; take cobalt or EASY, or queues without shares."
-            )
-        if policy.postpone is not None and (self.accounts is not None or self.commands):
-            raise JobcastError(
-                "Postponed jobs see no accounts and no commands; take a ceiling without postponing, "
-                "schedsim.policies.policy.ceil(policy, postpone=None), or leave these rules out."
-            )
-
-    def refuse_nodes(self, allocator: Allocator | None, run_times: RunTimes | None) -> None:
-        """Refuse alterations where others know the jobs as were submitted: an allocator, a model of run times.
-
-        Raises
-        ------
-        JobcastError
-            If the commands alter a job.
-        """
-        altered = next((command for command in self.commands if command.action == "alter"), None)
-        if altered is not None and (allocator is not None or run_times is not None):
-            raise JobcastError(
-                f"Job {altered.job} is altered at {altered.time} s, which goes without an allocator and without a "
-                "model of run times: they know jobs as submitted. Leave them out, or the alterations."
-            )
+    @property
+    def traits(self) -> frozenset[str]:
+        """What decides with which other parts they go, see `schedsim.policies.traits`."""
+        given = {
+            traits.SHARES: bool((self.node_set >= 0).any()),
+            traits.ACCOUNTS: self.accounts is not None or bool(self.commands),
+            traits.ALTERED: any(command.action == "alter" for command in self.commands),
+        }
+        return frozenset({traits.RULES, *(trait for trait, holds in given.items() if holds)})
 
     def write(self, record: State, policy: Policy) -> None:
         """Write the rules into the state of a simulation."""
@@ -246,14 +222,5 @@ def within_shares(allocator: Allocator, rules: Rules, workload: Workload) -> All
 
 
 def rules_for(policy: Policy, rules: Rules | None) -> Rules | None:
-    """Return the rules of a simulation: those given, else plain ones where the policy orders by scores.
-
-    Raises
-    ------
-    JobcastError
-        If they do not go with the policy.
-    """
-    if rules is None:
-        return Rules() if SCORE in (policy.order.code, policy.backfill_order.code) else None
-    rules.refuse(policy)
-    return rules
+    """Return the rules of a simulation: those given, else plain ones where the policy orders by scores."""
+    return Rules() if rules is None and traits.RULES in policy.traits else rules

@@ -71,7 +71,6 @@ class MachineState:
             If allocator, run times, policy and workload do not go together.
         """
         failing = failures_of(outages, allocator, workload.machine_procs)
-        refuse_places(policy, allocator, failing is not None)
         needed = policy.gate is not None or (allocator is not None and allocator.by_identity)
         on_nodes = run_times is not None and run_times.topology is not None
         nodes = Nodes(allocator, workload) if allocator is not None and (needed or on_nodes or failing) else None
@@ -293,21 +292,3 @@ def failures_of(outages: Outages | None, allocator: Allocator | None, machine_pr
     if outages.changes:
         failing.fork().advance(outages.changes[-1].time)  # refuses what cannot be
     return failing
-
-
-def refuse_places(policy: Policy, allocator: Allocator | None, outages: bool = False) -> None:
-    """Refuse an allocator that decides which jobs fit under a policy that plans by counts.
-
-    Raises
-    ------
-    JobcastError
-        If they do not go together.
-    """
-    if allocator is None or not (allocator.by_identity or outages):
-        return
-    counted = policy.promise or policy.agent is not None or policy.is_ceil
-    if policy.kind not in ("counts", "greedy") or counted:
-        raise JobcastError(
-            f"{type(allocator).__name__} decides by places, not by counts: it goes with no or one reservation or a "
-            "greedy policy, without promises, agents, ceilings on utilisation and postponed jobs."
-        )

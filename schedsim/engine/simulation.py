@@ -45,13 +45,15 @@ from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
-from schedsim.machine.outages import Outages
+from schedsim.machine.outages import Outages, where
 from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
+from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
 from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
+from schedsim.policies.traits import refuse
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
@@ -134,23 +136,22 @@ class Simulation:
     ) -> None:
         check_parts(workload, policy, kill, allocator, run_times, outages)
         on_named = outages if workload.demands is not None else None
-        if on_named is not None and workload.demands is not None:  # these are kept beside the nodes
+        if on_named is not None and workload.demands is not None:  # these are kept with the nodes
+            if on_named.changes:
+                refuse((traits.NODES, traits.FAILURES), where(on_named.changes[0]))
             workload = replace(workload, demands=reserving(workload.demands, on_named))
             outages = None
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
-        self._refuse_revised()
+        given, rules = rules, rules_for(policy, rules)
+        self._allocator = allocator_for(allocator, run_times)
+        self._outages = outages if on_named is None else on_named
+        self._traits = _traits_of(workload, self._allocator, run_times, rules, self._outages)
+        self._refuse()
         sets = policy.backfill
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
-        given, rules = rules, rules_for(policy, rules)
-        self._placing = Placing.of(
-            workload,
-            policy,
-            allocators=allocator,
-            models_of_run_times=run_times,
-            rules_of_a_site=rules,
-        )
+        self._placing = Placing.of(workload)
         self._loops = LoopsNow.of(policy, len(workload))
         self._standing = None if policy.order.following is None else policy.order.following.begun()
         self._asked: Policy | None = None  # the policy with the standing's keys
@@ -168,10 +169,6 @@ class Simulation:
         self._learner: learning.Learner | None = None
         self._seconds = 0.0
         self._look_aheads = 0
-        self._allocator = allocator_for(allocator, run_times)
-        self._outages = outages if on_named is None else on_named
-        if rules is not None:
-            rules.refuse_nodes(self._allocator, run_times)
         self._setting = self._allocator, run_times, kill, given, outages
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
@@ -205,7 +202,6 @@ class Simulation:
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
-        self._refuse_look_ahead()
 
     def run(self, until: int | None = None) -> bool:
         """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
@@ -379,7 +375,7 @@ class Simulation:
         """
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
-        new._refuse_revised()
+        new._refuse()
         new._machine_state = None if self._machine_state is None else self._machine_state.fork()
         new._commands = None if self._commands is None else self._commands.fork()
         new._placing = None if self._placing is None else self._placing.fork()
@@ -401,10 +397,9 @@ class Simulation:
 
     def with_agent(self, agent: ObservingAgent, reserve: Reserve | None = None, window: int = 50) -> Self:
         """Return a fork in which an agent picks from now on, in place of the policy's orders."""
-        if self._placing is not None:
-            raise JobcastError("An agent counts processors; leave out what the jobs ask of nodes.")
         new = self.fork()
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
+        new._refuse()
         new._list_singly()
         new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
         write_policy(new._state.record, new.policy)
@@ -461,19 +456,9 @@ class Simulation:
             raise JobcastError("A model of run times says how long jobs take; leave it out to suppose other run times.")
         suppose(self._state, run_times)
 
-    def _refuse_revised(self) -> None:
-        if self._source.revised is not None and self.policy.kind == "compress":
-            raise JobcastError(
-                "conservative-compress keeps reservations by the estimates that they were made with: revised estimates "
-                "do not go with it; take conservative-replan or EASY."
-            )
-
-    def _refuse_look_ahead(self) -> None:
-        if self.policy.order.look_ahead is not None and (self._machine_state is not None or self._commands is not None):
-            raise JobcastError(
-                "A look-ahead drains the queue by numbers of processors and estimates alone: leave out the allocator, "
-                "the model of run times, outages and the site's rules, or take another policy."
-            )
+    def _refuse(self) -> None:
+        revised = {traits.REVISED} if self._source.revised is not None else set()
+        refuse(self.policy.traits | self._traits | revised)
 
     def _lists_groups(self, outages: Outages | None) -> bool:
         """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
@@ -660,6 +645,27 @@ def simulate(
     return simulation.schedule()
 
 
+def _traits_of(
+    workload: Workload,
+    allocator: Allocator | None,
+    run_times: RunTimes | None,
+    rules: Rules | None,
+    outages: Outages | None,
+) -> frozenset[str]:
+    """Return what of the parts of a simulation decides with which others they go."""
+    demands, disturbed = workload.demands, outages is not None and bool(outages.parts)
+    given = {
+        traits.NODES: demands is not None,
+        traits.WINDOWS: demands is not None and demands.windows is not None and len(demands.windows) > 0,
+        traits.ALLOCATOR: allocator is not None,
+        traits.PLACES: allocator is not None and (allocator.by_identity or disturbed),
+        traits.RUN_TIMES: run_times is not None,
+        traits.OUTAGES: disturbed,
+    }
+    parts = frozenset(trait for trait, holds in given.items() if holds)
+    return parts if rules is None else parts | rules.traits
+
+
 def _needs_estimates(policy: Policy) -> bool:
     """Return whether the places of waiting jobs, or who is backfilled, follow from their estimates."""
     plain = policy.agent is None and policy.backfill_order == policy.order
@@ -693,10 +699,6 @@ def check_parts(
     check_part(run_times, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
     if isinstance(policy.agent, Dras):
         policy.agent.check_machine(workload.machine_procs, policy.window)
-        if outages is not None:
-            raise JobcastError(
-                "A network of DRAS sees every node, and knows of none that fails or is reserved: leave outages out."
-            )
     if outages is not None and not isinstance(outages, Outages):
         raise JobcastError(
             f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."

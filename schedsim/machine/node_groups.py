@@ -285,7 +285,7 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     Raises
     ------
     JobcastError
-        If nodes fail, or a reservation names no nodes but a number of processors, or nodes that the machine lacks.
+        If a reservation names no nodes but a number of processors, or nodes that the machine lacks.
 
     Examples
     --------
@@ -295,11 +295,6 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     [[False, True]]
     """
     n_nodes = len(demands.nodes)
-    for change in outages.changes:
-        raise JobcastError(
-            f"{where(change)}nodes of a machine file do not fail or come under repair; leave failures out, or the "
-            "machine file."
-        )
     for one in outages.reservations:
         if one.procs is not None:
             raise JobcastError(

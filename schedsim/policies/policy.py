@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
+from schedsim.policies import traits
 from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, ObservingAgent, Reserve, Scored, picks
 from schedsim.policies.backfilling import (
     Backfilling,
@@ -22,7 +23,9 @@ from schedsim.policies.backfilling import (
 )
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
 from schedsim.policies.gates import Gate
+from schedsim.policies.networks import Dras
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
+from schedsim.policies.traits import refuse
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
@@ -80,20 +83,10 @@ class Policy:
 
     def __post_init__(self) -> None:
         self._refuse_other_types()
-        self._refuse_look_ahead()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
                 "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy(), Knapsack() or Loops() of "
                 f"schedsim.policies.backfilling; got {self.backfill!r}."
-            )
-        if self.promise is not None and not isinstance(self.backfill, Easy):
-            raise JobcastError("A promise needs EASY or hybrid backfilling: a depth of 1 or more.")
-        if self.promise is not None and self.promise.kept and self.kind != "counts":
-            raise JobcastError("A head keeps its place under EASY backfilling with one reservation.")
-        if self.promise is not None and self.promise.kept and self.reserve == "again":
-            raise JobcastError(
-                "A head that keeps its place is reserved until it starts: the agent's reserve is kept or oldest; got "
-                "reserve='again'."
             )
         first, second = self.order.priority, self.backfill_order.priority
         if first is not None and second is not None and first != second:
@@ -102,8 +95,6 @@ class Policy:
             )
         if first is None and second is not None and second.grace is not None:
             raise JobcastError("Due dates rank the queue: a priority that ranks backfills alone has grace=None.")
-        if self.agent is not None and (self.kind not in ("counts", "greedy") or self.gate is not None):
-            raise JobcastError("An agent picks under the pass 'counts' or 'greedy', and without a gate.")
         if self.agent is not None and not picks(self.agent):
             raise JobcastError(
                 "An agent is Linear, RandomPicks, Shared, Dras or an object with a method choose or a method pick; got "
@@ -114,18 +105,9 @@ class Policy:
                 f"A policy with an agent reserves by one of {', '.join(RESERVES)}, and one without has no such choice; "
                 f"got reserve={self.reserve!r} and agent={self.agent!r}."
             )
-        if self.reserve is not None and self.kind == "greedy":
-            raise JobcastError(
-                f"Greedy backfilling reserves no job: leave the policy's reserve out; got reserve={self.reserve!r}."
-            )
-        if self.gate is not None and self.kind not in ("counts", "greedy"):
-            raise JobcastError("A gate needs the pass 'counts' or 'greedy'.")
         if not _is_whole(self.window) or not 1 <= self.window <= MOST_IN_WINDOW:
             raise JobcastError(f"A policy's window must be 1 to {MOST_IN_WINDOW} jobs; got {self.window!r}.")
-        if self.is_ceil and (self.kind != "counts" or self.agent is not None):
-            raise JobcastError(
-                "A ceiling, or postponed jobs, need the pass 'counts': no reservation or one (EASY), no agent."
-            )
+        refuse(self.traits)
 
     def _refuse_other_types(self) -> None:
         for name, kind in (("promise", Promise), ("ceiling", Ceiling), ("postpone", Postponing)):
@@ -140,18 +122,32 @@ class Policy:
                 )
         if self.gate is not None and (isinstance(self.gate, type) or not callable(getattr(self.gate, "ask", None))):
             raise JobcastError(f"A policy's gate is an object with a method ask; got {self.gate!r}.")
-
-    def _refuse_look_ahead(self) -> None:
         if getattr(getattr(self.backfill, "order", None), "look_ahead", None) is not None:
             raise JobcastError("A look-ahead ranks the queue and the backfills as one: give it as the order alone.")
-        if self.order.look_ahead is None:
-            return
-        others = self.gate, self.agent, self.ceiling, self.postpone, self.backfill.order
-        if self.kind != "counts" or any(one is not None for one in others):
-            raise JobcastError(
-                "A look-ahead ranks under EASY with one reservation or without backfilling, and decides alone: without "
-                "another order for backfills, a gate, an agent, a ceiling or postponed jobs."
-            )
+
+    @property
+    def traits(self) -> frozenset[str]:
+        """What decides with which other parts it goes, see `schedsim.policies.traits`."""
+        promise, orders = self.promise, (self.order.code, self.backfill_order.code)
+        given = {
+            traits.NOT_EASY: not isinstance(self.backfill, Easy),
+            traits.GREEDY: self.kind == "greedy",
+            traits.PLAN: self.kind not in ("counts", "greedy"),
+            traits.KEPT_PLAN: self.kind == "compress",
+            traits.SECOND_ORDER: self.backfill.order is not None,
+            traits.PROMISE: promise is not None,
+            traits.KEPT_HEAD: promise is not None and promise.kept,
+            traits.GATE: self.gate is not None,
+            traits.AGENT: self.agent is not None,
+            traits.NETWORK_OF_NODES: isinstance(self.agent, Dras),
+            traits.RESERVE: self.reserve is not None,
+            traits.RESERVED_AGAIN: self.reserve == "again",
+            traits.CEILING: self.ceiling is not None,
+            traits.POSTPONED: self.postpone is not None,
+            traits.LOOK_AHEAD: self.order.look_ahead is not None,
+            traits.RULES: SCORE.code in orders,
+        }
+        return frozenset(trait for trait, holds in given.items() if holds)
 
     @property
     def kind(self) -> Pass:

@@ -111,8 +111,8 @@ def main() -> None:
             Simulation(warm, make_policy(case.policy)).run()  # compile
         n, one, other = len(log), seconds(on_nodes, case.policy), seconds(counts, case.policy)
         print(
-            f"{name:8} {case.nodes:6} {case.load:5} {case.shapes:7} {case.policy:8} {n / one:10,.0f} {n / other:10,.0f} "
-            f"{one / other:6.2f}"
+            f"{name:8} {case.nodes:6} {case.load:5} {case.shapes:7} {case.policy:8} {n / one:10,.0f} "
+            f"{n / other:10,.0f} {one / other:6.2f}"
         )
 
 

@@ -146,11 +146,17 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        ("sweep site.parquet --machine machine.toml --policies easy,hybrid-2", "Case 'hybrid-2': .*several reserv"),
+        (
+            "sweep site.parquet --machine machine.toml --policies easy,hybrid-2",
+            "Case 'hybrid-2': a plan of several jobs",
+        ),
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
-        ("advise site.parquet --machine machine.toml --current conservative", "Case 'conservative': .*several reserv"),
+        (
+            "advise site.parquet --machine machine.toml --current conservative",
+            "Case 'conservative': a plan of several jobs",
+        ),
         ("experiment runtime --log site.parquet --machine machine.toml", "runtime has no use for --machine"),
     ],
 )

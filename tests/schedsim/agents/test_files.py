@@ -207,7 +207,7 @@ def test_what_is_wrong_under_a_right_checksum_is_one_short_line(tmp_path, change
 def test_a_frame_that_cannot_be_is_refused():
     for wrong, said in (
         ({"window": 57}, "1 to 56"), ({"window": True}, "whole number"), ({"reserve": "never"}, "kept, oldest, again"),
-        ({"base": "eazy"}, "did you mean 'easy'"), ({"base": "conservative-replan"}, "counts"),
+        ({"base": "eazy"}, "did you mean 'easy'"), ({"base": "conservative-replan"}, "a plan of several jobs"),
         ({"agent": None}, "one of linear"),
     ):  # fmt: skip
         with pytest.raises(JobcastError, match=said):

@@ -64,7 +64,7 @@ def test_engine_equals_oracle(name):
 @given(
     case=workloads_with_estimates(least_run=0),
     name=st.sampled_from(EVERY_POLICY),
-    correction=st.sampled_from(CORRECTIONS),
+    correction=st.sampled_from(NAMES),
 )
 def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     """The same where Hypothesis can shrink what it finds."""

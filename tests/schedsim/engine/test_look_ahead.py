@@ -196,13 +196,13 @@ def test_its_schedules_keep_the_laws():
         (lambda: LookAhead(("sjf", "sjf")), "orders, each once"),
         (lambda: LookAhead(("sfj",)), "did you mean 'sjf'"),
         (lambda: LookAhead(aim="wiat"), "did you mean 'wait'"),
-        (lambda: looking("sjf", backfill=Conservative()), "EASY with one reservation"),
-        (lambda: looking("sjf", backfill=Easy(depth=2)), "EASY with one reservation"),
-        (lambda: looking("sjf", backfill=Easy(ORDERS["sjf"])), "another order for backfills"),
+        (lambda: looking("sjf", backfill=Conservative()), "a plan of several jobs"),
+        (lambda: looking("sjf", backfill=Easy(depth=2)), "a plan of several jobs"),
+        (lambda: looking("sjf", backfill=Easy(ORDERS["sjf"])), "an order of its own for backfills"),
         (lambda: looking("sjf", agent=OLDEST_FIRST), "an agent"),
         (lambda: looking("sjf", ceiling=Ceiling(0.9)), "a ceiling"),
         (lambda: Policy(backfill=Easy(ALL.order)), "as the order alone"),
-        (lambda: make_policy("look-ahead+ceil"), "a ceiling or postponed jobs"),
+        (lambda: make_policy("look-ahead+ceil"), "does not go with a ceiling"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(make, message):
@@ -214,5 +214,5 @@ def test_a_machine_whose_parts_count_is_refused():
     jobs = busy_workload(20)
     outages = Outages((Reservation(10, 20, 1),))
     for about in ({"outages": outages}, {"rules": Rules()}):
-        with pytest.raises(JobcastError, match="numbers of processors and estimates alone"):
+        with pytest.raises(JobcastError, match="by processors and estimates alone"):
             Simulation(jobs, ALL, **about)

@@ -192,7 +192,7 @@ def test_reservations_are_told_and_kept():
 @pytest.mark.parametrize(
     ("policy", "outages", "says"),
     [
-        ("careful", Outages([Reservation(5, 9)]), "Promises on nodes know of no reservations"),
+        ("careful", Outages([Reservation(5, 9)]), "promises on nodes know of no reservations"),
         ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
         ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
         ("easy", Outages((), [Change(3, "fail", nodes=((0, 1),))]), "do not fail or come under repair"),
@@ -276,5 +276,5 @@ def test_a_fork_goes_on_like_the_original_and_leaves_it_alone():
 @pytest.mark.parametrize("policy", ["conservative-replan", "hybrid-2", "hybrid-2+promise", "ceil", "look-ahead"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
-    with pytest.raises(JobcastError, match=r"count processors alone.*easy-sjbf.*leave out the machine file"):
+    with pytest.raises(JobcastError, match=r"counts processors alone.*easy-sjbf.*leave out the machine file"):
         simulate(workload(boxes, asks), make_policy(policy))

@@ -383,8 +383,8 @@ def test_estimates_revised_while_jobs_are_put_off():
         (lambda: Postponing(low=-0.1), "0 to 1; got -0.1"),
         (lambda: Postponing(lead=-1), "got -1"),
         (lambda: Postponing(looks="never"), "got looks='never'"),
-        (lambda: ceil(make_policy("conservative-replan")), "need the pass 'counts'"),
-        (lambda: make_policy("binpacking+ceil"), "need the pass 'counts'"),
+        (lambda: ceil(make_policy("conservative-replan")), "does not go with a plan of several jobs"),
+        (lambda: make_policy("binpacking+ceil"), "does not go with greedy backfilling"),
         (lambda: make_policy("eazy+ceil"), "No policy 'eazy'"),
         (lambda: drawn(busy_machine(0), 1.5), "from 0 to 1; got 1.5"),
         (lambda: drawn(busy_machine(0), -0.5), "from 0 to 1; got -0.5"),
@@ -400,7 +400,7 @@ def test_bad_input_is_named(make, message):
 
 def test_places_are_refused():
     policy = make_policy("easy+ceil")
-    with pytest.raises(JobcastError, match="ceilings on utilisation and postponed jobs"):
+    with pytest.raises(JobcastError, match="a ceiling on utilisation does not go with places"):
         Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
 
 
@@ -438,7 +438,7 @@ def test_a_users_own_order_ranks_those_put_off_too():
 def test_a_sites_commands_do_not_go_with_jobs_put_off_but_with_the_ceiling():
     jobs = theta((0, 1, HOUR, HOUR), (0, 2, HOUR, HOUR))
     rules = Rules(commands=(Command(0, "hold", 1), Command(60, "release", 1)))
-    with pytest.raises(JobcastError, match="Postponed jobs see no accounts and no commands"):
+    with pytest.raises(JobcastError, match="postponed jobs see no accounts and no commands"):
         Simulation(jobs, make_policy("easy+ceil"), rules=rules)
     alone = ceil(make_policy("easy"), postpone=None)
     assert simulate(jobs, alone, rules=rules).start.tolist() == [60, 0]

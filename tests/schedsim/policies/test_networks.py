@@ -18,7 +18,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.networks import DRAWING, FILTER, LEAK, TIME_SCALE
-from schedsim.machine.outages import Outages
+from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
@@ -36,6 +36,8 @@ from tests.support.engine_runs import (
 
 EASY = make_policy("easy")
 GREEDY = Policy(backfill=Greedy())
+
+AHEAD = Outages([Reservation(5, 9, 1)])
 
 
 def shared(seed=0, activation="relu", hidden=(4, 3)):
@@ -308,7 +310,8 @@ def test_a_network_is_a_value_that_its_arrays_bring_back(agent):
         (lambda: Dras(Shape(8), np.zeros(4)), "got an array of shape"),
         (lambda: simulate(busy_workload(5), replace(EASY, agent=dras(9), window=6)), "of 9 nodes, and this one has 8"),
         (lambda: simulate(busy_workload(5), replace(EASY, agent=dras())), "6 jobs, and the policy's has 50"),
-        (lambda: simulate(busy_workload(5), replace(EASY, agent=dras(), window=6), outages=Outages()), "leave outages"),
+        (lambda: simulate(busy_workload(5), replace(EASY, agent=dras(), window=6), outages=AHEAD),
+         "leave outages"),
         (lambda: Simulation(busy_workload(5), EASY).learn(None), "Only a Dras agent learns"),
     ],
 )  # fmt: skip

@@ -257,8 +257,8 @@ def test_names():
         ("hybrid-0", "holds at least 1 reservation; got 0"),
         ("hybrid-99999999999999999999", "holds at most 1,000,000 reservations"),
         ("hybrid--2", "holds at least 1 reservation; got -2"),
-        ("fcfs+promise", "A promise needs EASY or hybrid"),
-        ("conservative-replan+promise", "A promise needs EASY or hybrid"),
+        ("fcfs+promise", "only the head of EASY or a hybrid is promised"),
+        ("conservative-replan+promise", "only the head of EASY or a hybrid is promised"),
         ("easy+promises", r"No policy 'easy\+promises'; did you mean 'easy\+promise'"),
     ],
 )
