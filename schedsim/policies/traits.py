@@ -1,7 +1,7 @@
 """What does not compose: one table of pairs of features that no simulation may have together.
 
 Each policy and each part of a simulation has traits. A pair of traits in `INCOMPATIBLE` is refused, with its reason and
-a way out; every other pair works. Nothing else refuses a combination. The page of compositions is made from the table.
+a way out; every other pair works. The page of compositions is made from the table.
 """
 
 from collections.abc import Collection, Mapping
@@ -184,8 +184,7 @@ def page() -> str:
 
 _HEAD: Final = """# What does not compose
 
-Every policy works with every machine, except for these pairs. This page is made from `schedsim.policies.traits`, the
-only place that refuses a combination.
+Every policy works with every machine, except for these pairs. This page is made from `schedsim.policies.traits`.
 
 | feature | feature | why they do not go together | what to do instead |
 |---|---|---|---|
