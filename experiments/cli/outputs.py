@@ -1,4 +1,4 @@
-"""No command writes over what it reads: outputs are checked before anything is computed."""
+"""No command writes over what it reads, or drops an option: both are checked before anything is computed."""
 
 import os
 from collections.abc import Iterator
@@ -37,6 +37,15 @@ class CheckedCommand(TyperCommand):
             refuse_unwritable(out, is_folder)
         with kept(inputs):
             return super().invoke(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an option that takes one value and is given two: one of them would be dropped in silence."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for parameter in given:
+            is_option = parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False)
+            if is_option and not parameter.multiple and given.count(parameter) > 1:
+                raise JobcastError(f"{parameter.opts[0]} takes one value, and is given more than one; leave one out.")
+        return super().parse_args(ctx, args)
 
     def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
         for parameter in self.params:
