@@ -1,4 +1,4 @@
-"""No command writes over what it reads, or drops an option: both are checked before anything is computed."""
+"""No command writes over what it reads, or drops an output: both are checked before anything is computed."""
 
 import os
 from collections.abc import Iterator
@@ -39,12 +39,11 @@ class CheckedCommand(TyperCommand):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an option that takes one value and is given two: one of them would be dropped in silence."""
+        """Refuse an output that is named twice: one of the files would not be written."""
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
         for parameter in given:
-            is_option = parameter.param_type_name == "option" and not getattr(parameter, "is_flag", False)
-            if is_option and not parameter.multiple and given.count(parameter) > 1:
-                raise JobcastError(f"{parameter.opts[0]} takes one value, and is given more than one; leave one out.")
+            if _about(parameter).writable and given.count(parameter) > 1:
+                raise JobcastError(f"{parameter.opts[0]} names one output, and is given more than one; leave one out.")
         return super().parse_args(ctx, args)
 
     def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
