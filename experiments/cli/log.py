@@ -24,19 +24,20 @@ Out = Annotated[
 ]
 Strict = Annotated[bool, typer.Option("--strict", help="Refuse the log at the first row that is not as it should be.")]
 Zone = Annotated[
-    str, typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE")
+    str | None,
+    typer.Option(help="Zone of the local times that the log writes, such as America/Chicago.", metavar="ZONE"),
 ]
 
 
 @app.command()
-def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = "") -> None:
+def info(log: Log, as_json: Json = False, strict: Strict = False, time_zone: Zone = None) -> None:
     """Show what is in a job log, and what of it could not be used."""
     from experiments.console import print_account, print_json, print_lacks, working
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import lacks_of, lacks_of_reading, next_command, summarise
 
     with working(f"Reading {log}"):
-        jobs, account = read_log(log, strict, time_zone or None)
+        jobs, account = read_log(log, strict, time_zone)
         figures, account = summarise(jobs), account.using(len(jobs))
         lacks = (*lacks_of_reading(jobs, account), *lacks_of(jobs))
         then = next_command(jobs, shlex.quote(str(log)), lacks)
@@ -70,7 +71,7 @@ def convert(
     list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
-    time_zone: Zone = "",
+    time_zone: Zone = None,
 ) -> None:
     """Write a job log in another format: SWF (.swf, .swf.gz) or Parquet (.parquet), by the name of OUT."""
     from experiments.console import working
@@ -82,7 +83,7 @@ def convert(
     write = writer_for(out)
     key = None if name_key is None else Pseudonymiser.read(name_key)
     with working(f"Converting {log}"):
-        jobs, account = read_log(log, strict, time_zone or None)
+        jobs, account = read_log(log, strict, time_zone)
         jobs, cut = between(jobs, begin or None, until or None)
         account += cut
         jobs, others = of_partition(jobs, jobs_of.partition)
@@ -118,7 +119,7 @@ def import_table(
     list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
-    time_zone: Zone = "",
+    time_zone: Zone = None,
 ) -> None:
     """Read a table of jobs in any columns by a map, and write it as a job log; --propose makes the map.
 
@@ -128,7 +129,7 @@ def import_table(
     from predictors.core.compressed import read_bytes, read_text
     from predictors.core.declarations import parse_toml
     from predictors.core.errors import JobcastError
-    from predictors.data.formats.detect import writer_for
+    from predictors.data.formats.detect import FORMATS, writer_for
     from predictors.data.formats.tables.propose import propose as proposed
     from predictors.data.formats.tables.read import parse_table
     from predictors.data.formats.tables.table_map import header_of, read_map
@@ -139,13 +140,16 @@ def import_table(
     if table_map is None:
         if out is not None:
             raise JobcastError(f"--propose prints a map and writes no log; leave {out} out.")
+        known = next((form.title for name, form in FORMATS.items() if name != "parquet" and form.recognises(data)), "")
+        if known:
+            raise JobcastError(f"{file}: is a job log ({known}), which needs no map: jobcast log info {file}.")
         typer.echo(proposed(data, str(file)), nl=False)
         return
     write = None if out is None else writer_for(out)
     text = read_text(table_map, "a map of columns")
     about = read_map(parse_toml(text, str(table_map)), str(table_map))
     with working(f"Reading {file}"):
-        jobs, account = parse_table(data, str(file), about, strict, time_zone or None, header_of(text))
+        jobs, account = parse_table(data, str(file), about, strict, time_zone, header_of(text))
         if write is not None and out is not None:
             account += write(jobs, out)
     _print_written(out or file, len(jobs), account, as_json, list_account or out is None)
@@ -159,7 +163,7 @@ def anonymise(
     list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
-    time_zone: Zone = "",
+    time_zone: Zone = None,
 ) -> None:
     """Write a job log that names nobody: keyed hashes for names, shifted dates, new numbers.
 
@@ -172,7 +176,7 @@ def anonymise(
     write = writer_for(out)
     key = Pseudonymiser.read(name_key)
     with working(f"Anonymising {log}"):
-        jobs, account = read_log(log, strict, time_zone or None)
+        jobs, account = read_log(log, strict, time_zone)
         hidden, done = anonymous(jobs, key)
         lost = write(hidden, out)
     _print_written(out, len(hidden), account + done + lost, as_json, list_account)
@@ -185,7 +189,7 @@ def join(
     list_account: ListAccount = False,
     as_json: Json = False,
     strict: Strict = False,
-    time_zone: Zone = "",
+    time_zone: Zone = None,
 ) -> None:
     """Write one log from several of the same machine: joined by name, no job counted twice."""
     from experiments.console import working
@@ -194,7 +198,7 @@ def join(
 
     write = writer_for(out)
     with working(f"Joining {len(logs)} logs"):
-        jobs, account = read_logs(logs, strict, time_zone or None)
+        jobs, account = read_logs(logs, strict, time_zone)
         lost = write(jobs, out)
     _print_written(out, len(jobs), account + lost, as_json, list_account)
 

@@ -8,7 +8,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import partial
-from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
 import typer
@@ -128,10 +127,13 @@ def main() -> None:
     if getattr(sys.unraisablehook, "func", None) is not _end_again:
         sys.unraisablehook = partial(_end_again, sys.unraisablehook)
     for stream in ("stdout", "stderr"):
-        if getattr(sys, stream) is None:  # closed by the shell: `jobcast … >&-`
-            setattr(sys, stream, Path(os.devnull).open("w", encoding="utf-8"))  # noqa: SIM115
+        if getattr(sys, stream) is None:  # closed by the shell, `jobcast … >&-`: output fails as on a full disk
+            mode = os.O_RDONLY if stream == "stdout" else os.O_WRONLY
+            setattr(sys, stream, os.fdopen(os.open(os.devnull, mode), "w", encoding="utf-8"))
         elif getattr(sys, stream).errors in ("strict", "surrogateescape"):
             getattr(sys, stream).reconfigure(errors="replace")  # a terminal that knows no ² shows ? in its place
+    for name in ("write", "flush"):
+        setattr(sys.stdout, name, partial(_named, getattr(sys.stdout, name)))
     tell_what_is_compiled()
     try:
         try:
@@ -159,6 +161,15 @@ def main() -> None:
         if not _dropped:
             raise
         _end_by(_dropped[0])  # the code in which it was dropped has failed of that: numba's cache
+
+
+def _named(method: Callable[..., Any], *about: Any) -> Any:
+    """Write to standard output, or let the error name it."""
+    try:
+        return method(*about)
+    except OSError as error:
+        error.filename = "standard output"
+        raise
 
 
 def _end_by(number: int) -> None:

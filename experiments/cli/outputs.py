@@ -1,4 +1,4 @@
-"""No command writes over what it reads: outputs are checked before anything is computed."""
+"""No command writes over what it reads, or drops an output: both are checked before anything is computed."""
 
 import os
 from collections.abc import Iterator
@@ -37,6 +37,14 @@ class CheckedCommand(TyperCommand):
             refuse_unwritable(out, is_folder)
         with kept(inputs):
             return super().invoke(ctx)
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Refuse an output that is named twice: one of the files would not be written."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for parameter in given:
+            if _about(parameter).writable and given.count(parameter) > 1:
+                raise JobcastError(f"{parameter.opts[0]} names one output, and is given more than one; leave one out.")
+        return super().parse_args(ctx, args)
 
     def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
         for parameter in self.params:

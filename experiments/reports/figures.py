@@ -141,6 +141,7 @@ def _as_written(figure: "Figure") -> None:
 
     for axes in figure.axes:
         legend = axes.get_legend()
+        axes.title.set_wrap(True)  # at the picture's edges
         named = [axes.title, axes.xaxis.label, axes.yaxis.label, *axes.texts, *(legend.get_texts() if legend else ())]
         for axis in (axes.xaxis, axes.yaxis):
             name = axis.get_major_formatter()

@@ -74,11 +74,13 @@ class LiveStarts:
             return job.start, job.start, job.start
         known = [one for one in live if one.procs and one.requested_time]
         if job not in known:
-            raise JobcastError("Starts are forecast of jobs whose processors and requested time are known.")
+            given = f"procs {job.procs} and requested_time {job.requested_time}"
+            raise JobcastError(f"job_id: a forecast needs the job's procs and requested_time; got {given}")
         running = sorted((one for one in known if one.start is not None), key=lambda one: (one.start, one.job_id))
         waiting = sorted((one for one in known if one.start is None), key=lambda one: (one.submit, one.job_id))
-        if sum(one.procs or 0 for one in running) > self._procs or (job.procs or 0) > self._procs:
-            raise JobcastError("The jobs need more processors than the machine was said to have.")
+        most = max(sum(one.procs or 0 for one in running), job.procs or 0)
+        if most > self._procs:
+            raise JobcastError(f"job_id: the jobs may need the machine's {self._procs} processors at most; got {most}")
         waiting = [one for one in waiting if (one.procs or 0) <= self._procs]
         rows = [*running, *waiting]
         # Ended jobs are not there, so whoever runs now finds room at the very second at which it started.

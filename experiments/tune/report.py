@@ -114,7 +114,7 @@ def wide(ratios: pd.DataFrame) -> pd.DataFrame:
 def _both_parts(tuned: Tuned, judged: Judged) -> pd.DataFrame:
     """Return the agent's ratios to EASY on the part that it was tuned on and on the other, a row a figure."""
     rows = [
-        {"measure": MEASURES[name].title, "training": tuned.train[name], "test": judged.ratio(AGENT, name)[0]}
+        {"": MEASURES[name].title, "training / EASY": tuned.train[name], "test / EASY": judged.ratio(AGENT, name)[0]}
         for name in FIVE
     ]
     return pd.DataFrame(rows)
@@ -160,5 +160,5 @@ def paint(axes: "Axes", table: pd.DataFrame) -> None:
              tick <= 1.5 * table["high"].max()]  # fmt: skip
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set(title="Test part, relative to EASY (below 1 is better)")
+    axes.set(title="Test part, relative to EASY\n(below 1 is better)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.06), ncols=2, fontsize=9)

@@ -73,7 +73,7 @@ class Settings:
             raise JobcastError("A service begins warm on Unix time only: a history says when it was by its date.")
         if self.as_of not in AS_OF_RULES:
             raise JobcastError(f"A service's as-of rule is one of {', '.join(AS_OF_RULES)}; got {self.as_of!r}.")
-        if self.time_zone:
+        if self.time_zone is not None:
             known_zone(self.time_zone)
         for name in ("snapshot_every", "most_pending", "capacity"):
             if getattr(self, name) < 1:

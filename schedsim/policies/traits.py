@@ -170,7 +170,7 @@ def refuse(traits: Collection[str], where: str = "") -> None:
     if pair is not None:
         first, second = pair
         reason, instead = INCOMPATIBLE[pair]
-        raise JobcastError(f"{where}{first} does not go with {second}: {reason}; {instead}.")
+        raise JobcastError(f"{where}{first} and {second} do not compose: {reason}; {instead}.")
 
 
 def page() -> str:
@@ -186,6 +186,6 @@ _HEAD: Final = """# What does not compose
 
 Every policy works with every machine, except for these pairs. This page is made from `schedsim.policies.traits`.
 
-| feature | feature | why they do not go together | what to do instead |
+| feature | feature | why they do not compose | what to do instead |
 |---|---|---|---|
 """

@@ -100,7 +100,9 @@ def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: Report
         )
     except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
         what = _DELIMITERS.get(delimiter, repr(delimiter))
-        raise JobcastError(f"{source}: is no table with {what} ({str(error).splitlines()[0][:120]}).") from error
+        raise JobcastError(
+            f"{source}: is no table with {what}: the first line must name the columns, and each quote must close."
+        ) from error
     place = _Lines(text, len(names), bool(torn), delimiter)
     for number, few in torn:
         report.add("too-few-fields" if few else "surplus-fields", [place.of_record(number)])

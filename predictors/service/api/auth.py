@@ -21,7 +21,7 @@ from starlette.requests import ClientDisconnect
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
-from predictors.service.api.connections import MOST_HEADERS
+from predictors.service.api.connections import HEAD_BYTES, LARGE_HEAD, MOST_HEADERS
 
 WRITE: Final = "write"
 ROLES: Final = ("read", WRITE)
@@ -129,8 +129,6 @@ ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
 MOST_CLIENTS: Final = 16_384
 """Clients of which the rate is remembered; beyond, the one that asked longest ago begins with a full bucket."""
-HEAD_BYTES: Final = 64 * 1024
-"""Largest head of a request."""
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
@@ -328,7 +326,7 @@ def _malformed(scope: Scope) -> tuple[int, str, float] | None:
     target = len(scope.get("raw_path") or scope["path"]) + len(scope["query_string"])
     size = target + sum(len(name) + len(value) + 4 for name, value in headers)  # with ": " and the end of the line
     if size > HEAD_BYTES or len(headers) > MOST_HEADERS:
-        return 431, f"a head has at most {HEAD_BYTES} bytes and {MOST_HEADERS} headers", 0.0
+        return *LARGE_HEAD, 0.0
     hosts = [name for name, _ in headers].count(b"host")
     if hosts > 1 or (not hosts and scope["http_version"] == "1.1"):
         return 400, "a request has one Host", 0.0

@@ -5,6 +5,7 @@ they cannot starve active clients.
 """
 
 import asyncio
+import json
 import logging
 import socket
 import ssl
@@ -12,6 +13,7 @@ from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
+from http import HTTPStatus
 from typing import Any, Final
 
 import uvloop
@@ -26,8 +28,12 @@ HEAD_SECONDS: Final = 10.0
 """Longest that the head of a request may take, from its first byte, or from the connection for the first one [s]."""
 READ_SECONDS: Final = 30.0
 """Longest that a client may leave an answer lie before it reads on [s]."""
+HEAD_BYTES: Final = 64 * 1024
+"""Largest head of a request."""
 MOST_HEADERS: Final = 100
 """Headers of a request."""
+LARGE_HEAD: Final = 431, f"a head has at most {HEAD_BYTES} bytes and {MOST_HEADERS} headers"
+"""Status and reason of the answer to a head that is too large."""
 MOST_PARTS: Final = 1000
 """Headers, trailers and chunks of a request that are read, before it is refused; each 64 bytes of body add one."""
 MOST_WAITING: Final = 100
@@ -38,10 +44,16 @@ FRAMING_BYTES: Final = 256 * 1024
 _SILENT, _RESTING, _WORKING = range(3)  # never asked, asked before, at work: the order in which they make room
 _AT_ONCE: Final = 10  # connections that are accepted before other work goes on: 2 ms
 _log: Final = logging.getLogger("jobcast.access")
-_NO_ROOM: Final = (
-    b"HTTP/1.1 503 Service Unavailable\r\nconnection: close\r\nretry-after: 1\r\ncontent-type: application/json\r\n"
-    b'content-length: 33\r\n\r\n{"error":"too many connections"}\n'
-)
+
+
+def _last_answer(status: int, reason: str, *headers: str) -> bytes:
+    """Return an answer after which the connection ends; no request of the application stands behind it."""
+    body = json.dumps({"error": reason})
+    lines = (
+        f"HTTP/1.1 {status} {HTTPStatus(status).phrase}", "connection: close", "content-type: application/json",
+        f"content-length: {len(body)}", *headers, "", body,
+    )  # fmt: skip
+    return "\r\n".join(lines).encode()
 
 
 class _Corked:
@@ -143,6 +155,7 @@ class LimitedConnection(HttpToolsProtocol):
 
     among: Connections
     address = "local"
+    url = b""
     accepted: "asyncio.Task[Any]"
     """Ends when the connection is made."""
 
@@ -155,10 +168,13 @@ class LimitedConnection(HttpToolsProtocol):
         self._unread: asyncio.TimerHandle | None = None
         super().connection_made(_Corked(transport))  # type: ignore[arg-type]
         self.flow = _Flow(self.transport, self.pipeline)
+        self._patience = self._later(HEAD_SECONDS, self.hang_up)
         self._begin_head()
 
     def data_received(self, data: bytes) -> None:
         """Count what is no body; what came before a head began in this piece does not count."""
+        if self.timeout_keep_alive_task is not None and not self.cycle.more_body:  # the rest ends, if by a blank line
+            self._wait_for_head()
         self._framing += len(data)
         super().data_received(data)
         if self._framing > FRAMING_BYTES:
@@ -166,7 +182,6 @@ class LimitedConnection(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         """Wait for the head of the next request."""
-        self._patience.cancel()
         self._begin_head()
         super().on_message_begin()
 
@@ -193,9 +208,26 @@ class LimitedConnection(HttpToolsProtocol):
         super().on_body(body)
 
     def on_response_complete(self) -> None:
-        """Rest until the next request, unless it came already."""
+        """Rest until the next request, unless it came already; the body of the answered one may have to end first."""
         self.among.at_work(self, bool(self.pipeline))
         super().on_response_complete()
+        if not self.pipeline and self.cycle.more_body:
+            self._wait_for_head()
+
+    def send_400_response(self, _: str) -> None:
+        """Refuse what the parser cannot read."""
+        large = len(self.url) >= HEAD_BYTES - 1  # it reads no longer address
+        self.transport.write(
+            _last_answer(*(LARGE_HEAD if large else (400, "this is no request of HTTP/1.0 or HTTP/1.1")))
+        )
+        self.transport.close()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what was asked in full by a client that has closed its side, and hang up then."""
+        under_way = self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body)
+        if under_way:
+            self.cycle.keep_alive = False
+        return under_way and self.scheme == "http"  # TLS knows no half of a connection
 
     def pause_writing(self) -> None:
         """Wait for the client to read."""
@@ -226,6 +258,10 @@ class LimitedConnection(HttpToolsProtocol):
 
     def _begin_head(self) -> None:
         self._in_head, self._framing, self._parts = True, 0, 0.0
+        self._wait_for_head()
+
+    def _wait_for_head(self) -> None:
+        self._patience.cancel()
         self._patience = self._later(HEAD_SECONDS, self.hang_up)
 
     def _refuse(self, why: str) -> None:
@@ -312,7 +348,7 @@ class _Listener:
         else:
             with suppress(OSError):
                 if self._options["ssl"] is None:
-                    connection.send(_NO_ROOM)
+                    connection.send(_last_answer(503, "too many connections", "retry-after: 1"))
             connection.close()
 
     def _made(self, protocol: LimitedConnection, connection: socket.socket, task: "asyncio.Task[Any]") -> None:

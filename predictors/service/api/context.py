@@ -58,9 +58,11 @@ class Context:
         """Return the numbers of the jobs that an address may mean: digits are a number, or else a name."""
         text, cluster = request.path_params["job_id"], request.query_params.get("cluster")
         submission = request.query_params.get("submission")
-        can_be = submission is None or (is_number(submission) and int(submission) < MOST_SECONDS)
-        if not (1 <= len(text) <= 256 and can_be):
-            raise Refusal(422, "a part of the address cannot be used")
+        for name, part in (("job_id", text), ("cluster", cluster)):
+            if part is not None and not 1 <= len(part) <= 256:
+                raise Refusal(422, f"{name}: expected 1 to 256 characters in the address; got {part[:40]!r}")
+        if submission is not None and not (is_number(submission) and int(submission) < MOST_SECONDS):
+            raise Refusal(422, f"submission: expected a whole number below {MOST_SECONDS}; got {submission[:40]!r}")
         since = None if submission is None else int(submission)
         names: list[int | str] = [int(text), text] if is_number(text) else [text]
         return tuple(self.key.job(name, cluster, since) for name in names)

@@ -1,5 +1,8 @@
 """JSON in and out, and the HTTP status of each exception."""
 
+import json
+from collections import Counter
+from collections.abc import Callable
 from functools import cache
 from typing import Any, Final, TypeVar
 
@@ -9,7 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.schema import MOST_AT_ONCE, described
+from predictors.service.api.schema import MOST_AT_ONCE, Strict, described
 from predictors.service.state.writer import Busy
 from predictors.service.storage.database import StorageError
 
@@ -32,26 +35,41 @@ def valid(kind: type[M], body: bytes, most_values: int = MOST_VALUES) -> M:
     Raises
     ------
     Refusal
-        If it is no JSON, or with the place and the rule that it breaks.
+        If it is no JSON; with field, rule and value where it breaks a rule; with the key that an object has twice.
 
     Examples
     --------
-    >>> valid(list[int], b"[1, 2]")
-    [1, 2]
+    >>> from predictors.service.api.schema import ForgetIn
+    >>> valid(ForgetIn, b'{"older_than": 3600}')
+    ForgetIn(older_than=3600, dry_run=False)
     """
-    if len(body) > most_values and body.count(b",") > most_values:
-        raise Refusal(422, f"a body holds at most {most_values} values")
+    if len(body) > most_values and (commas := body.count(b",")) > most_values:
+        raise Refusal(422, f"a body holds at most {most_values} values; got {commas + 1}")
+    decode, quotes = _decoder(kind)  # type: ignore[arg-type]
     try:
-        return _decoder(kind).decode(body)  # type: ignore[arg-type, no-any-return]
-    except msgspec.ValidationError as error:
-        raise Refusal(422, described(error)) from None
+        try:
+            found: M = decode(body)
+        except msgspec.ValidationError as error:
+            raise Refusal(422, described(error, body)) from None
     except (msgspec.DecodeError, RecursionError, ValueError):
         raise Refusal(400, "the body is no JSON") from None
+    if issubclass(kind, Strict) and body.count(b'"') > quotes:
+        json.loads(body, object_pairs_hook=_each_once)
+    return found
 
 
 @cache
-def _decoder(kind: Any) -> Any:
-    return msgspec.json.Decoder(kind)
+def _decoder(kind: Any) -> tuple[Callable[[bytes], Any], int]:
+    """Return what decodes a type, and the quotes of a body that has no more than the keys that it must have."""
+    return msgspec.json.Decoder(kind).decode, 2 * sum(field.required for field in msgspec.structs.fields(kind))
+
+
+def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key, n = Counter(key for key, _ in pairs).most_common(1)[0]
+        raise Refusal(422, f"{key}: an object has each key once; got it {n} times")
+    return found
 
 
 def reply(document: Any, status: int = 200) -> Response:

@@ -20,7 +20,7 @@ from predictors.service.operation.logs import log
 from predictors.service.storage.store import CONFLICT, Receipt
 
 MOST_AHEAD: Final = 3600
-"""An event may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+"""An event, and its job's submission, may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
 
 _STANDS: Final = (
     "events came that contradict event %s, which stands; if it is wrong, stop the service, run "
@@ -99,7 +99,9 @@ class EventRoutes:
         several = valid(_Several, body).events is not msgspec.UNSET
         asked = valid(EventsIn, body).events if several else [valid(EventIn, body)]
         if self._service.settings.clock == "unix":
-            latest = time.time() + MOST_AHEAD
-            if any(one.time > latest for one in asked):
-                raise Refusal(422, "time: lies ahead of the service's clock")
+            latest = int(time.time()) + MOST_AHEAD
+            for i, one in enumerate(asked):
+                if (ahead := max(one.time, one.submission or 0)) > latest:
+                    place = (f"events.{i}." if several else "") + ("time" if ahead == one.time else "submission")
+                    raise Refusal(422, f"{place}: lies more than an hour ahead of the service's clock; got {ahead}")
         return [one.event(self._context.key) for one in asked]

@@ -110,9 +110,9 @@ class VariabilityRoutes:
     def _taken(self, variability_state: VariabilityState, body: bytes) -> Response:
         asked = valid(schema.TelemetryIn, body, schema.MOST_NODES * (schema.N_COUNTERS + 1) + 8)
         if self._context.service.settings.clock == "unix" and asked.time > time.time() + MOST_AHEAD_SAMPLE:
-            raise Refusal(422, "time: lies ahead of the service's clock")
+            raise Refusal(422, f"time: lies more than a minute ahead of the service's clock; got {asked.time:.0f}")
         if len(asked.rates) != len(asked.nodes):
-            raise Refusal(422, "rates: as many rows as nodes are needed")
+            raise Refusal(422, f"rates: as many rows as nodes, {len(asked.nodes)}, are needed; got {len(asked.rates)}")
         try:
             variability_state.push(asked.time, asked.nodes, np.array(asked.rates, dtype=np.float64))
         except JobcastError as error:

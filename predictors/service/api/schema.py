@@ -4,7 +4,7 @@ A request is checked while it is decoded, and the first fault ends that: rubbish
 """
 
 import re
-from typing import Annotated, Any, Final, Literal, TypeAlias
+from typing import Annotated, Any, Final, Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec import Meta, Struct
@@ -96,12 +96,10 @@ class EventIn(JobIn, kw_only=True):
     ] = None
 
     def __post_init__(self) -> None:
-        if self.kind != "submitted":
-            for name in JobIn.__struct_fields__:
-                if getattr(self, name) is not None:
-                    raise ValueError(f"{name} does not belong to an event of the kind {self.kind}")
-        if self.status is not None and self.kind != "ended":
-            raise ValueError(f"status does not belong to an event of the kind {self.kind}")
+        for name in (*JobIn.__struct_fields__, "status"):
+            value = getattr(self, name)
+            if value is not None and self.kind != ("ended" if name == "status" else "submitted"):
+                raise ValueError(f".{name}: does not belong to an event of the kind {self.kind}; got {value!r:.40}")
 
     def event(self, key: Pseudonymiser) -> Event:
         """Return it as it is kept."""
@@ -146,7 +144,7 @@ class RuntimeIn(Strict, kw_only=True):
 
     def __post_init__(self) -> None:
         if (self.jobs is None) == (self.job_ids is None):
-            raise ValueError("give either jobs or job_ids")
+            raise ValueError(f"give either jobs or job_ids; got {'neither' if self.jobs is None else 'both'}")
 
 
 class ModelOut(Struct):
@@ -351,7 +349,7 @@ class ReadyOut(Struct):
 
 
 class ErrorOut(Struct):
-    """What was wrong, in a few words, without any value that was sent."""
+    """What was wrong, in a few words: the field, the rule, the value (40 characters of it at most)."""
 
     error: str
 
@@ -371,35 +369,61 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
-def described(error: msgspec.ValidationError) -> str:
-    """Return a validation error in one line: where, and the rule; never the value, nor an unknown field's name.
+def described(error: msgspec.ValidationError, body: bytes) -> str:
+    """Return a validation error in one line: the field, the rule, the value.
+
+    Raises
+    ------
+    msgspec.DecodeError
+        If the body is no JSON behind the fault.
 
     Examples
     --------
+    >>> body = b'{"jobs": [{}, {"procs": -1}]}'
     >>> try:
-    ...     msgspec.json.decode(b'{"jobs": [{}, {"procs": -1}]}', type=RuntimeIn)
+    ...     msgspec.json.decode(body, type=RuntimeIn)
     ... except msgspec.ValidationError as error:
-    ...     described(error)
-    'jobs.1.procs: expected a whole number >= 0'
+    ...     described(error, body)
+    'jobs.1.procs: expected a whole number >= 0; got -1'
     """
     told, _, where = str(error).partition(" - at `$")
-    place = re.sub(r"\[(\d+)\]", r".\1", where.rstrip("`")).strip(".")
+    keys = re.findall(r"\w+", where)
     for rule, words in _RULES:
         told = rule.sub(words, told)
-    told = told[:1].lower() + told[1:]
-    return f"{place}: {told}" if place else told
+    value = msgspec.Raw(body)
+    for key in keys:
+        value = msgspec.json.decode(value, type=list[msgspec.Raw])[int(key)] if key.isdigit() else _fields(value)[key]
+    if told.startswith("Expected"):
+        told = f"{told[:1].lower()}{told[1:]}; got {_shown(value)}"
+    elif told == "Invalid enum value":
+        told = f"expected one of {', '.join(filter(None, CHOICES[keys[-1]]))}; got {_shown(value)}"
+    place = ".".join(keys)
+    return (place + told).lstrip(".") if told.startswith(".") or not place else f"{place}: {told}"
 
 
+def _fields(value: msgspec.Raw) -> dict[str, msgspec.Raw]:
+    return msgspec.json.decode(value, type=dict[str, msgspec.Raw])
+
+
+def _shown(value: msgspec.Raw) -> str:
+    text = bytes(memoryview(value)[:200]).decode(errors="replace")
+    return text if len(text) <= 40 else text[:40] + "…"
+
+
+CHOICES: Final = {name: get_args(one.__annotations__[name]) for one, name in ((EventIn, "kind"), (StartIn, "workload"))}
+"""What a field of a closed list may have."""
 _WORDS: Final = {
     "int": "a whole number", "float": "a number", "str": "text", "array": "a list", "null": "nothing",
-    "bool": "true or false",
+    "bool": "true or false", "object": "an object",
 }  # fmt: skip
 _RULES: Final = tuple(
     (re.compile(rule), words)
     for rule, words in (
-        (r"^Object contains unknown field .*", "unknown field"),
-        (r"^Object missing required field `(\w+)`", r"the field \1 is missing"),
-        (r"^Invalid enum value .*", "not one of the values that it may have"),
+        (r"^Object contains unknown field `(.{,40}).*`$", r".\1: unknown field"),
+        (r"^Object missing required field `(\w+)`", r".\1: is missing"),
+        (r"^Invalid enum value.*", "Invalid enum value"),
+        (r"^Number out of range", "Expected a number in range"),
+        (r", got `.*", ""),
         (r"`([a-z| ]*)`", lambda found: " or ".join(_WORDS.get(kind, kind) for kind in found[1].split(" | "))),
     )
 )

@@ -9,6 +9,7 @@ from msgspec.structs import astuple
 from starlette.requests import Request
 from starlette.responses import Response
 
+from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.service.api import schema
 from predictors.service.api.context import LARGE, Context
@@ -147,4 +148,7 @@ def _state(happened: Container[int]) -> schema.JobPhase:
 
 
 def _forecast(starts: StartTimes, live: Sequence[LiveJob], now: int, job: LiveJob) -> schema.StartTimeOut:
-    return schema.StartTimeOut(now, *starts.forecast(live, now, job))
+    try:
+        return schema.StartTimeOut(now, *starts.forecast(live, now, job))
+    except JobcastError as error:
+        raise Refusal(422, str(error)) from None

@@ -109,9 +109,10 @@ class Service:
     ) -> None:
         self.settings: Final = settings
         self.key: Final = key
+        is_new = is_new_file(settings.db)  # refused before anything is made
         models = first_models(settings, loader, key)
         champion = models[CHAMPION]
-        if settings.warm and is_new_file(settings.db):  # refused before the file is made
+        if settings.warm and is_new:
             usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db)
         try:

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.tracking.describe import LoadedClassifier
@@ -66,19 +66,18 @@ class VariabilityState:
         """
         values, ids = np.asarray(rates, dtype=np.float64), np.asarray(nodes, dtype=np.int64)
         if values.shape != (len(ids), len(COUNTERS)) or len(np.unique(ids)) != len(ids):
-            raise JobcastError(f"rates: {len(COUNTERS)} of each node are needed, each node once")
+            given = f"nodes {ids.tolist()!s:.40} and rates of the shape {values.shape}"
+            raise JobcastError(f"nodes, rates: each node once with {len(COUNTERS)} rates; got {given}")
         with self._lock:
             if self._ring is None:
                 self._ring = CounterRing(np.sort(ids), window=self.loaded.origin.window)
             known = self._ring.nodes
-            place = np.minimum(np.searchsorted(known, ids), len(known) - 1)
-            if (known[place] != ids).any():
-                raise JobcastError("nodes: one was not among those of the first sample")
+            _check_known(ids, known)
             whole = np.full((len(known), len(COUNTERS)), np.nan)
-            whole[place] = values
+            whole[np.searchsorted(known, ids)] = values
             newest = self._ring.newest
             if not time > newest:
-                raise JobcastError("time: is not after the newest sample's")
+                raise JobcastError(f"time: must be after the newest sample's, {newest:g}; got {time:g}")
             self._ring.push(time, whole)
 
     def judge(self, starts: Sequence[Start], now: float) -> list[Verdict]:
@@ -95,14 +94,13 @@ class VariabilityState:
     def _one(self, start: Start, now: float) -> Verdict:
         nodes, loaded = start.nodes, self.loaded
         if loaded.origin.scope == "job" and not nodes:
-            raise JobcastError("nodes: this classifier judges by the job's own nodes: name them")
+            raise JobcastError("nodes: this classifier judges by the job's own nodes, so they are needed; got none")
         of_job = nodes if loaded.origin.scope == "job" else None
         window, silent = np.full(3 * len(COUNTERS), np.nan), 1.0
         ring = self._ring
         if ring is not None and len(ring):
             asked = ring.nodes if of_job is None else np.array(sorted(set(of_job)), dtype=np.int64)
-            if not np.isin(asked, ring.nodes).all():
-                raise JobcastError("nodes: one was not among those of the first sample")
+            _check_known(asked, ring.nodes)
             try:
                 found = ring.windows(now, None if of_job is None else asked)
             except JobcastError:  # of a moment whose samples are gone: the verdict is an abstention
@@ -112,3 +110,8 @@ class VariabilityState:
         version = "" if loaded.version is None else str(loaded.version)
         question = Question(window, start.workload, start.application, start.probes, silent)
         return ask(loaded.classifier, question, version)
+
+
+def _check_known(nodes: Ints, known: Ints) -> None:
+    if len(strange := np.setdiff1d(nodes, known)):
+        raise JobcastError(f"nodes: expected those of the first sample; got {strange[0]}")

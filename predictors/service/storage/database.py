@@ -118,13 +118,23 @@ def _no_database(url: str) -> JobcastError:
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
 
+    Raises
+    ------
+    JobcastError
+        If nor is its folder.
+
     Examples
     --------
-    >>> is_new_file("sqlite:////nowhere/x.db"), is_new_file("postgresql://me@host/jobs")
+    >>> is_new_file("sqlite:////x.db"), is_new_file("postgresql://me@host/jobs")
     (True, False)
     """
     parsed = parsed_url(url)
-    return parsed.get_backend_name() == "sqlite" and bool(parsed.database) and not Path(str(parsed.database)).exists()
+    path = Path(str(parsed.database)).absolute()
+    if parsed.get_backend_name() != "sqlite" or not parsed.database or path.exists():
+        return False
+    if not path.parent.is_dir():
+        raise JobcastError(f"{path}: its folder is not there; make it, or give another --db.")
+    return True
 
 
 _POSTGRES: Final = {
@@ -159,7 +169,6 @@ class Ownership:
         if engine.dialect.name == "sqlite":
             path = self._path = Path(str(engine.url.database)).absolute()
             try:
-                path.parent.mkdir(parents=True, exist_ok=True)
                 self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
                 fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -222,7 +231,7 @@ def migrate(engine: Engine) -> None:
         with engine.connect() as connection:
             version = version_of(connection)
     except SQLAlchemyError as error:  # not taken for a new one: what it is cannot be told now
-        raise _unusable(engine, error) from error
+        raise unusable(engine, error) from error
     if version == HEAD:
         return
     from alembic import command
@@ -253,12 +262,18 @@ def migrate(engine: Engine) -> None:
             "the copy that this version's successor made (FILE.before-NUMBER) in its place."
         ) from error
     except (SQLAlchemyError, OSError) as error:
-        raise _unusable(engine, error) from error
+        raise unusable(engine, error) from error
 
 
-def _unusable(engine: Engine, error: Exception) -> JobcastError:
-    reason = str(error).partition("\n")[0]
-    return JobcastError(f"{shown(str(engine.url))}: the database cannot be used: {reason}")
+def unusable(engine: Engine, error: Exception) -> JobcastError:
+    """Return an error of a database that cannot be used, which names it."""
+    name = shown(str(engine.url))
+    return JobcastError(f"{name}: the database cannot be used: {reason_of(error)}; give another --db.")
+
+
+def reason_of(error: Exception) -> str:
+    """Return an error's first line, without the statement and its values."""
+    return str(getattr(error, "orig", None) or error).partition("\n")[0]
 
 
 def _copied(engine: Engine) -> Path:

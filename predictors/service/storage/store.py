@@ -31,6 +31,8 @@ from predictors.service.storage.database import (
     StorageError,
     made_engine,
     migrate,
+    reason_of,
+    unusable,
 )
 from predictors.service.storage.snapshots import PIECE
 
@@ -85,10 +87,10 @@ class Store:
         try:
             self._connected(migrate_first=True)
             self.last = self.newest()
-        except StorageError as error:
+        except (StorageError, SQLAlchemyError) as error:
             self._drop_connection()
             self._owner.release()
-            raise JobcastError(str(error)) from error
+            raise unusable(self.engine, error) from error
         except JobcastError:
             self._owner.release()
             raise
@@ -245,7 +247,7 @@ class Store:
             except sqlite3.Error as error:
                 raise JobcastError(
                     f"{self.engine.url.database}: was corrected, but what was removed can still be found in the file "
-                    f"({_reason(error)}); make room for a copy of it beside it and run VACUUM on it."
+                    f"({reason_of(error)}); make room for a copy of it beside it and run VACUUM on it."
                 ) from error
 
     def close(self) -> None:
@@ -350,7 +352,7 @@ class Store:
                     try:
                         found = connection.execute(select(func.substr(content, first + 1, n)).where(this)).scalar()
                     except OperationalError as error:  # the database, and not what it holds
-                        raise StorageError(_reason(error)) from error
+                        raise StorageError(reason_of(error)) from error
                     return bytes(found or b"")
 
                 yield io.BufferedReader(_Kept(size, piece), PIECE)
@@ -384,7 +386,7 @@ class Store:
             connection.commit()
         except (SQLAlchemyError, sqlite3.Error, OSError) as error:  # the driver's own where a snapshot is filled in
             self._drop_connection()
-            raise StorageError(_reason(error)) from error
+            raise StorageError(reason_of(error)) from error
 
     @contextmanager
     def _result(self, query: Any) -> Iterator[CursorResult[Any]]:
@@ -393,7 +395,7 @@ class Store:
             with self.engine.connect() as connection:
                 yield connection.execute(query)
         except (SQLAlchemyError, sqlite3.Error) as error:  # the driver's own where a snapshot is opened
-            raise StorageError(_reason(error)) from error
+            raise StorageError(reason_of(error)) from error
 
     def _rows(self, query: Any) -> Sequence[Any]:
         with self._result(query) as result:
@@ -416,7 +418,9 @@ class Store:
                     migrate(self.engine)
             except (SQLAlchemyError, JobcastError) as error:
                 self._drop_connection()
-                raise StorageError(_reason(error)) from error
+                if migrate_first:
+                    raise
+                raise StorageError(reason_of(error)) from error
         return self._connection
 
     def _drop_connection(self) -> None:
@@ -480,8 +484,3 @@ def write_effects(connection: Connection, effects: Mapping[int, str]) -> None:
         statement = update(EVENTS).where(EVENTS.c.sequence == bindparam("which")).values(effect=bindparam("now"))
         rows = [{"which": which, "now": EFFECTS.index(now)} for which, now in effects.items()]
         connection.execute(statement, rows)
-
-
-def _reason(error: Exception) -> str:
-    """Return an error's first line, without the statement and its values."""
-    return str(getattr(error, "orig", None) or error).partition("\n")[0]

@@ -113,9 +113,9 @@ def test_bad_files_of_deadlines(tmp_path, text, says):
         ("--postpone-seed 0 --postponable procs<=8", "--postpone-seed draws a share"),
         ("--dilation-seed 0", "--dilation-seed draws by how much runs take longer"),
         ("--dilation stat", "did you mean 'start'?"),
-        ("--policy binpacking --ceiling 0.9", "does not go with greedy backfilling"),
-        ("--policy conservative-replan+ceil", "does not go with a plan of several jobs"),
-        ("--policy ceil --allocator contiguous", "a ceiling on utilisation does not go with places"),
+        ("--policy binpacking --ceiling 0.9", "and greedy backfilling do not compose"),
+        ("--policy conservative-replan+ceil", "and a plan of several jobs do not compose"),
+        ("--policy ceil --allocator contiguous", "a ceiling on utilisation and places"),
     ],
 )
 def test_bad_options_are_one_clear_line(jobcast, line, says):

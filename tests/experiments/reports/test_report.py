@@ -308,6 +308,30 @@ def test_names_in_a_picture_are_no_formulas_and_leave_room_for_it(tmp_path):
     assert "y" * 61 not in drawn
 
 
+def test_a_title_ends_within_its_picture(tmp_path):
+    drawn = []
+
+    def paint(axes, table):
+        drawn.append(axes)
+        axes.barh([0], table["wait"])
+        axes.set_yticks([0], ["mean wait of the widest 5 %"])
+        axes.set(title="Mean wait under conservative-replan instead of requests")
+
+    draw(tmp_path, "title", pd.DataFrame({"wait": [1.0]}), paint, width=5.0)
+    title, picture = drawn[0].title.get_window_extent(), drawn[0].figure.bbox
+    assert picture.x0 <= title.x0 and title.x1 <= picture.x1 and title.y1 <= picture.y1
+
+
+def test_the_first_screen_says_what_its_marks_mean(tmp_path):
+    table = pd.DataFrame({"": ["mean wait"], "today": ["2 h"], "then": ["3 h"], "change": ["+50 % ▲"]})
+    picture = draw(tmp_path, "who", pd.DataFrame({"wait": [1.0]}), lambda axes, _: axes.plot([1.0]))
+    first = FirstScreen("Keep EASY.", "five figures", "who")
+    report = Report(experiment="advise", log="a", seeds=(1,), tables={"five figures": table}, figures=tuple(picture),
+                    seconds=1.0, first=first)  # fmt: skip
+    keep(tmp_path, report)
+    assert "▼ ▲: surely lower, higher" in write_page(tmp_path).read_text(encoding="utf-8")
+
+
 def test_no_folder_and_a_document_that_is_too_big(folder, monkeypatch):
     with pytest.raises(JobcastError, match="is no folder"):
         write_page(folder / "nowhere")

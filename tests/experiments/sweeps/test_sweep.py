@@ -86,7 +86,7 @@ def test_a_toml_file_sets_the_fields(tmp_path):
         ('kind = "evaluate"', "needs predictors"),
         ('kind = "evaluate"\npredictors = ["forrest"]', "did you mean 'forest'"),
         ('kind = "train"\npredictors = ["forest"]\nprotocol = "reis"', "protocol is for sweeps that evaluate"),
-        ('policies = ["conservative-compress"]\nestimates = ["default"]', "does not go with revised estimates"),
+        ('policies = ["conservative-compress"]\nestimates = ["default"]', "and revised estimates do not compose"),
         ('estimates = ["clairvoyant"]\nbudget = 0.1', "A budget cannot go with"),
         ('estimates = ["careful"]\nsoft_limits = "slurm"', "careful are several: name one predictor"),
         ('estimates = ["tsafrir"]\nsoft_limits = "slrum"', "did you mean 'slurm'"),

@@ -128,26 +128,52 @@ def test_a_clock_that_jumps_back_is_late_and_one_that_jumps_ahead_is_refused(cli
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"colour": 1}, "unknown field"),
-        ({"time": -1}, "time: expected a whole number >= 0"),
-        ({"time": 1.5}, "time: expected a whole number, got"),
-        ({"time": True}, "time: expected a whole number, got"),
-        ({"time": 2**62}, "time: expected a whole number <= "),
-        ({"job_id": ""}, "job_id: "),
-        ({"job_id": None}, "job_id: "),
-        ({"job_id": 2**52}, "job_id: "),
-        ({"user": "x" * 257}, "user: "),
-        ({"procs": 2**31}, "procs: "),
-        ({"kind": "exploded"}, "kind: "),
-        ({"status": 1}, "status does not belong"),
-        ({"kind": "started"}, "procs does not belong"),
-        ({"kind": "ended", "status": 9}, "status: expected a whole number <= 5"),
+        ({"colour": 1}, "colour: unknown field"),
+        ({"time": -1}, "time: expected a whole number >= 0; got -1"),
+        ({"time": 1.5}, "time: expected a whole number; got 1.5"),
+        ({"time": True}, "time: expected a whole number; got true"),
+        ({"time": 2**62}, f"time: expected a whole number <= {2**40 - 1}; got {2**62}"),
+        ({"time": 10**300}, f"time: expected a whole number <= {2**40 - 1}; got 1{'0' * 39}…"),
+        ({"time": 4 * 10**9}, "time: lies more than an hour ahead of the service's clock; got 4000000000"),
+        ({"submission": 4 * 10**9}, "submission: lies more than an hour ahead of the service's clock; got 4000000000"),
+        ({"job_id": ""}, 'job_id: expected text of length >= 1; got ""'),
+        ({"job_id": None}, "job_id: expected a whole number or text; got null"),
+        ({"job_id": 2**52}, f"job_id: expected a whole number <= {2**52 - 1}; got {2**52}"),
+        ({"user": "x" * 257}, f'user: expected text of length <= 256; got "{"x" * 39}…'),
+        ({"procs": 2**31}, f"procs: expected a whole number <= {2**31 - 1}; got {2**31}"),
+        ({"kind": "exploded"}, 'kind: expected one of submitted, started, ended, cancelled; got "exploded"'),
+        ({"status": 1}, "status: does not belong to an event of the kind submitted; got 1"),
+        ({"kind": "started"}, "procs: does not belong to an event of the kind started; got 4"),
+        ({"kind": "ended", "status": 9}, "status: expected a whole number <= 5; got 9"),
     ],
 )
-def test_events_that_cannot_be_are_refused_without_their_values(served, change, told):
-    status, answer, _ = raw(served, "POST", "/v1/events", json.dumps({**SUBMITTED, "job_id": 77, **change}).encode())
-    assert status == 422 and told in answer["error"]
-    assert "alice" not in answer["error"] and "colour" not in answer["error"] and "xx" not in answer["error"]
+def test_events_that_cannot_be_are_refused_with_field_rule_and_value(served, change, told):
+    event = {**SUBMITTED, "job_id": 77, **change}
+    assert raw(served, "POST", "/v1/events", json.dumps(event).encode())[:2] == (422, {"error": told})
+    good = {**SUBMITTED, "job_id": "good"}
+    batch = json.dumps({"events": [good, event]}).encode()
+    assert raw(served, "POST", "/v1/events", batch)[:2] == (422, {"error": f"events.1.{told}"})
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "told"),
+    [
+        ("events", b"{}", "kind: is missing"),
+        ("events", b'{"kind":"ended","job_id":1,"time":1,"time":2}', "time: an object has each key once; got it 2"),
+        ("events", rb'{"events":[{"kind":"ended","job_id":1,"time":1,"t\u0069me":1}]}', "time: an object has each key"),
+        ("predictions/runtime", b"[]", "expected an object; got []"),
+        ("predictions/runtime", b'{"jobs":[{}],"jobs":[{}]}', "jobs: an object has each key once; got it 2 times"),
+        ("predictions/runtime", b'{"jobs":[{"user":1,"user":1}]}', "user: an object has each key once; got it 2 times"),
+        ("predictions/runtime", b"{}", "give either jobs or job_ids; got neither"),
+        ("predictions/runtime", b'{"jobs":[]}', "jobs: expected a list of length >= 1; got []"),
+        ("predictions/runtime", b'{"job_ids":[7,{"cluster":"a"}]}', "job_ids.1.job_id: is missing"),
+        ("predictions/runtime", b'{"job_ids":[[]]}', "job_ids.0: expected a whole number or text or an object; got []"),
+        ("jobs/forget", b'{"older_than":3600,"older_than":7200}', "older_than: an object has each key once"),
+    ],
+)
+def test_questions_that_cannot_be_are_refused_with_field_rule_and_value(served, path, body, told):
+    status, answer, _ = raw(served, "POST", f"/v1/{path}", body)
+    assert status == 422 and answer["error"].startswith(told)
 
 
 def test_one_bad_event_refuses_its_whole_batch(client):
@@ -267,10 +293,14 @@ def test_what_is_not_there(served):
     assert raw(served, "GET", "/v1/nothing")[0] == 404
     assert raw(served, "GET", "/v1/events")[0] == 405
     assert raw(served, "GET", "/v1/start-time/1")[0] == 404
-    assert raw(served, "GET", "/v1/jobs/" + "9" * 300)[0] == 422
     assert raw(served, "GET", "/docs")[0] == 404
     assert raw(served, "GET", f"/v1/jobs/1?submission={2**40 - 1}")[0] == 404
-    assert raw(served, "GET", f"/v1/jobs/1?submission={2**40}")[0] == 422
+    most = 2**40
+    for address, told in (("9" * 300, f"job_id: expected 1 to 256 characters in the address; got '{'9' * 40}'"),
+                          ("1?cluster=", "cluster: expected 1 to 256 characters in the address; got ''"),
+                          (f"1?submission={most}", f"submission: expected a whole number below {most}; got '{most}'"),
+                          ):  # fmt: skip
+        assert raw(served, "GET", f"/v1/jobs/{address}")[:2] == (422, {"error": told})
 
 
 def test_models_health_and_metrics(served, client):

@@ -16,7 +16,9 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED
 from predictors.service.client import ServiceError
 from predictors.service.event import Event
+from predictors.service.settings import Settings
 from predictors.service.state.ordering import EventOrder
+from predictors.service.state.service import Service
 from predictors.service.storage.database import HEAD, METADATA, MIGRATIONS, StorageError, made_engine
 from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
@@ -391,3 +393,13 @@ def test_a_snapshot_whose_room_cannot_be_filled_is_not_kept(tmp_path, monkeypatc
     store.keep_snapshot(7, b"snapshot")
     assert [(n, file.read()) for n, file in store.snapshots()] == [(7, b"snapshot")]
     store.close()
+
+
+def test_no_folder_is_made_for_a_database(tmp_path):
+    url = f"sqlite:///{tmp_path}/no/such.db"
+    for settings, told in (({"time_zone": ""}, "No time zone ''"), ({}, "no/such.db: its folder is not there")):
+        with pytest.raises(JobcastError, match=told):
+            Service(Settings(model="last-two", db=url, **settings))
+    with pytest.raises(JobcastError, match="No such file"):
+        Store(url)
+    assert not list(tmp_path.iterdir())

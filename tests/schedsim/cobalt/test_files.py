@@ -47,7 +47,7 @@ DANGLING = Dependencies(np.array([2]), np.array([9]), np.array([0]))
         (lambda: mira_router().number("prod-lang"), "did you mean 'prod-long'"),
         (lambda: waiting((Command(10, "alter", 2, procs=60_000),), 20), "no queue of this machine"),
         (lambda: under(Rules(commands=(Command(0, "release", 300),)), "easy", busy_mira(1)), "too early"),
-        (lambda: under(Rules(mira_router()), "hybrid-2"), "share of the machine does not go with"),
+        (lambda: under(Rules(mira_router()), "hybrid-2"), "share of the machine and .* do not compose"),
         (lambda: Score(tick=2.5), r"whole number; got 2\.5"),
         (lambda: Queue("a", share=2.5), "'a': share must be a whole number"),
         (lambda: Command(10**30, "hold", 1), "The second of a command must be from"),
@@ -62,7 +62,7 @@ def test_bad_input_is_refused_with_what_where_and_a_way_out(make, message):
 def test_alterations_are_refused_where_others_know_the_jobs_as_submitted():
     altered = Rules(commands=(Command(10, "alter", 2, procs=512),))
     for surroundings in ({"allocator": Partitions(Hierarchy.mira())}, {"run_times": Dilation()}):
-        with pytest.raises(JobcastError, match="jobs that commands alter does not go with"):
+        with pytest.raises(JobcastError, match=r"jobs that commands alter and .* do not compose"):
             simulate(two_jobs(), make_policy("cobalt"), rules=altered, **surroundings)
 
 

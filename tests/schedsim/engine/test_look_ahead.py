@@ -202,7 +202,7 @@ def test_its_schedules_keep_the_laws():
         (lambda: looking("sjf", agent=OLDEST_FIRST), "an agent"),
         (lambda: looking("sjf", ceiling=Ceiling(0.9)), "a ceiling"),
         (lambda: Policy(backfill=Easy(ALL.order)), "as the order alone"),
-        (lambda: make_policy("look-ahead+ceil"), "does not go with a ceiling"),
+        (lambda: make_policy("look-ahead+ceil"), "and a ceiling on utilisation do not compose"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(make, message):

@@ -383,8 +383,8 @@ def test_estimates_revised_while_jobs_are_put_off():
         (lambda: Postponing(low=-0.1), "0 to 1; got -0.1"),
         (lambda: Postponing(lead=-1), "got -1"),
         (lambda: Postponing(looks="never"), "got looks='never'"),
-        (lambda: ceil(make_policy("conservative-replan")), "does not go with a plan of several jobs"),
-        (lambda: make_policy("binpacking+ceil"), "does not go with greedy backfilling"),
+        (lambda: ceil(make_policy("conservative-replan")), "and a plan of several jobs do not compose"),
+        (lambda: make_policy("binpacking+ceil"), "and greedy backfilling do not compose"),
         (lambda: make_policy("eazy+ceil"), "No policy 'eazy'"),
         (lambda: drawn(busy_machine(0), 1.5), "from 0 to 1; got 1.5"),
         (lambda: drawn(busy_machine(0), -0.5), "from 0 to 1; got -0.5"),
@@ -400,7 +400,7 @@ def test_bad_input_is_named(make, message):
 
 def test_places_are_refused():
     policy = make_policy("easy+ceil")
-    with pytest.raises(JobcastError, match="a ceiling on utilisation does not go with places"):
+    with pytest.raises(JobcastError, match="a ceiling on utilisation and places"):
         Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
 
 

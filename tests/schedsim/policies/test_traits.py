@@ -151,7 +151,7 @@ def run(features, seed):
         return str(error)
     expected = clash(policy.traits | traits_of(setup))
     if expected is not None:
-        with pytest.raises(JobcastError, match="does not go with"):
+        with pytest.raises(JobcastError, match="do not compose"):
             Simulation(jobs, policy, **setup.parts)
         return expected
     simulation = Simulation(jobs, policy, **setup.parts)
@@ -179,7 +179,7 @@ def test_a_refusal_is_one_line_with_both_the_reason_and_the_way_out(pair):
     with pytest.raises(JobcastError) as error:
         refuse(pair, "Case 'a': ")
     text = str(error.value)
-    assert text.startswith(f"Case 'a': {pair[0]} does not go with {pair[1]}: ")
+    assert text.startswith(f"Case 'a': {pair[0]} and {pair[1]} do not compose: ")
     assert "\n" not in text
     assert text.count(";") == 1 or INCOMPATIBLE[pair].instead.count(";") == 1
     assert all(trait in page() for trait in pair)
@@ -193,5 +193,5 @@ def test_no_row_stands_twice():
 def test_jobs_altered_by_commands_need_no_allocator():
     jobs = workload_of(seeded_workload(1))
     rules = Rules(commands=(Command(1, "alter", int(jobs.job_id[0]), None, 60),))
-    with pytest.raises(JobcastError, match=r"jobs that commands alter does not go with an allocator"):
+    with pytest.raises(JobcastError, match=r"jobs that commands alter and an allocator do not compose"):
         Simulation(jobs, make_policy("easy"), rules=rules, allocator=FirstFit(Topology.flat(PROCS)))

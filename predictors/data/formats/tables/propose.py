@@ -227,10 +227,6 @@ def guess_delimiter(data: bytes, source: str) -> str:
 
 def _refuse_bare(data: bytes, source: str, delimiter: str) -> None:
     """Refuse a text in which the first line holds values in the place of names."""
-    if slurm.is_bare_sacct(data):
-        raise JobcastError(
-            f"{source}: holds sacct's records without a header, which need no map: jobcast log info FILE."
-        )
     names = header_names(data.removeprefix(b"\xef\xbb\xbf"), delimiter)
     value = next((name for name in names if _is_number(name) or _DATE.match(name)), None)
     if value is not None:

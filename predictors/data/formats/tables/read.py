@@ -218,7 +218,7 @@ def table_log(
     `more` are further columns of whole numbers, `MISSING` where unknown.
     """
     table_map.require_complete(source)
-    zone = time_zone or table_map.time_zone or None
+    zone = (table_map.time_zone or None) if time_zone is None else time_zone
     if zone is not None:
         known_zone(zone)
     used = {

@@ -471,7 +471,7 @@ def test_names_of_pods_and_of_accounts() -> None:
         ("12|12|COMPLETED|4\n13|13|FAILED|4\n", "a.csv:1: the first line holds values such as '12'"),
         ("ana,2021-03-01 10:00:00,4\nben,2021-03-01 10:00:00,5\n", "holds values such as '2021-03-01 10:00:00'"),
         ("|".join(["7", "7", *["x"] * 8, *["2021-03-01T10:00:00"] * 4, "01:00:00", "0:0", "COMPLETED", "1", "1", "1",
-                   *["x"] * 3, "1:00:00", "n", "j"]), "sacct's records without a header"),
+                   *["x"] * 3, "1:00:00", "n", "j"]), "a.csv:1: the first line holds values such as '7'"),
     ],
 )  # fmt: skip
 def test_a_table_without_names_gets_no_proposal(text: str, says: str) -> None:

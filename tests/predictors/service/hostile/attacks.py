@@ -144,23 +144,24 @@ def chunks_of_one_byte(target: Target) -> None:
 
 
 def odd_requests(target: Target) -> None:
-    """Send no Host and two, HTTP/2.0 and HTTP/0.9: 400, 505."""
+    """Send no Host and two, HTTP/2.0, 1.9 and 0.9: 400."""
     good, host = "GET /healthz HTTP/1.1", f"Host: {target.host}"
     for request, due in (
-        (target.head(good, good=False), (400,)),
-        (target.head(good, host, host, good=False), (400,)),
-        (target.head(good, host, "Host: evil.example", good=False), (400,)),
-        (target.head("GET /healthz HTTP/2.0", host, good=False), (400, 505)),
-        (target.head("GET /healthz HTTP/0.9", host, good=False), (400, 505)),
-        (b"GET /healthz\r\n\r\n", (400, 505)),
-        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", (400, 505)),
-        (target.head(good, host, "Content-Length: 2", "Content-Length: 3", good=False), (400,)),
-        (target.head(good, host, "Content-Length: 2", "Transfer-Encoding: chunked", good=False), (400,)),
-        (target.head(good, host, good=False), (200,)),
-        (target.head("GET /healthz HTTP/1.0", good=False), (200,)),
+        (target.head(good, good=False), 400),
+        (target.head(good, host, host, good=False), 400),
+        (target.head(good, host, "Host: evil.example", good=False), 400),
+        (target.head("GET /healthz HTTP/2.0", host, good=False), 400),
+        (target.head("GET /healthz HTTP/1.9", host, good=False), 400),
+        (target.head("GET /healthz HTTP/0.9", host, good=False), 400),
+        (b"GET /healthz\r\n\r\n", 400),
+        (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", 400),
+        (target.head(good, host, "Content-Length: 2", "Content-Length: 3", good=False), 400),
+        (target.head(good, host, "Content-Length: 2", "Transfer-Encoding: chunked", good=False), 400),
+        (target.head(good, host, good=False), 200),
+        (target.head("GET /healthz HTTP/1.0", good=False), 200),
     ):
         found = _status(target, request)
-        assert found in due, f"{request[:80]!r}: {found} where {due} is due"
+        assert found == due, f"{request[:80]!r}: {found} where {due} is due"
 
 
 def huge_heads(target: Target) -> None:
@@ -168,12 +169,11 @@ def huge_heads(target: Target) -> None:
     for headers in (("X: " + "x" * 70_000,), ("X: " + "x" * 200_000,), ("X: 1",) * 200):
         found = _status(target, target.head("GET /healthz HTTP/1.1", *headers))
         assert found == 431, f"a head of {sum(map(len, headers)):,} bytes: {found} where 431 is due"
-    found = _status(target, target.head("GET /healthz?" + "x" * 70_000 + " HTTP/1.1"))
-    assert found in (400, 414, 431), f"an address of 70,000 bytes: {found} where 400, 414 or 431 is due"
+    for address in ("/healthz?" + "x" * 70_000, "/" + "%41" * 23_000):
+        found = _status(target, target.head(f"GET {address} HTTP/1.1"))
+        assert found == 431, f"an address of {len(address):,} bytes: {found} where 431 is due"
     for piece in (b"A: 1\r\n", b"A: " + b"x" * 1000 + b"\r\n", b"x" * 1000):
         _refused_before(target, b"GET / HTTP/1.1\r\nB: ", piece * (MIB // len(piece)), 64 * MIB)
-    encoded = _status(target, target.head("GET /" + "%41" * 23_000 + " HTTP/1.1"))
-    assert encoded in (400, 431), f"a head of 69,000 bytes in the path: {encoded}"
     _refused_before(target, b"GET /", b"x" * MIB, 64 * MIB)
     _refused_before(target, b"", b"\r\n" * (MIB // 2), 64 * MIB)
 

@@ -82,6 +82,79 @@ def test_a_second_request_that_is_never_finished_is_hung_up_on(impatient, served
         assert ended(line) == b"" and time.monotonic() - begin > 0.3
 
 
+def drip(line, piece):
+    """Send a piece again and again until the service hangs up, for 20 s at most; return what it answered."""
+    found, deadline = b"", time.monotonic() + 20
+    line.settimeout(0.05)
+    with suppress(ConnectionError):
+        while time.monotonic() < deadline:
+            line.sendall(piece)
+            with suppress(TimeoutError):
+                if not (came := line.recv(4096)):
+                    return found
+                found += came
+        raise AssertionError("the connection is still open")
+    return found
+
+
+LATE = b"Content-Length: 10000\r\n\r\n"
+EARLY = {
+    b"403": b"POST /v1/events HTTP/1.1\r\nHost: evil.example\r\n",
+    b"404": b"POST /nowhere HTTP/1.1\r\n" + HOME,
+    b"405": b"PUT /v1/events HTTP/1.1\r\n" + HOME,
+    b"415": b"POST /v1/events HTTP/1.1\r\nHost: localhost\r\n",
+    b"200": b"GET /healthz HTTP/1.1\r\n" + HOME,
+}
+
+
+@pytest.mark.parametrize("status", EARLY)
+def test_the_body_of_a_request_that_was_answered_early_has_an_end(impatient, served, status):
+    with line_to(served) as line:
+        line.sendall(EARLY[status] + LATE)
+        assert drip(line, b"x").startswith(b"HTTP/1.1 " + status)
+    with line_to(served) as line:
+        line.sendall(EARLY[status] + LATE)
+        assert ended(line).startswith(b"HTTP/1.1 " + status)  # nor may it stay away
+
+
+def test_blank_lines_keep_no_connection(impatient, served):
+    with line_to(served) as line:
+        line.sendall(EARLY[b"200"] + b"\r\n")
+        assert line.recv(4096).startswith(b"HTTP/1.1 200")
+        line.sendall(b"\r\n")
+        assert ended(line) == b""
+    with line_to(served) as line:
+        line.sendall(EARLY[b"200"] + b"\r\n")
+        assert drip(line, b"\r\n").count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize("n", [1, 20])
+def test_a_client_that_closes_its_side_gets_its_last_answers(served, n):
+    body = json.dumps({"jobs": [{"requested_time": 60}] * 2000}).encode()
+    request = b"POST /v1/predictions/runtime HTTP/1.1\r\n" + HOME + b"Content-Length: %d\r\n\r\n" % len(body) + body
+    with line_to(served) as line:
+        line.sendall(request * n)
+        line.shutdown(socket.SHUT_WR)
+        assert ended(line).count(b"HTTP/1.1 200") == n
+    with line_to(served) as line:
+        line.sendall(request[:-1])
+        line.shutdown(socket.SHUT_WR)
+        assert ended(line) == b""
+
+
+@pytest.mark.parametrize(
+    ("request_line", "status"),
+    [("GET /" + "x" * 70_000 + " HTTP/1.1", 431), ("GET /?" + "x" * 200_000 + " HTTP/1.1", 431),
+     ("GET / HTTP/1.9", 400), ("GET / HTTP/2.0", 400), ("nothing of HTTP", 400)],
+)  # fmt: skip
+def test_what_is_no_request_is_refused_in_the_form_of_all_answers(served, request_line, status):
+    with line_to(served) as line:
+        line.sendall(request_line.encode() + b"\r\n" + HOME + b"\r\n")
+        head, _, body = ended(line).partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 %d " % status) and b"\r\nconnection: close" in head
+    assert list(json.loads(body)) == ["error"]
+
+
 def test_a_head_without_end_is_hung_up_on(served):
     with line_to(served) as line:
         line.sendall(b"GET /healthz HTTP/1.1\r\n")
@@ -446,6 +519,7 @@ def test_a_connection_whose_next_request_came_early_does_not_rest(n_waiting):
     told, one = [], LimitedConnection.__new__(LimitedConnection)
     one.among = SimpleNamespace(at_work=lambda which, working: told.append(working))
     one.pipeline, one.server_state = [None] * n_waiting, SimpleNamespace(total_requests=0)
+    one.cycle = SimpleNamespace(more_body=False)
     one.transport = SimpleNamespace(is_closing=lambda: True)
     one.on_response_complete()
     assert told == [bool(n_waiting)]
