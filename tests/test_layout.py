@@ -17,7 +17,6 @@ PACKAGES = ("predictors", "schedsim", "experiments")
 SOURCES = sorted(path for package in PACKAGES for path in (ROOT / package).rglob("*.py"))
 MODULES = {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in SOURCES}
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
-PAGES.remove(ROOT / "CHANGES.md")  # tells what old names have become
 MOST_MODULES, MOST_LINES = 16, 800
 MOST_KERNELS = 20
 
