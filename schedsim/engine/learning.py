@@ -90,7 +90,7 @@ class Picks:
     @classmethod
     def of_state(cls, state: State) -> "Picks":
         """Return those that a simulation keeps."""
-        n = int(state.record.n_choices)
+        n = int(state.record.agent.n_choices)
         kept = state.choices[:n]
         place, of = (kept[:, column].astype(np.int64) for column in (PLACE, OF))
         return cls(state.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy())
@@ -110,9 +110,9 @@ class Learner(Protocol):
 
 def write_reward(record: Record, reward: Reward) -> None:
     """Write into the state of a simulation what a pick earns."""
-    record.pick_reward = EQUATIONS[reward.equation]
-    record.wait_share, record.procs_share, record.used_share = reward.shares
-    record.least_wait = reward.least_wait
+    record.agent.pick_reward = EQUATIONS[reward.equation]
+    record.agent.wait_share, record.agent.procs_share, record.agent.used_share = reward.shares
+    record.agent.least_wait = reward.least_wait
 
 
 def begin(state: State, learner: Learner) -> None:
@@ -120,9 +120,9 @@ def begin(state: State, learner: Learner) -> None:
     record, reward = state.record, learner.reward
     check_whole(learner.instants, "the scheduling instants between two updates", 1)
     write_reward(record, reward)
-    record.learns, record.instants, record.n_choices = True, learner.instants, 0
-    record.next_update = record.n_passes + learner.instants
-    record.explore = learner.explore
+    record.agent.learns, record.agent.instants, record.agent.n_choices = True, learner.instants, 0
+    record.agent.next_update = record.clock.n_passes + learner.instants
+    record.agent.explore = learner.explore
     state.with_net(learner.weights)
 
 
@@ -130,16 +130,16 @@ def tell(state: State, learner: Learner) -> None:
     """Tell the learner the picks so far, and go on with what it has learnt."""
     record = state.record
     learner.update(Picks.of_state(state))
-    record.n_choices = 0
-    record.next_update = record.n_passes + record.instants
-    record.explore = learner.explore
+    record.agent.n_choices = 0
+    record.agent.next_update = record.clock.n_passes + record.agent.instants
+    record.agent.explore = learner.explore
     state.with_net(learner.weights)
 
 
 def end(state: State) -> None:
     """Keep no picks any more; the weights of now stay, whatever the learner does to its own."""
     record = state.record
-    record.learns, record.n_choices = False, 0
+    record.agent.learns, record.agent.n_choices = False, 0
     net = state.net.copy()
     net.flags.writeable = False
     state.with_net(net)
@@ -149,4 +149,4 @@ def end(state: State) -> None:
 def make_room(state: State) -> None:
     """Make room for the picks of a pass: one a waiting job, and one for the job reserved."""
     record = state.record
-    state.with_choices(max(2 * len(state.choices), int(record.n_choices + record.n_queued) + 1))
+    state.with_choices(max(2 * len(state.choices), int(record.agent.n_choices + record.queue.n_queued) + 1))

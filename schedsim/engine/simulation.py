@@ -172,33 +172,33 @@ class Simulation:
         self._setting = self._allocator, run_times, kill, given, outages
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
-        record.free = record.machine_procs = workload.machine_procs
-        record.origin = workload.origin
-        record.head = record.asked_about = record.first_moved = -1
-        record.stale = True
-        record.kill = kill
-        record.end_of_submissions = len(workload)
-        record.answer = at.NOT_ANSWERED
-        record.correction = correction_code(correction)
+        record.queue.free = record.rules.machine_procs = workload.machine_procs
+        record.clock.origin = workload.origin
+        record.queue.head = record.clock.asked_about = record.queue.first_moved = -1
+        record.queue.stale = True
+        record.rules.kill = kill
+        record.clock.end_of_submissions = len(workload)
+        record.clock.answer = at.NOT_ANSWERED
+        record.rules.correction = correction_code(correction)
         write_policy(record, policy)
         write_machine_state(record, self._machine_state)
         if groups is not None:
-            record.grouped, record.n_groups = True, n_groups
+            record.queue.grouped, record.queue.n_groups = True, n_groups
             if self._lists_groups(outages):
-                record.candidates = at.GROUPED
-                record.finds_first = policy.order != FCFS
-            record.lists_estimates = record.candidates != at.GROUPED and _needs_estimates(policy)
+                record.queue.candidates = at.GROUPED
+                record.queue.finds_first = policy.order != FCFS
+            record.queue.lists_estimates = record.queue.candidates != at.GROUPED and _needs_estimates(policy)
         elif self._source.revised is not None:
-            record.by_row = policy.order != FCFS
+            record.queue.by_row = policy.order != FCFS
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
         self._write_source()
         self._commands = None
         if self._placing is not None:
-            record.finds_first = False
+            record.queue.finds_first = False
             self._state = open_nodes(self._state, self._placing.arrays.windows)
         if rules is not None:
-            record.finds_first = False
+            record.queue.finds_first = False
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
@@ -212,16 +212,16 @@ class Simulation:
             If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
         """
         began = time.perf_counter()
-        self._state.record.until = at.NEVER - 1 if until is None else until
+        self._state.record.clock.until = at.NEVER - 1 if until is None else until
         try:
             stop = self._run()
         finally:
             self._seconds += time.perf_counter() - began
         if stop == at.REACHED:
-            self._state.record.now = max(self.now, until or 0)
+            self._state.record.clock.now = max(self.now, until or 0)
         if stop == at.FINISHED and self._closed:
             return True
-        if stop == at.FINISHED and self._state.record.n_queued > 0:
+        if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
             why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
                 f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
@@ -248,17 +248,17 @@ class Simulation:
     @property
     def now(self) -> int:
         """Time that the simulation has reached [s]."""
-        return int(self._state.record.now)
+        return int(self._state.record.clock.now)
 
     @property
     def free(self) -> int:
         """Processors free."""
-        return int(self._state.record.free)
+        return int(self._state.record.queue.free)
 
     @property
     def queued(self) -> Ints:
         """Rows of the waiting jobs, in the queue's order."""
-        if not self._state.record.finds_first:
+        if not self._state.record.queue.finds_first:
             return self._state.rows(at.QUEUE)
         return np.asarray(self._state.jobs_now["row"][self._state.scratch[: rank(self._state.arrays())]])
 
@@ -286,7 +286,7 @@ class Simulation:
     @property
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
-        return int(self._state.record.n_picks)
+        return int(self._state.record.agent.n_picks)
 
     @property
     def look_aheads(self) -> int:
@@ -310,11 +310,11 @@ class Simulation:
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
-        return self._log.read(int(self._state.record.n_logged))[0]
+        return self._log.read(int(self._state.record.clock.n_logged))[0]
 
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
-        events, notes = self._log.read(int(self._state.record.n_logged))
+        events, notes = self._log.read(int(self._state.record.clock.n_logged))
         outages, machine = self._outages, self.workload.machine_procs
         nodes = None
         if self._allocator is not None:
@@ -382,13 +382,13 @@ class Simulation:
         new._loops = None if self._loops is None else self._loops.fork()
         new._standing, new._asked = None if self._standing is None else self._standing.fork(), None
         new._state = self._state.with_steps(new._source.n_steps)
-        if estimates is not None and new._state.record.grouped:
+        if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
         if new._source is not self._source:
             new._write_source()
         if estimates is not None:
             new._source.read_past(self.events())
-            new._read_by_forecasts = int(new._state.record.n_logged)
+            new._read_by_forecasts = int(new._state.record.clock.n_logged)
         if new._learner is not None:
             new._learner = None
             learning.end(new._state)
@@ -414,7 +414,7 @@ class Simulation:
         JobcastError
             If there are no such jobs, or one was submitted already.
         """
-        record = self._state.record
+        record = self._state.record.clock
         if not record.next_submission <= first < end <= len(self.workload):
             raise JobcastError(
                 f"{self.workload.name}: rows from {record.next_submission} up to {len(self.workload)} are still to be "
@@ -440,7 +440,7 @@ class Simulation:
         What is not known yet does not happen. Jobs that then never start are no error.
         """
         self._closed = True
-        self._state.record.end_of_submissions = self._state.record.next_submission
+        self._state.record.clock.end_of_submissions = self._state.record.clock.next_submission
         if self._failing is not None:
             self._failing.close()
         if self._commands is not None:
@@ -480,18 +480,18 @@ class Simulation:
     def _list_singly(self) -> None:
         """Give each waiting job a place of its own in the lists, by its own estimates."""
         record = self._state.record
-        if record.candidates == at.GROUPED:
+        if record.queue.candidates == at.GROUPED:
             list_singly(self._state.arrays(), candidates_of(self.policy))
-        elif record.grouped and not record.lists_estimates:
-            record.lists_estimates = record.outdated = True
+        elif record.queue.grouped and not record.queue.lists_estimates:
+            record.queue.lists_estimates = record.queue.outdated = True
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""
         record, source = self._state.record, self._source
-        record.several_estimates |= source.several
-        record.in_loop = source.in_loop
-        record.revises = source.revised is not None
-        record.n_revisions = record.n_revised = 0
+        record.rules.several_estimates |= source.several
+        record.rules.in_loop = source.in_loop
+        record.queue.revises = source.revised is not None
+        record.queue.n_revisions = record.queue.n_revised = 0
 
     def _run(self) -> int:
         kernel: Kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
@@ -502,7 +502,7 @@ class Simulation:
         while True:
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
-            n_revisions, n_revised = state.one["n_revisions"], state.one["n_revised"]
+            n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
@@ -513,7 +513,7 @@ class Simulation:
                     n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
-            if stop == at.FINISHED and self._learner is not None and state.record.n_choices > 0:
+            if stop == at.FINISHED and self._learner is not None and state.record.agent.n_choices > 0:
                 learning.tell(state, self._learner)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop
@@ -522,7 +522,7 @@ class Simulation:
     def run_noting(self, until: int) -> Reasons:
         """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
         self._list_singly()
-        self._reasons, self._state.record.finds_first = no_reasons(0), False
+        self._reasons, self._state.record.queue.finds_first = no_reasons(0), False
         try:
             self.run(until)
             return self._reasons
@@ -574,8 +574,8 @@ class Simulation:
     def _act_on_timer(self) -> None:
         """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
         record = self._state.record
-        kind = int(record.asked_about)
-        record.asked_about, record.answer = -1, at.NOT_ANSWERED
+        kind = int(record.clock.asked_about)
+        record.clock.asked_about, record.clock.answer = -1, at.NOT_ANSWERED
         if kind == at.CHANGE:
             self._change()
         else:
@@ -586,7 +586,7 @@ class Simulation:
         """Return the policy as answers need it: where its order follows the jobs, with what that knows by now."""
         if self._standing is None:
             return self.policy
-        used = int(self._state.record.n_logged)
+        used = int(self._state.record.clock.n_logged)
         self._standing.advance(self._log.events[self._read_by_order : used])
         self._read_by_order = used
         if self._asked is None:
@@ -600,21 +600,21 @@ class Simulation:
     def _advance_machine(self) -> None:
         """Let the machine state read what has happened."""
         if self._machine_state is not None:
-            used = int(self._state.record.n_logged)
+            used = int(self._state.record.clock.n_logged)
             self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
             self._read_by_machine = used
 
     def _branch_log(self) -> None:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         record = self._state.record
-        used = int(record.n_logged)
+        used = int(record.clock.n_logged)
         by_forecasts = self._read_by_forecasts if self._source.in_loop else used
         by_machine = self._read_by_machine if self._machine_state is not None else used
         by_order = self._read_by_order if self._standing is not None else used
         done = min(by_forecasts, by_machine, by_order)
-        room = 64 + 4 * (len(self._state.jobs_now) + int(record.next_submission - record.next_queued))
+        room = 64 + 4 * (len(self._state.jobs_now) + int(record.clock.next_submission - record.clock.next_queued))
         self._log = self._log.continued(used, done, room)
-        record.n_logged = used - done
+        record.clock.n_logged = used - done
         self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
         self._read_by_order = by_order - done
 

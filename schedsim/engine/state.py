@@ -152,8 +152,8 @@ class State:
         group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
         all_groups, group_steps = _groups(lead_of, steps)
         one: Any = np.zeros(1, at.STATE)
-        one[0].spare_slot = one[0].spare_row = -1
-        one["first_leaf"] = at.NO_LEAF
+        one["clock"]["spare_slot"] = one["queue"]["spare_row"] = -1
+        one["queue"]["first_leaf"] = at.NO_LEAF
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
             _NO_SITE_JOBS if site_jobs is None else site_jobs,
@@ -223,11 +223,11 @@ class State:
     def with_net(self, net: Singles) -> None:
         """Go on with other weights of the same network: an array that is not writeable."""
         self.net = net
-        self.neurons = _neurons(net, self.record.layers[:4].tolist(), len(self.neurons))
+        self.neurons = _neurons(net, self.record.agent.layers[:4].tolist(), len(self.neurons))
 
     def with_choices(self, room: int) -> None:
         """Make room for so many picks of which the learner is told; those that are there stay."""
-        n = min(int(self.record.n_choices), room)
+        n = min(int(self.record.agent.n_choices), room)
         seen, choices = _choices(room, self.seen.shape[1])
         seen[:n], choices[:n] = self.seen[:n], self.choices[:n]
         self.seen, self.choices = seen, choices
@@ -243,7 +243,7 @@ class State:
         count, node, leaves, values = (self.lists[name] for name in ("count", "node", "leaves", field))
         parts = [
             values[leaf, : count[leaf]]
-            for i in node[: self.record.n_nodes[which], which].tolist()
+            for i in node[: self.record.queue.n_nodes[which], which].tolist()
             for leaf in leaves[i, : count[i]].tolist()
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
@@ -257,7 +257,7 @@ class State:
         return np.asarray(self.jobs_now["row"][self.slots(which)])
 
     def _moved(self, slots: int, steps: int = 0) -> Self:
-        own, used, high = self.steps.shape[1], self.record.n_slots, self.record.n_rows
+        own, used, high = self.steps.shape[1], self.record.clock.n_slots, self.record.queue.n_rows
         jobs_now, new_steps, lists = _room(slots, max(steps, own))
         _copy(self.jobs_now, jobs_now, used)
         if new_steps.shape[1] > 0:
@@ -265,11 +265,11 @@ class State:
             new_steps[:used, own:] = (at.NEVER, 0)
         _copy(self.lists, lists, high)
         one = _copied(self.one)
-        if self.record.profile_size > 0:  # profiles are not copied but made anew
-            one[0].profile_size = 0
-            one[0].stale = True
+        if self.record.queue.profile_size > 0:  # profiles are not copied but made anew
+            one["queue"]["profile_size"] = 0
+            one["queue"]["stale"] = True
         profile, dates = _profile(slots)
-        _copy(self.dates, dates, self.record.n_dates)
+        _copy(self.dates, dates, self.record.queue.n_dates)
         return type(self)(
             self.jobs,
             self.site_jobs,
@@ -299,7 +299,7 @@ class State:
 
     def _scratch(self, slots: int) -> Ints:
         """Return scratch for so many slots; a window that a client was shown stays as it is."""
-        scratch, shown = np.empty(slots, dtype=np.int64), self.record.picked_of if len(self.observation) else 0
+        scratch, shown = np.empty(slots, dtype=np.int64), self.record.agent.picked_of if len(self.observation) else 0
         scratch[:shown] = self.scratch[:shown]
         return scratch
 

@@ -167,13 +167,13 @@ def advance(
         run_times = _vector(place[31], of[31, 0], np.int64)
         if stops[i] == at.ASK_PICK:
             pick = actions[i]
-            if not 0 <= pick < sim.state[0].picked_of:
+            if not 0 <= pick < sim.state[0].agent.picked_of:
                 pick = 0
                 tally.n_invalid += 1
             tally.n_picks += 1
             if reward == BY_PICK:
                 job = sim.jobs_now[sim.scratch[pick]]
-                tally.reward += reward_of(sim, job, longest_wait(sim), sim.state[0].asked_about == 2)
+                tally.reward += reward_of(sim, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
             answer_place(sim, pick)
         stops[i] = easy.run(sim, estimates, None)
         _read_events(sim, tally, reward, starts, weights, run_times)
@@ -181,7 +181,7 @@ def advance(
             paused += 1
             continue
         due[i] = False
-        n_jobs[i] = sim.state[0].picked_of
+        n_jobs[i] = sim.state[0].agent.picked_of
         if stops[i] == at.FINISHED:
             n_jobs[i] = 1
             for j in range(len(sim.observation)):
@@ -196,8 +196,8 @@ def advance(
 @step
 def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: Floats, run_times: Ints) -> None:
     """Sum up what has happened since the last look."""
-    state = sim.state[0]
-    for i in range(tally.n_read, state.n_logged):
+    clock = sim.state[0].clock
+    for i in range(tally.n_read, clock.n_logged):
         kind = sim.log[i, 1]
         if kind == event.SUBMITTED:
             _wait_until(tally, sim.log[i, 0], reward)
@@ -217,8 +217,8 @@ def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: 
                 tally.wait += wait
                 tally.slowdown += slowdown
                 tally.n_started += 1
-    tally.n_read = state.n_logged
-    _wait_until(tally, state.now, reward)
+    tally.n_read = clock.n_logged
+    _wait_until(tally, clock.now, reward)
 
 
 @step

@@ -124,7 +124,7 @@ class Rollouts:
         simulation = self.simulations[i]
         assert simulation is not None
         arrays, estimates = simulation.arrays()
-        arrays.state["until"] = at.NEVER - 1
+        arrays.state["clock"]["until"] = at.NEVER - 1
         held: tuple[Any, ...] = (
             *arrays._replace(observation=self.seen[i]), estimates.running, estimates.candidate, estimates.order,
             np.empty(0), self.starts[i], self._weights, self.episodes.run_times,
@@ -132,7 +132,7 @@ class Rollouts:
         for j, array in enumerate(held):
             self._places[i, j] = array.ctypes.data
             self._shapes[i, j, : array.ndim] = array.shape
-        self.tallies[i]["n_read"] = arrays.state["n_logged"][0]
+        self.tallies[i]["n_read"] = arrays.state["clock"]["n_logged"][0]
 
 
 def drawn(seed: int, count: int, n: int) -> int:

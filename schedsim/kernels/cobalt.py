@@ -33,7 +33,7 @@ def check_account(sim: Arrays, job: JobNow, fresh: int) -> bool:
         return False
     job.tier = 1
     job.node_set = -1
-    job.queue_number = sim.state[0].spent_queue
+    job.queue_number = sim.state[0].site.spent_queue
     if fresh == at.YES:
         job.score = max(0.0, 1.0 - (spent - granted) / granted) * job.score
     return False
@@ -44,12 +44,12 @@ def hold(sim: Arrays, slot: int, why: int) -> None:
     """Hold a waiting job; the ticks before now are its own."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     if job.hold_reasons == 0:
-        now = state.now
+        now = state.clock.now
         job.score = score_at(job, state, now - 1)
         job.scored_from = now
         job.held_since = now
         dequeue(sim, slot)
-        state.n_held += 1
+        state.site.n_held += 1
         if job.n_children == 0:
             row = job.row
             insert(lists, state, at.DEPENDANTS, row, row, slot, job.procs, job.requested_time)
@@ -66,13 +66,13 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
     job.hold_reasons -= job.hold_reasons & why
     if job.hold_reasons != 0:
         return
-    now, row = state.now, job.row
+    now, row = state.clock.now, job.row
     if site_jobs[row].account >= 0 and job.tier == 0 and check_account(sim, job, at.NO):
         job.hold_reasons = at.BY_ACCOUNT
         return
     job.eligible_since += now - job.held_since
     job.scored_from = now
-    state.n_held -= 1
+    state.site.n_held -= 1
     if job.n_children == 0:
         remove(lists, state, at.DEPENDANTS, row, row)
     enqueue(sim, slot)
@@ -82,7 +82,7 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
 def _check_waiting(sim: Arrays, account: int) -> None:
     """Check the waiting jobs of an account anew."""
     site_jobs, jobs_now, state, scratch = sim.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
-    n = list_slots(sim, at.QUEUE, state.n_queued)
+    n = list_slots(sim, at.QUEUE, state.queue.n_queued)
     for i in range(n):
         slot = scratch[i]
         job = jobs_now[slot]
@@ -105,7 +105,7 @@ def dependant(sim: Arrays, row: int) -> int:
 @step
 def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
     """Let a child start with a share of its parent's score, if that is more than its own."""
-    share = state.inherited_share * parent.score
+    share = state.site.inherited_share * parent.score
     if share > job.score:
         job.score = share
 
@@ -114,20 +114,22 @@ def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
 def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
     """Release a child at a second."""
     state = sim.state[0]
-    state.n_timers += 1
-    insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RELEASE_CHILD, job.row, at.YES)
+    clock = state.clock
+    clock.n_timers += 1
+    insert(sim.lists, state, at.TIMERS, when, clock.n_timers, at.RELEASE_CHILD, job.row, at.YES)
 
 
 @rare
 def on_submit(sim: Arrays, slot: int) -> int:
     """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    clock = state.clock
     submitted = sim.site_jobs[job.row]
     job.score = submitted.start_score
     job.score_gain = submitted.score_gain
-    job.eligible_since = state.now
-    job.scored_from = state.now
-    job.held_since = state.now
+    job.eligible_since = clock.now
+    job.scored_from = clock.now
+    job.held_since = clock.now
     job.node_set = submitted.node_set
     job.tier = submitted.tier
     job.n_children = submitted.n_later_children
@@ -152,7 +154,7 @@ def on_submit(sim: Arrays, slot: int) -> int:
                     give_back(sim, place)
     job.hold_reasons = reasons
     if reasons != 0:
-        state.n_held += 1
+        state.site.n_held += 1
     if reasons != 0 or job.n_children > 0:
         insert(lists, state, at.DEPENDANTS, job.row, job.row, slot, job.procs, job.requested_time)
     return reasons
@@ -165,11 +167,11 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
     Within a pass no job is queued: a child of a job of length zero is released at a further instant of this second.
     """
     state = sim.state[0]
-    if parent.exit_state == at.BADLY and state.holds_orphans:
+    if parent.exit_state == at.BADLY and state.site.holds_orphans:
         return at.BY_FAILURE
     _inherit(job, parent, state)
     due = parent.end + sim.site_jobs[job.row].think_time
-    if due > state.now or in_pass == at.YES:
+    if due > state.clock.now or in_pass == at.YES:
         _wait_until(sim, job, due)
         return at.BY_PARENT
     return 0
@@ -187,7 +189,7 @@ def release_child(sim: Arrays, row: int) -> None:
 def on_start(sim: Arrays, job: JobNow) -> None:
     """Note the score with which a job starts, and count it in its node set."""
     state = sim.state[0]
-    job.score = score_at(job, state, state.now)
+    job.score = score_at(job, state, state.clock.now)
     job.scored_from = at.NEVER
     enter_set(sim, job)
 
@@ -195,7 +197,7 @@ def on_start(sim: Arrays, job: JobNow) -> None:
 @step
 def exit_state(sim: Arrays, job: JobNow) -> int:
     """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
-    killed = sim.state[0].kill and job.run_time > job.requested_time
+    killed = sim.state[0].rules.kill and job.run_time > job.requested_time
     return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
 
 
@@ -208,7 +210,7 @@ def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
     job, state = sim.jobs_now[slot], sim.state[0]
     leave_set(sim, job)
     job.exit_state = how
-    job.end = state.now
+    job.end = state.clock.now
     if sim.site_jobs[job.row].account >= 0 and job.start >= 0:
         _charge(sim, job, sim.site_jobs[job.row].account)
     child = sim.site_jobs[job.row].first_child
@@ -229,7 +231,7 @@ def _charge(sim: Arrays, job: JobNow, number: int) -> None:
     """Let an account pay for a job; once that spends it, or spends it twice, its waiting jobs are checked anew."""
     account = sim.accounts[number]
     before, granted = account.spent, account.granted
-    account.spent += job.procs * (sim.state[0].now - job.start)
+    account.spent += job.procs * (sim.state[0].clock.now - job.start)
     if before < granted <= account.spent or before < 2 * granted <= account.spent:
         _check_waiting(sim, number)
 
@@ -238,21 +240,22 @@ def _charge(sim: Arrays, job: JobNow, number: int) -> None:
 def set_allows(sim: Arrays, job: JobNow) -> bool:
     """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
     state = sim.state[0]
+    clock = state.clock
     if job.node_set < 0:
         return True
     own = sim.sets[job.node_set]
     left = own.limit - own.used
-    if own.waiting_in_pass == state.n_passes:
-        in_time = state.now + job.candidate_estimate <= own.shadow_time
+    if own.waiting_in_pass == clock.n_passes:
+        in_time = clock.now + job.candidate_estimate <= own.shadow_time
         if job.procs <= left and (in_time or job.procs <= own.extra_procs):
             return True
     elif job.procs <= left:
         return True
     else:
-        own.waiting_in_pass = state.n_passes
+        own.waiting_in_pass = clock.n_passes
         own.shadow_time, own.extra_procs = _shadow(sim, job.node_set, job.procs - left)
-    job.tried_in_pass = state.n_passes
-    state.node_set_waits = True
+    job.tried_in_pass = clock.n_passes
+    state.site.node_set_waits = True
     return False
 
 
@@ -261,7 +264,7 @@ def _shadow(sim: Arrays, number: int, need: int) -> tuple[int, int]:
     """Return when the running jobs of a set will have released `need` processors, and how many more by then."""
     lists, state = sim.lists, sim.state[0]
     shadow = at.NEVER
-    for i in range(state.n_nodes[at.RUNNING]):
+    for i in range(state.queue.n_nodes[at.RUNNING]):
         node = node_at(lists, at.RUNNING, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -280,9 +283,9 @@ def enter_set(sim: Arrays, job: JobNow) -> None:
     """Count a job that starts in its node set, and what it takes beside the reservation there."""
     if job.node_set < 0 or job.run_time == 0:
         return
-    own, state = sim.sets[job.node_set], sim.state[0]
+    own, clock = sim.sets[job.node_set], sim.state[0].clock
     own.used += job.procs
-    if own.waiting_in_pass == state.n_passes and state.now + job.candidate_estimate > own.shadow_time:
+    if own.waiting_in_pass == clock.n_passes and clock.now + job.candidate_estimate > own.shadow_time:
         own.extra_procs -= job.procs
 
 

@@ -50,29 +50,30 @@ from schedsim.kernels.start_end import start
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
-    state.tries_newcomers = reasons is None and tries_newcomers(state)
+    clock, agent = state.clock, state.agent
+    clock.tries_newcomers = reasons is None and tries_newcomers(state)
     while True:
-        if state.learns and state.phase == at.AT_ADVANCE and update_is_due(state):
+        if agent.learns and clock.phase == at.AT_ADVANCE and update_is_due(state):
             return at.ASK_LEARNER
-        if state.phase < at.AT_PASS:
+        if clock.phase < at.AT_PASS:
             stop = until_pass(sim, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
             if start_newcomer(sim) or (nothing_changed(sim) and reasons is None):
-                state.phase = _next_phase(sim)
+                clock.phase = _next_phase(sim)
                 continue
-            if state.dated:
+            if state.rules.dated:
                 read_dates(sim)
-        if state.learns and choices_are_short(sim):
+        if agent.learns and choices_are_short(sim):
             return at.GROW_CHOICES
         stop = _pass(sim, reasons)
         if stop != 0:
             return stop
-        if state.first_moved >= 0:
+        if state.queue.first_moved >= 0:
             move_groups_back(sim)
         if reasons is not None:
             why.note_postponed(reasons, sim)
-        state.phase = _next_phase(sim)
+        clock.phase = _next_phase(sim)
 
 
 @step
@@ -82,8 +83,8 @@ def _next_phase(sim: Arrays) -> int:
     That pass looks at every job anew, also at those that the first has passed over.
     """
     state = sim.state[0]
-    if state.release_looks & at.AFTER != 0 and release_if_idle(sim):
-        state.n_passes += 1
+    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim):
+        state.clock.n_passes += 1
         return at.AT_ORDER
     return at.AT_ADVANCE
 
@@ -92,30 +93,31 @@ def _next_phase(sim: Arrays) -> int:
 def _pass(sim: Arrays, reasons: Reasons | None) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     state = sim.state[0]
-    if state.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
-        state.node_set_waits = False
-        state.picked = -1
+    clock, queue, rules, agent = state.clock, state.queue, state.rules, state.agent
+    if clock.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
+        state.site.node_set_waits = False
+        agent.picked = -1
         if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-            if state.agent != at.NO_AGENT:
+            if agent.kind != at.NO_AGENT:
                 why.note_choice(reasons, sim)
-        if state.depth == at.GREEDY:
-            state.head = -1
-            state.shadow_time = at.NEVER
+        if rules.depth == at.GREEDY:
+            queue.head = -1
+            queue.shadow_time = at.NEVER
         else:
             stop = start_in_order(sim, reasons)
             if stop != 0:
                 return stop
-            if state.head < 0:
+            if queue.head < 0:
                 return 0
-            if state.depth == at.NO_BACKFILL:
+            if rules.depth == at.NO_BACKFILL:
                 if reasons is None:
                     return 0
                 _look_ahead(sim)
             else:
                 reserve_head(sim)
-        _search_from_first(state, state.candidates)
-        state.phase = at.AT_BACKFILL
-        if state.placed and state.head >= 0:
+        _search_from_first(state, queue.candidates)
+        clock.phase = at.AT_BACKFILL
+        if rules.placed and queue.head >= 0:
             return at.ASK_SHADOW
     return _backfill(sim, reasons)
 
@@ -124,14 +126,15 @@ def _pass(sim: Arrays, reasons: Reasons | None) -> int:
 def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
     """Start the jobs behind the head, in the backfill order, that do not delay it; return 0, or a pause's reason."""
     state = sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     if reasons is not None:
         why.note_head(reasons, sim)
-        if state.depth == at.NO_BACKFILL:
+        if rules.depth == at.NO_BACKFILL:
             why.note_turns(reasons, sim)
             return 0
-    while state.free > 0 or reasons is not None:
+    while queue.free > 0 or reasons is not None:
         if reasons is None:  # noqa: SIM108
-            slot = _next_candidate(sim, state.searched)
+            slot = _next_candidate(sim, queue.searched)
         else:
             slot = _next_and_note(reasons, sim)
         if slot < 0:
@@ -140,25 +143,25 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
             continue
         job = sim.jobs_now[slot]
         refresh(sim, slot)
-        state.after_key = key_as_candidate(sim, job)
-        state.after_tie = job.row
+        queue.after_key = key_as_candidate(sim, job)
+        queue.after_tie = job.row
         if not _may_be_tried(job, state) or not clears(sim, job):
             if reasons is not None:
                 why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
             _pass_over(sim, slot)
             continue
-        if state.agent != at.NO_AGENT:  # it picks among this one and those behind it
+        if state.agent.kind != at.NO_AGENT:  # it picks among this one and those behind it
             if not is_asked(state):
                 slot = pick_backfill(sim)
-            elif state.answer == at.NOT_ANSWERED:
-                state.asked_about = 2
+            elif clock.answer == at.NOT_ANSWERED:
+                clock.asked_about = 2
                 return ask_for_pick(sim)
             else:
                 slot = take_answer(state)
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
-        if state.n_node_sets > 0 and not set_allows(sim, job):
+        if state.site.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             _pass_over(sim, slot)
@@ -174,7 +177,7 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
         use_extra_procs(job, state)
         if job.release_time != at.NEVER:
             release(sim, slot)
-        start(sim, slot, at.READY if state.depth == at.GREEDY else at.BACKFILLED)
+        start(sim, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
         note_start(sim, job)
     return 0
 
@@ -182,27 +185,30 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
 @step
 def _search_from_first(state: State, which: int) -> None:
     """Search a list for backfills, from its first entry on."""
-    state.searched = which
-    state.after_key = at.FIRST_KEY
-    state.after_tie = at.FIRST_TIE
+    queue = state.queue
+    queue.searched = which
+    queue.after_key = at.FIRST_KEY
+    queue.after_tie = at.FIRST_TIE
 
 
 @step
 def _next_candidate(sim: Arrays, which: int) -> int:
     """Return the next job of a list that fits beside the head by the estimates, or -1."""
     state = sim.state[0]
-    time_left, free = state.shadow_time - state.now, free_for(state, state.free)
-    return next_candidate(sim, which, free, time_left, state.extra_procs)
+    queue = state.queue
+    time_left, free = queue.shadow_time - state.clock.now, free_for(state, queue.free)
+    return next_candidate(sim, which, free, time_left, queue.extra_procs)
 
 
 @step
 def _go_on_with_postponed(sim: Arrays, reasons: Reasons | None) -> bool:
     """Search the postponed jobs once no other can be backfilled; return whether one of them fits, or is to be noted."""
     state = sim.state[0]
-    if not state.backfills_postponed or state.searched == at.POSTPONED or state.n_postponed == 0:
+    queue = state.queue
+    if not state.rules.backfills_postponed or queue.searched == at.POSTPONED or queue.n_postponed == 0:
         return False
-    state.after_key = at.FIRST_KEY
-    state.after_tie = at.FIRST_TIE
+    queue.after_key = at.FIRST_KEY
+    queue.after_tie = at.FIRST_TIE
     if reasons is None:  # noqa: SIM102
         if _next_candidate(sim, at.POSTPONED) < 0:
             return False
@@ -214,7 +220,7 @@ def _go_on_with_postponed(sim: Arrays, reasons: Reasons | None) -> bool:
 @step
 def _may_be_tried(job: JobNow, state: State) -> bool:
     """Return whether a candidate was not tried in this pass, stays below the ceiling and keeps the head's promise."""
-    if job.tried_in_pass == state.n_passes or job.procs > free_for(state, job.procs):
+    if job.tried_in_pass == state.clock.n_passes or job.procs > free_for(state, job.procs):
         return False
     return keeps_promise(job, state)
 
@@ -223,20 +229,21 @@ def _may_be_tried(job: JobNow, state: State) -> bool:
 def _pass_over(sim: Arrays, slot: int) -> None:
     """Search on behind the candidate just tried."""
     state = sim.state[0]
-    state.after_tie += 1
-    if state.candidates == at.GROUPED and sim.jobs_now[slot].tried_in_pass == state.n_passes:
+    queue = state.queue
+    queue.after_tie += 1
+    if queue.candidates == at.GROUPED and sim.jobs_now[slot].tried_in_pass == state.clock.n_passes:
         move_group_on(sim, slot)
 
 
 @rare
 def _look_ahead(sim: Arrays) -> None:
     """Find the shadow time of a head that holds no reservation, for the notes; the run goes on unchanged."""
-    state = sim.state[0]
-    head, stale = sim.jobs_now[state.head], state.stale
+    queue = sim.state[0].queue
+    head, stale = sim.jobs_now[queue.head], queue.stale
     has_reservation = head.has_reservation
-    state.stale = True
+    queue.stale = True
     reserve_head(sim)
-    state.stale = stale
+    queue.stale = stale
     head.has_reservation = has_reservation
 
 
@@ -244,19 +251,20 @@ def _look_ahead(sim: Arrays) -> None:
 def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
     """Return the next job of the list searched that fits beside the head, or -1; note why those before do not."""
     state = sim.state[0]
-    key, tie = state.after_key, state.after_tie
+    queue = state.queue
+    key, tie = queue.after_key, queue.after_tie
     while True:
-        slot = slot_from(sim.lists, state, state.searched, key, tie)
+        slot = slot_from(sim.lists, state, queue.searched, key, tie)
         if slot < 0:
             return -1
         job = sim.jobs_now[slot]
         refresh(sim, slot)
         key, tie = candidate_key(job, state), job.row + 1
-        if slot == state.head or job.tried_in_pass == state.n_passes:
+        if slot == queue.head or job.tried_in_pass == state.clock.n_passes:
             continue
         if fits_beside_head(job, state):
             return slot
-        if job.procs > state.free:
+        if job.procs > queue.free:
             why.note_behind(reasons, sim, slot, why.PROCESSORS)
         elif job.procs > free_for(state, job.procs):
             why.note_behind(reasons, sim, slot, why.CEILING)

@@ -20,36 +20,38 @@ from schedsim.kernels.records import Arrays, JobNow, State
 def enqueue(sim: Arrays, slot: int) -> None:
     """Put a waiting job into the queue, by its keys."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    if state.order == SCORE:
+    queue, rules = state.queue, state.rules
+    if rules.order == SCORE:
         job.keys[at.QUEUE] = score_key(job, state)
     insert(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row, slot, job.procs, job.candidate_estimate)
-    if state.candidates == at.BACKFILL:
-        if state.backfill_order == SCORE:
+    if queue.candidates == at.BACKFILL:
+        if rules.backfill_order == SCORE:
             job.keys[at.BACKFILL] = score_key(job, state)
         insert(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row, slot, job.procs, job.candidate_estimate)
-    if state.grouped and job.group >= 0:
+    if queue.grouped and job.group >= 0:
         sim.groups[job.group].n_waiting += 1
-        if state.candidates == at.GROUPED:
+        if queue.candidates == at.GROUPED:
             join_group(sim, slot)
-    elif state.by_row:
+    elif queue.by_row:
         insert(lists, state, at.GROUPED, at.NOTHING, job.row, slot, job.procs, at.NOTHING)
-    state.n_queued += 1
+    queue.n_queued += 1
 
 
 @step
 def leave_queue(sim: Arrays, job: JobNow) -> None:
     """Take a job that starts, or waits no more, out of the lists of waiting jobs."""
     lists, state = sim.lists, sim.state[0]
+    queue = state.queue
     remove(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row)
-    if state.candidates == at.BACKFILL:
+    if queue.candidates == at.BACKFILL:
         remove(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row)
-    if state.grouped and job.group >= 0:
+    if queue.grouped and job.group >= 0:
         sim.groups[job.group].n_waiting -= 1
-        if state.candidates == at.GROUPED:
+        if queue.candidates == at.GROUPED:
             leave_group(sim, job)
-    elif state.by_row:
+    elif queue.by_row:
         remove(lists, state, at.GROUPED, at.NOTHING, job.row)
-    state.n_queued -= 1
+    queue.n_queued -= 1
 
 
 @rare
@@ -82,7 +84,7 @@ def _first_of_group(sim: Arrays, number: int, row: int) -> int:
 def list_group(sim: Arrays, number: int, slot: int) -> None:
     """Let a job stand for its group in the list of groups, in the place of another; or none, for -1."""
     group, lists, state = sim.groups[number], sim.lists, sim.state[0]
-    which = at.GROUPS if number < state.n_groups else at.POSTPONED_GROUPS
+    which = at.GROUPS if number < state.queue.n_groups else at.POSTPONED_GROUPS
     if group.listed >= 0:
         remove(lists, state, which, group.key, group.row)
     group.listed = slot
@@ -99,24 +101,24 @@ def list_group(sim: Arrays, number: int, slot: int) -> None:
 @rare
 def move_group_on(sim: Arrays, slot: int) -> None:
     """Let the next job of a group stand for it for the rest of the pass: this one was tried in vain."""
-    job, state = sim.jobs_now[slot], sim.state[0]
-    group, number = sim.groups[job.group], state.first_moved
+    job, queue = sim.jobs_now[slot], sim.state[0].queue
+    group, number = sim.groups[job.group], queue.first_moved
     while number >= 0 and number != job.group:
         number = sim.groups[number].next_moved
     if number < 0:
-        group.next_moved = state.first_moved
-        state.first_moved = job.group
+        group.next_moved = queue.first_moved
+        queue.first_moved = job.group
     list_group(sim, job.group, _first_of_group(sim, job.group, job.row + 1))
 
 
 @rare
 def move_groups_back(sim: Arrays) -> None:
     """Let the first of its jobs stand for each group again, after a pass."""
-    state = sim.state[0]
-    while state.first_moved >= 0:
-        number = state.first_moved
+    queue = sim.state[0].queue
+    while queue.first_moved >= 0:
+        number = queue.first_moved
         list_group(sim, number, _first_of_group(sim, number, at.FIRST_TIE))
-        state.first_moved = sim.groups[number].next_moved
+        queue.first_moved = sim.groups[number].next_moved
 
 
 @step
@@ -131,7 +133,7 @@ def first_step(sim: Arrays, slot: int) -> None:
 def refresh(sim: Arrays, slot: int) -> None:
     """Give a waiting job the estimates and steps of its group, if these were revised since it had them."""
     job = sim.jobs_now[slot]
-    if not sim.state[0].grouped or job.group < 0:
+    if not sim.state[0].queue.grouped or job.group < 0:
         return
     if job.revision != sim.groups[sim.groups[job.group].lead].revision:
         _take_over(sim, slot)
@@ -158,54 +160,57 @@ def _take_over(sim: Arrays, slot: int) -> None:
 def next_candidate(sim: Arrays, which: int, free: int, slack: int, extra: int) -> int:
     """Return the next job of a list, behind the last tried, that may be backfilled, or -1: see `next_fitting`."""
     lists, state = sim.lists, sim.state[0]
-    if state.candidates != at.GROUPED:
-        return next_fitting(lists, state, which, state.after_key, state.after_tie, free, slack, extra)
+    queue = state.queue
+    if queue.candidates != at.GROUPED:
+        return next_fitting(lists, state, which, queue.after_key, queue.after_tie, free, slack, extra)
     groups = at.GROUPS if which == at.GROUPED else at.POSTPONED_GROUPS
-    number = next_fitting(lists, state, groups, state.after_key, state.after_tie, free, slack, extra)
+    number = next_fitting(lists, state, groups, queue.after_key, queue.after_tie, free, slack, extra)
     return sim.groups[number].listed if number >= 0 else -1
 
 
 @step
 def dequeue(sim: Arrays, slot: int) -> None:
     """Take a job that goes on waiting out of the queue; if it was the head, there is none for now."""
-    state = sim.state[0]
+    queue = sim.state[0].queue
     leave_queue(sim, sim.jobs_now[slot])
-    if state.head == slot:
-        state.head = -1
-        state.stale = True
+    if queue.head == slot:
+        queue.head = -1
+        queue.stale = True
 
 
 @step
 def candidate_key(job: JobNow, state: State) -> int:
     """Return a waiting job's own key among the candidates for backfills."""
-    return job.keys[state.candidate_kind]
+    return job.keys[state.rules.candidate_kind]
 
 
 @step
 def key_as_candidate(sim: Arrays, job: JobNow) -> int:
     """Return a waiting job's key in the list that is searched for backfills now."""
-    return sim.groups[job.group].key if sim.state[0].candidates == at.GROUPED else candidate_key(job, sim.state[0])
+    return (
+        sim.groups[job.group].key if sim.state[0].queue.candidates == at.GROUPED else candidate_key(job, sim.state[0])
+    )
 
 
 @step
 def give_back(sim: Arrays, slot: int) -> None:
     """Give a record back."""
-    state = sim.state[0]
-    sim.jobs_now[slot].next_spare = state.spare_slot
-    state.spare_slot = slot
+    clock = sim.state[0].clock
+    sim.jobs_now[slot].next_spare = clock.spare_slot
+    clock.spare_slot = slot
 
 
 @step
 def record(sim: Arrays, kind: int, row: int, note: int) -> None:
     """Append an event to the log."""
-    state = sim.state[0]
-    i = state.n_logged
-    sim.log[i, 0] = state.now
+    clock = sim.state[0].clock
+    i = clock.n_logged
+    sim.log[i, 0] = clock.now
     sim.log[i, 1] = kind
     sim.log[i, 2] = row
     sim.start_notes[i] = note
-    state.n_logged += 1
-    state.n_events += 1
+    clock.n_logged += 1
+    clock.n_events += 1
 
 
 @step
@@ -218,9 +223,10 @@ def end_tie(sim: Arrays, job: JobNow) -> int:
 def static_key_of(sim: Arrays, job: JobNow, kind: int) -> int:
     """Return a job's key in the queue, or in the list searched for backfills, under an order that does not change."""
     state, since = sim.state[0], max(1, sim.jobs[job.row].submit - sim.jobs[0].submit)
-    if state.finds_first and kind == at.QUEUE:
+    rules = state.rules
+    if state.queue.finds_first and kind == at.QUEUE:
         return job.row
-    code, seed = state.order, state.seed
+    code, seed = rules.order, rules.seed
     if kind == at.BACKFILL:
-        code, seed = state.backfill_order, state.backfill_seed
+        code, seed = rules.backfill_order, rules.backfill_seed
     return static_key(code, job.row, since, job.procs, job.order_estimate, seed, sim.jobs[job.row].job_id)

@@ -29,55 +29,56 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
     Jobs that a gate holds, or their node set, are passed over.
     """
     state = sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     while True:
         slot = _first_untried(sim)
-        if state.agent != at.NO_AGENT and slot >= 0:
-            if is_asked(state) and state.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
-                state.asked_about = 1
+        if state.agent.kind != at.NO_AGENT and slot >= 0:
+            if is_asked(state) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
+                clock.asked_about = 1
                 return ask_for_pick(sim)
             slot = _picked(sim, slot)
-        elif state.keeps_head and state.head >= 0 and sim.jobs_now[state.head].tried_in_pass != state.n_passes:
-            slot = state.head
+        elif rules.keeps_head and queue.head >= 0 and sim.jobs_now[queue.head].tried_in_pass != clock.n_passes:
+            slot = queue.head
         if slot < 0:
-            state.head = -1
+            queue.head = -1
             return 0
         refresh(sim, slot)
         job = sim.jobs_now[slot]
-        if state.n_node_sets > 0 and not set_allows(sim, job):
+        if state.site.n_node_sets > 0 and not set_allows(sim, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             continue
         clear = clears(sim, job)
         if job.procs > free_for(state, job.procs) or not clear:
-            if state.passes_over and clear and job.procs <= state.free:  # only the ceiling stops it
-                job.tried_in_pass = state.n_passes
+            if rules.passes_over and clear and job.procs <= queue.free:  # only the ceiling stops it
+                job.tried_in_pass = clock.n_passes
                 if reasons is not None:
                     why.note(reasons, sim, slot, why.CEILING)
                 continue
-            if state.head != slot:
-                state.head = slot
-                state.stale = True
+            if queue.head != slot:
+                queue.head = slot
+                queue.stale = True
             return 0
         verdict = verdict_on(job, state, slot)
         if verdict == at.NOT_ASKED:
             return at.ASK_GATE
         if verdict == at.NO_PLACE:
-            state.head = slot
+            queue.head = slot
             return 0
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS if verdict == at.MAY_START else why.GATE)
         if verdict == at.MAY_START:
-            has_waited = sim.jobs[job.row].submit < state.now
-            reserved = job.has_reservation or (state.depth == at.ALL and has_waited)
+            has_waited = sim.jobs[job.row].submit < clock.now
+            reserved = job.has_reservation or (rules.depth == at.ALL and has_waited)
             start(sim, slot, at.BY_RESERVATION if reserved else at.READY)
             note_start(sim, job)
-            state.head = -1
+            queue.head = -1
 
 
 @step
 def _keeps_reserved(state: State) -> bool:
     """Return whether the job reserved is kept until it starts, so that the agent picks no other before."""
-    return state.head >= 0 and state.reserve != at.PICKED_AGAIN
+    return state.queue.head >= 0 and state.agent.reserve != at.PICKED_AGAIN
 
 
 @rare
@@ -85,9 +86,9 @@ def _picked(sim: Arrays, oldest: int) -> int:
     """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
     state = sim.state[0]
     if _keeps_reserved(state):
-        return state.head
+        return state.queue.head
     slot = take_answer(state) if is_asked(state) else pick_next(sim)
-    if state.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
+    if state.agent.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
         return oldest
     return slot
 
@@ -102,12 +103,13 @@ def _fits_now(sim: Arrays, job: JobNow) -> bool:
 def _first_untried(sim: Arrays) -> int:
     """Return the first job of the queue that this pass has not passed over, or -1."""
     lists, state = sim.lists, sim.state[0]
-    slot = _first(sim) if state.n_queued > 0 else -1
-    while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.n_passes:
+    queue = state.queue
+    slot = _first(sim) if queue.n_queued > 0 else -1
+    while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.clock.n_passes:
         job = sim.jobs_now[slot]
-        if state.finds_first:
+        if queue.finds_first:
             move_group_on(sim, slot)
-            slot = _first(sim) if state.n_nodes[at.GROUPS] > 0 else -1
+            slot = _first(sim) if queue.n_nodes[at.GROUPS] > 0 else -1
         else:
             slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
     return slot
@@ -120,28 +122,30 @@ def _first(sim: Arrays) -> int:
     Where groups are listed it is -1 once a pass has passed over the jobs of all of them: their list is empty then.
     """
     lists, state = sim.lists, sim.state[0]
-    if not state.finds_first:
+    queue = state.queue
+    if not queue.finds_first:
         return first_slot(lists, state, at.QUEUE)
-    if state.order >= WFP3:
+    if state.rules.order >= WFP3:
         return first_now(sim)
-    return sim.groups[first_slot(lists, state, at.GROUPS)].listed if state.n_nodes[at.GROUPS] > 0 else -1
+    return sim.groups[first_slot(lists, state, at.GROUPS)].listed if queue.n_nodes[at.GROUPS] > 0 else -1
 
 
 @step
 def reserve_head(sim: Arrays) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     lists, state = sim.lists, sim.state[0]
-    head = sim.jobs_now[state.head]
+    queue, rules = state.queue, state.rules
+    head = sim.jobs_now[queue.head]
     head.has_reservation = True
-    if state.dated:
+    if rules.dated:
         _reserve_among_dates(sim, head)
         return
-    if not state.stale or state.placed:
+    if not queue.stale or rules.placed:
         return
     need = head.procs - free_for(state, head.procs)
-    state.shadow_time, state.extra_procs = time_of_release(lists, state, at.RUNNING, need)
-    state.stale = False
-    if state.promises:
+    queue.shadow_time, queue.extra_procs = time_of_release(lists, state, at.RUNNING, need)
+    queue.stale = False
+    if rules.promises:
         promise_head(sim, head, need)
 
 
@@ -149,22 +153,23 @@ def reserve_head(sim: Arrays) -> None:
 def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
     """Do so where processors are reserved or may fail: in the profile, which then holds the head's reservation."""
     state, profile, dates = sim.state[0], sim.profile, sim.dates
+    queue, rules = state.queue, state.rules
     procs, limit = head.procs, head.requested_time
-    below = state.free - free_for(state, procs)  # a ceiling lies so far below the machine
-    state.stale = False
-    if state.promises:
+    below = queue.free - free_for(state, procs)  # a ceiling lies so far below the machine
+    queue.stale = False
+    if rules.promises:
         promise_among_dates(sim, head)
     plan_ends(sim, at.RUNNING)
-    state.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
-    state.extra_procs = at.NEVER
-    if state.shadow_time != at.NEVER:
-        book(sim, state.shadow_time, procs, head.candidate_estimate, limit)
-        state.extra_procs = profile[level_at(sim, state.shadow_time)].free - below
-    if state.promises and state.guaranteed_start != at.NEVER:
-        for i in range(state.n_dates):  # also then it must clear them, beside whoever starts now
+    queue.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
+    queue.extra_procs = at.NEVER
+    if queue.shadow_time != at.NEVER:
+        book(sim, queue.shadow_time, procs, head.candidate_estimate, limit)
+        queue.extra_procs = profile[level_at(sim, queue.shadow_time)].free - below
+    if rules.promises and queue.guaranteed_start != at.NEVER:
+        for i in range(queue.n_dates):  # also then it must clear them, beside whoever starts now
             date = dates[i].time
-            if state.guaranteed_start < date < state.guaranteed_start + limit and not (
-                state.shadow_time < date < state.shadow_time + limit
+            if queue.guaranteed_start < date < queue.guaranteed_start + limit and not (
+                queue.shadow_time < date < queue.shadow_time + limit
             ):
                 dates[i].room -= procs
 
@@ -177,16 +182,17 @@ def nothing_changed(sim: Arrays) -> bool:
     waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
     """
     state = sim.state[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.gated:
+    clock, queue, rules, agent = state.clock, state.queue, state.rules, state.agent
+    if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or rules.gated:
         return False
-    if state.agent != at.NO_AGENT:
-        if state.agent == at.ASKED or state.reserve == at.PICKED_AGAIN:
+    if agent.kind != at.NO_AGENT:
+        if agent.kind == at.ASKED or agent.reserve == at.PICKED_AGAIN:
             return False
-    elif not state.keeps_head and _first(sim) != state.head:
+    elif not rules.keeps_head and _first(sim) != queue.head:
         return False
-    if state.depth == at.NO_BACKFILL:
+    if rules.depth == at.NO_BACKFILL:
         return True
-    return state.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[state.last_queued], state)
+    return clock.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[clock.last_queued], state)
 
 
 @step
@@ -196,13 +202,14 @@ def tries_newcomers(state: State) -> bool:
     Not where a pass has more to ask about it: an agent, a gate, a site's rules, reservations of the machine, or orders
     and estimates that change while jobs wait.
     """
-    if state.agent != at.NO_AGENT or state.gated or state.site_rules or state.n_node_sets > 0 or state.scored:
+    queue, rules, site = state.queue, state.rules, state.site
+    if state.agent.kind != at.NO_AGENT or rules.gated or site.site_rules or site.n_node_sets > 0 or site.scored:
         return False
-    if state.dated or state.placed or state.asks_ends or state.restarts or state.postpones or state.passes_over:
+    if rules.dated or rules.placed or rules.asks_ends or rules.restarts or rules.postpones or rules.passes_over:
         return False
-    if state.revises or state.grouped or state.by_row or state.finds_first or state.keeps_head:
+    if queue.revises or queue.grouped or queue.by_row or queue.finds_first or rules.keeps_head:
         return False
-    return max(state.order, state.backfill_order) < WFP3
+    return max(rules.order, rules.backfill_order) < WFP3
 
 
 @step
@@ -214,14 +221,15 @@ def start_newcomer(sim: Arrays) -> bool:
     often every second one, are in no list of waiting jobs, and nobody looks for them there. Returns whether it started.
     """
     state = sim.state[0]
-    if not state.is_apart:
+    clock, queue = state.clock, state.queue
+    if not clock.is_apart:
         return False
-    state.is_apart = False
-    slot = state.last_queued
+    clock.is_apart = False
+    slot = clock.last_queued
     job = sim.jobs_now[slot]
-    if state.n_queued == 0:
+    if queue.n_queued == 0:
         if job.procs <= free_for(state, job.procs):
-            state.head = -1
+            queue.head = -1
             begin(sim, slot, at.READY)
             return True
     elif _is_all_that_counts(sim, job) and fits_beside_head(job, state) and keeps_promise(job, state):
@@ -236,9 +244,10 @@ def start_newcomer(sim: Arrays) -> bool:
 def _is_all_that_counts(sim: Arrays, job: JobNow) -> bool:
     """Return whether the head is still blocked and first, also before this newcomer, and all else is as it was."""
     state = sim.state[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.depth == at.NO_BACKFILL:
+    queue = state.queue
+    if state.clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or state.rules.depth == at.NO_BACKFILL:
         return False
-    return _first(sim) == state.head and sim.jobs_now[state.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
+    return _first(sim) == queue.head and sim.jobs_now[queue.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
 
 
 @step
@@ -247,34 +256,37 @@ def fits_beside_head(job: JobNow, state: State) -> bool:
 
     It may if it ends by the shadow time, or needs extra processors only.
     """
+    queue = state.queue
     if job.procs > free_for(state, job.procs):
         return False
-    return state.now + job.candidate_estimate <= state.shadow_time or job.procs <= state.extra_procs
+    return state.clock.now + job.candidate_estimate <= queue.shadow_time or job.procs <= queue.extra_procs
 
 
 @step
 def use_extra_procs(job: JobNow, state: State) -> None:
     """Take what a job that is about to be backfilled uses of the processors free beside the head."""
+    queue = state.queue
     if job.run_time > 0:
-        if state.now + job.candidate_estimate > state.shadow_time:
-            state.extra_procs -= job.procs
+        if state.clock.now + job.candidate_estimate > queue.shadow_time:
+            queue.extra_procs -= job.procs
         use_spare_at_promise(job, state)
     # once it runs it counts by another estimate than the one it was started by
-    state.stale |= state.several_estimates
+    queue.stale |= state.rules.several_estimates
 
 
 @step
 def verdict_on(job: JobNow, state: State, slot: int) -> int:
     """Return whether the gate lets the job start: MAY_START, HELD, NO_PLACE, or NOT_ASKED if it must be asked first."""
-    if not state.gated:
+    clock = state.clock
+    if not state.rules.gated:
         return at.MAY_START
-    if state.asked_about == slot and state.answer >= 0:
-        verdict = state.answer
-        state.asked_about = -1
-        state.answer = at.NOT_ANSWERED
+    if clock.asked_about == slot and clock.answer >= 0:
+        verdict = clock.answer
+        clock.asked_about = -1
+        clock.answer = at.NOT_ANSWERED
         if verdict != at.MAY_START:
-            job.tried_in_pass = state.n_passes
+            job.tried_in_pass = clock.n_passes
         return verdict
-    state.asked_about = slot
-    state.answer = at.NOT_ANSWERED
+    clock.asked_about = slot
+    clock.answer = at.NOT_ANSWERED
     return at.NOT_ASKED

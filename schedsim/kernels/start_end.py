@@ -23,28 +23,29 @@ def start(sim: Arrays, slot: int, how: int) -> None:
 def begin(sim: Arrays, slot: int, how: int) -> None:
     """Let a job that is not in the queue start now."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    if state.site_rules:
+    clock, rules, site = state.clock, state.rules, state.site
+    if site.site_rules:
         on_start(sim, job)
     record(sim, event.STARTED, job.row, 4 * job.current_estimate + how)
     run_time, limit = job.run_time, job.requested_time
-    if run_time > limit and state.kill:
+    if run_time > limit and rules.kill:
         run_time = limit
-        state.n_kills += 1
+        clock.n_kills += 1
     if run_time == 0:
         record(sim, event.ENDED, job.row, job.current_estimate)
-        if not state.site_rules or on_end(sim, slot, exit_state(sim, job), at.YES):
+        if not site.site_rules or on_end(sim, slot, exit_state(sim, job), at.YES):
             give_back(sim, slot)
-        state.causes |= at.ENDED_AT_ONCE
+        clock.causes |= at.ENDED_AT_ONCE
         return
-    job.start = state.now
-    job.end = state.now + run_time
-    state.free -= job.procs
-    state.n_running += 1
-    if state.agent == at.DRAS:
+    job.start = clock.now
+    job.end = clock.now + run_time
+    state.queue.free -= job.procs
+    clock.n_running += 1
+    if state.agent.kind == at.DRAS:
         take_nodes(sim, slot)
     insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
-    if state.keeps_limits:
+    if rules.keeps_limits:
         insert(lists, state, at.LIMITS, job.start + limit, job.row, slot, job.procs, limit)
     schedule_revision(sim, slot)
 
@@ -53,23 +54,24 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
 def end_due(sim: Arrays) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     lists, state = sim.lists, sim.state[0]
-    while state.n_running > 0:
-        if first_key(lists, state, at.ENDS) > state.now:
+    clock, queue = state.clock, state.queue
+    while clock.n_running > 0:
+        if first_key(lists, state, at.ENDS) > clock.now:
             return
         slot = first_slot(lists, state, at.ENDS)
         job = sim.jobs_now[slot]
         remove_first(lists, state, at.ENDS)
         remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
-        if state.keeps_limits:
+        if state.rules.keeps_limits:
             remove(lists, state, at.LIMITS, job.start + max(job.requested_time, job.current_estimate), job.row)
         cancel_revision(sim, job)
         not_overdue(sim, slot)
-        state.free += job.procs
-        state.n_running -= 1
-        if state.agent == at.DRAS:
+        queue.free += job.procs
+        clock.n_running -= 1
+        if state.agent.kind == at.DRAS:
             free_nodes(sim, slot)
-        state.causes |= at.BY_END
-        state.stale = True  # by the estimates it may have ended later, or earlier
+        clock.causes |= at.BY_END
+        queue.stale = True  # by the estimates it may have ended later, or earlier
         record(sim, event.ENDED, job.row, job.current_estimate)
-        if not state.site_rules or on_end(sim, slot, exit_state(sim, job), at.NO):
+        if not state.site.site_rules or on_end(sim, slot, exit_state(sim, job), at.NO):
             give_back(sim, slot)

@@ -42,11 +42,11 @@ VALUE: Final = 3
 @step
 def shared_score(sim: Arrays) -> float:
     """Return what the shared network makes of the features at the front of `hidden`."""
-    state, hidden, weights = sim.state[0], sim.hidden, sim.weights
+    agent, hidden, weights = sim.state[0].agent, sim.hidden, sim.weights
     source, first, layer = 0, 0, 0
-    target = state.layers[0]
-    while state.layers[layer + 1] > 0:
-        n, m = state.layers[layer], state.layers[layer + 1]
+    target = agent.layers[0]
+    while agent.layers[layer + 1] > 0:
+        n, m = agent.layers[layer], agent.layers[layer + 1]
         for j in range(m):
             hidden[target + j] = weights[first + n * m + j]
         for i in range(n):
@@ -55,10 +55,10 @@ def shared_score(sim: Arrays) -> float:
                 hidden[target + j] += value * weights[first + i * m + j]
         first += (n + 1) * m
         layer += 1
-        if state.layers[layer + 1] > 0:
+        if agent.layers[layer + 1] > 0:
             for j in range(m):
                 value = hidden[target + j]
-                hidden[target + j] = math.tanh(value) if state.activation == at.TANH else max(value, 0.0)
+                hidden[target + j] = math.tanh(value) if agent.activation == at.TANH else max(value, 0.0)
         source, target = target, target + m
     return float(hidden[source])
 
@@ -87,16 +87,16 @@ def free_nodes(sim: Arrays, slot: int) -> None:
 @step
 def scores_of(sim: Arrays, n: int) -> int:
     """Score the first `n` jobs in `scratch`; return where in `neurons` their scores begin."""
-    state = sim.state[0]
-    rows, first, second = state.layers[0], state.layers[1], state.layers[2]
-    seen = sim.seen[state.n_choices if state.learns else 0]
+    agent = sim.state[0].agent
+    rows, first, second = agent.layers[0], agent.layers[1], agent.layers[2]
+    seen = sim.seen[agent.n_choices if agent.learns else 0]
     net, neurons = sim.net, sim.neurons
     shift = 0
-    if state.is_permuted:
-        shift = mixed(state.agent_seed, state.n_picks, PERMUTING) % n
+    if agent.is_permuted:
+        shift = mixed(agent.seed, agent.n_picks, PERMUTING) % n
     scores = 4 * first + second  # behind the layers
-    if not state.by_value:
-        window = state.layers[3]
+    if not agent.by_value:
+        window = agent.layers[3]
         for place in range(window):
             if place < n:
                 _see_job(sim, seen, 2 * place, sim.jobs_now[sim.scratch[(place + shift) % n]])
@@ -126,35 +126,35 @@ def scores_of(sim: Arrays, n: int) -> int:
 @step
 def pick_by_scores(sim: Arrays, n: int) -> int:
     """Return the place of the job picked among the first `n` in `scratch`, and note its score."""
-    state, neurons = sim.state[0], sim.neurons
+    agent, neurons = sim.state[0].agent, sim.neurons
     scores = scores_of(sim, n)
     best, greatest, value = 0, -math.inf, -math.inf
-    explores = state.explore > 0 and unit(state.agent_seed, state.n_picks, EXPLORING) < state.explore
+    explores = agent.explore > 0 and unit(agent.seed, agent.n_picks, EXPLORING) < agent.explore
     for place in range(n):
         score = float(neurons[scores + place])
         value = max(value, score)
-        if explores or state.is_drawn:
+        if explores or agent.is_drawn:
             job_id = sim.jobs[sim.jobs_now[sim.scratch[place]].row].job_id
-            chance = unit(state.agent_seed, job_id, DRAWING + state.n_picks)
+            chance = unit(agent.seed, job_id, DRAWING + agent.n_picks)
             score = chance if explores else score - math.log(-math.log(chance))  # Gumbel's: a draw by the softmax
         if score > greatest:
             best, greatest = place, score
-    state.picked_score = neurons[scores + best]
-    if state.learns:
-        choice = sim.choices[state.n_choices]
+    agent.picked_score = neurons[scores + best]
+    if agent.learns:
+        choice = sim.choices[agent.n_choices]
         choice[PLACE], choice[OF], choice[VALUE] = best, n, value
-        if state.by_value:
-            shift = mixed(state.agent_seed, state.n_picks, PERMUTING) % n if state.is_permuted else 0
-            _see_job(sim, sim.seen[state.n_choices], 0, sim.jobs_now[sim.scratch[(best + shift) % n]])
+        if agent.by_value:
+            shift = mixed(agent.seed, agent.n_picks, PERMUTING) % n if agent.is_permuted else 0
+            _see_job(sim, sim.seen[agent.n_choices], 0, sim.jobs_now[sim.scratch[(best + shift) % n]])
     return best
 
 
 @step
 def keep_choice(sim: Arrays, slot: int, oldest_wait: int, behind_head: bool) -> None:
     """Note what the job picked earns: the pick is complete."""
-    state = sim.state[0]
-    sim.choices[state.n_choices, REWARD] = reward_of(sim, sim.jobs_now[slot], oldest_wait, behind_head)
-    state.n_choices += 1
+    agent = sim.state[0].agent
+    sim.choices[agent.n_choices, REWARD] = reward_of(sim, sim.jobs_now[slot], oldest_wait, behind_head)
+    agent.n_choices += 1
 
 
 @step
@@ -165,19 +165,20 @@ def reward_of(sim: Arrays, job: JobNow, oldest_wait: int, behind_head: bool) -> 
     Equation 2: the mean of -1 / estimate over the queue without it if it starts, estimates in hours.
     """
     state = sim.state[0]
+    queue, rules, agent = state.queue, state.rules, state.agent
     starts = behind_head or (job.procs <= free_for(state, job.procs) and clears(sim, job))
-    if state.pick_reward == at.EQUATION_1:
-        wait = state.now - sim.jobs[job.row].submit
-        longest = max(oldest_wait, state.least_wait)
-        total = state.procs_share * job.procs / state.machine_procs
+    if agent.pick_reward == at.EQUATION_1:
+        wait = state.clock.now - sim.jobs[job.row].submit
+        longest = max(oldest_wait, agent.least_wait)
+        total = agent.procs_share * job.procs / rules.machine_procs
         if longest > 0:
-            total += state.wait_share * wait / longest
-        used = state.machine_procs - state.free
+            total += agent.wait_share * wait / longest
+        used = rules.machine_procs - queue.free
         if starts:
             used += job.procs
-        return float(total + state.used_share * used / state.machine_procs)
-    if state.pick_reward == at.EQUATION_2:
-        total, n = sum_of_rates(sim), state.n_queued
+        return float(total + agent.used_share * used / rules.machine_procs)
+    if agent.pick_reward == at.EQUATION_2:
+        total, n = sum_of_rates(sim), queue.n_queued
         if starts:
             total -= 1.0 / job.order_estimate
             n -= 1
@@ -190,7 +191,7 @@ def sum_of_rates(sim: Arrays) -> float:
     """Return the sum of 1 / estimate [1/s] over the jobs in the queue."""
     lists, state = sim.lists, sim.state[0]
     total = 0.0
-    for i in range(state.n_nodes[at.QUEUE]):
+    for i in range(state.queue.n_nodes[at.QUEUE]):
         node = node_at(lists, at.QUEUE, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -202,11 +203,12 @@ def sum_of_rates(sim: Arrays) -> float:
 @rare
 def update_is_due(state: State) -> bool:
     """Return whether the learner is to be asked; without a pick it is not."""
-    if state.n_passes < state.next_update:
+    clock, agent = state.clock, state.agent
+    if clock.n_passes < agent.next_update:
         return False
-    if state.n_choices > 0:
+    if agent.n_choices > 0:
         return True
-    state.next_update = state.n_passes + state.instants
+    agent.next_update = clock.n_passes + agent.instants
     return False
 
 
@@ -214,18 +216,18 @@ def update_is_due(state: State) -> bool:
 def choices_are_short(sim: Arrays) -> bool:
     """Return whether the picks of one pass might not fit into the memory: one a waiting job, and the job reserved."""
     state = sim.state[0]
-    return state.n_choices + state.n_queued + 1 > len(sim.choices)
+    return state.agent.n_choices + state.queue.n_queued + 1 > len(sim.choices)
 
 
 @step
 def _see_job(sim: Arrays, seen: Singles, row: int, job: JobNow) -> None:
     """Write the two rows of a job: [processors, estimate], [priority, which no log tells, time in the queue]."""
     state = sim.state[0]
-    wait = state.now - sim.jobs[job.row].submit
-    if state.is_raw:
+    wait = state.clock.now - sim.jobs[job.row].submit
+    if state.agent.is_raw:
         seen[row, 0], seen[row, 1], seen[row + 1, 1] = job.procs, job.order_estimate, wait
     else:
-        seen[row, 0], seen[row, 1] = job.procs / state.machine_procs, job.order_estimate / TIME_SCALE
+        seen[row, 0], seen[row, 1] = job.procs / state.rules.machine_procs, job.order_estimate / TIME_SCALE
         seen[row + 1, 1] = wait / TIME_SCALE
     seen[row + 1, 0] = 0
 
@@ -242,8 +244,8 @@ def _see_nodes(sim: Arrays, seen: Singles, row: int) -> None:
             continue
         if slot != last:
             job = sim.jobs_now[slot]
-            left = max(0, job.start + job.current_estimate - state.now)
-            if not state.is_raw:
+            left = max(0, job.start + job.current_estimate - state.clock.now)
+            if not state.agent.is_raw:
                 left /= TIME_SCALE
             last = slot
         seen[row + node, 0], seen[row + node, 1] = 0, left

@@ -52,48 +52,49 @@ _IN_NO_WINDOW: Final = -at.NEVER
 @lean
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, places: NodeArrays) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
-    state = sim.state[0]
+    clock = sim.state[0].clock
     while True:
-        read = state.n_logged
+        read = clock.n_logged
         stop = until_pass(sim, estimates)
-        for i in range(read, state.n_logged):
+        for i in range(read, clock.n_logged):
             if sim.log[i, 1] == event.ENDED:
                 vacate(places, sim.log[i, 2])
         if stop != at.PASS_IS_DUE:
             return stop
         _pass(sim, reasons, places)
-        state.phase = at.AT_ADVANCE
+        clock.phase = at.AT_ADVANCE
 
 
 @step
 def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start what may start now."""
     state, one = sim.state[0], places.one[0]
-    if state.now >= one.dated_until:
-        one.dated_until = date_nodes(places, places.nodes, state.now)
-    if state.depth == at.GREEDY:
-        state.head = -1
-        state.shadow_time = at.NEVER
+    clock, queue, rules = state.clock, state.queue, state.rules
+    if clock.now >= one.dated_until:
+        one.dated_until = date_nodes(places, places.nodes, clock.now)
+    if rules.depth == at.GREEDY:
+        queue.head = -1
+        queue.shadow_time = at.NEVER
         _search(sim, reasons, places)
         return
     if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if _only_newcomer_counts(sim, places):
-            if state.depth != at.NO_BACKFILL:
+            if rules.depth != at.NO_BACKFILL:
                 _search_from_newcomer(sim, reasons, places)
             return
     _start_in_order(sim, reasons, places)
-    if state.head < 0:
+    if queue.head < 0:
         return
-    if state.depth != at.NO_BACKFILL:
-        sim.jobs_now[state.head].has_reservation = True
+    if rules.depth != at.NO_BACKFILL:
+        sim.jobs_now[queue.head].has_reservation = True
         _reserve(sim, places)
     elif reasons is not None:
         _reserve(sim, places)  # for the notes alone
     if reasons is not None:
-        _note_behind(reasons, sim, state.head, places, why.HEAD)
-        if state.depth == at.NO_BACKFILL:
+        _note_behind(reasons, sim, queue.head, places, why.HEAD)
+        if rules.depth == at.NO_BACKFILL:
             why.note_turns(reasons, sim)
-    if state.depth != at.NO_BACKFILL:
+    if rules.depth != at.NO_BACKFILL:
         _search(sim, reasons, places)
 
 
@@ -106,11 +107,12 @@ def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
     shadow time.
     """
     state, one = sim.state[0], places.one[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
+    clock, queue = state.clock, state.queue
+    if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or clock.n_newcomers != 1:
         return False
     if len(places.windows) > 0:  # as they come nearer, jobs find other places
         return False
-    if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
+    if one.head_at_scan != sim.jobs_now[queue.head].row or first_slot(sim.lists, state, at.QUEUE) != queue.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
 
@@ -125,22 +127,23 @@ def _demand_of(places: NodeArrays, row: int) -> Demand:
 def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start jobs in the queue's order until one has no place: the head, or -1."""
     state = sim.state[0]
-    while state.n_queued > 0:
+    queue = state.queue
+    while queue.n_queued > 0:
         slot = first_slot(sim.lists, state, at.QUEUE)
-        if state.keeps_head and state.head >= 0:
-            slot = state.head
+        if state.rules.keeps_head and queue.head >= 0:
+            slot = queue.head
         job = sim.jobs_now[slot]
         refresh(sim, slot)
-        n = find_place(places, _demand_of(places, job.row), state.now + job.requested_time)
+        n = find_place(places, _demand_of(places, job.row), state.clock.now + job.requested_time)
         if n == 0:
-            state.head = slot
+            queue.head = slot
             return
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS)
             _note_nodes(reasons, sim, slot, places)
         _start(sim, places, slot, n, at.BY_RESERVATION if job.has_reservation else at.READY)
-        state.head = -1
-    state.head = -1
+        queue.head = -1
+    queue.head = -1
 
 
 @step
@@ -156,7 +159,8 @@ def _start(sim: Arrays, places: NodeArrays, slot: int, n: int, how: int) -> None
 def _reserve(sim: Arrays, places: NodeArrays) -> None:
     """Find the head's shadow time, what is free on the nodes then, and what it is promised."""
     state, one, later = sim.state[0], places.one[0], places.later
-    job = sim.jobs_now[state.head]
+    queue = state.queue
+    job = sim.jobs_now[queue.head]
     head = _demand_of(places, job.row)
     one.head_end = at.NOTHING
     one.head_room = _as_now(places, later, head, one.head_end)
@@ -164,8 +168,8 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
     for i in range(len(places.nodes)):
         procs += places.nodes[i].procs
     n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
-    state.shadow_time = at.NEVER
-    i, time = 0, state.now
+    queue.shadow_time = at.NEVER
+    i, time = 0, state.clock.now
     while True:
         time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, next_opening(places, time))
         if time == at.NEVER:
@@ -179,12 +183,12 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
             one.head_end = time + job.requested_time
             one.head_room = _room_at(places, later, head, time, one.head_end)
         if one.head_room >= head.pieces:
-            state.shadow_time = time
+            queue.shadow_time = time
             break
-    state.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
-    if state.promises:
+    queue.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
+    if state.rules.promises:
         _keep_promise(sim, places, head)
-    state.stale = False
+    queue.stale = False
     one.moment += 1
 
 
@@ -212,8 +216,8 @@ def _latest_end(job: JobNow) -> int:
 @step
 def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
     """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
-    state, one = sim.state[0], places.one[0]
-    head = sim.jobs_now[state.head]
+    queue, one = sim.state[0].queue, places.one[0]
+    head = sim.jobs_now[queue.head]
     one.promise_room = _as_now(places, places.at_promise, demand, at.NOTHING)
     n = list_slots(sim, at.LIMITS, len(sim.jobs_now))
     for i in range(n):
@@ -225,7 +229,7 @@ def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
         if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
             if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
                 guarantee(sim, head, end)
-    state.guaranteed_start = head.guaranteed_start
+    queue.guaranteed_start = head.guaranteed_start
 
 
 @step
@@ -293,7 +297,7 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
 
     Returns whether the head has a place then.
     """
-    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].head].row)
+    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].queue.head].row)
     nodes, end = (places.at_promise, at.NOTHING) if at_promise else (places.later, one.head_end)
     more = 0
     for i in range(n):
@@ -322,23 +326,24 @@ def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int, at_p
 def _search_from_newcomer(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start the newcomer if it may; then those behind it may find other places than before, and start too."""
     state = sim.state[0]
-    job, n_queued = sim.jobs_now[state.last_queued], state.n_queued
-    state.after_key = candidate_key(job, state)
-    state.after_tie = job.row + 1
-    _try(sim, state.last_queued, reasons, places)
-    if state.n_queued < n_queued:
+    clock, queue = state.clock, state.queue
+    job, n_queued = sim.jobs_now[clock.last_queued], queue.n_queued
+    queue.after_key = candidate_key(job, state)
+    queue.after_tie = job.row + 1
+    _try(sim, clock.last_queued, reasons, places)
+    if queue.n_queued < n_queued:
         _search_on(sim, reasons, places)
 
 
 @step
 def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start the jobs behind the head, in the backfill order, that have a place and do not delay it."""
-    state, one = sim.state[0], places.one[0]
+    queue, one = sim.state[0].queue, places.one[0]
     one.released_at_scan = one.n_released
     one.occupied_at_scan = one.n_occupied
-    one.head_at_scan = sim.jobs_now[state.head].row if state.head >= 0 else -1
-    state.after_key = at.FIRST_KEY
-    state.after_tie = at.FIRST_TIE
+    one.head_at_scan = sim.jobs_now[queue.head].row if queue.head >= 0 else -1
+    queue.after_key = at.FIRST_KEY
+    queue.after_tie = at.FIRST_TIE
     _search_on(sim, reasons, places)
 
 
@@ -346,17 +351,20 @@ def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
 def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
     """Go on behind the last job tried."""
     state = sim.state[0]
-    while state.n_queued > 0:
+    queue = state.queue
+    while queue.n_queued > 0:
         if reasons is None:
-            slot = next_candidate(sim, state.candidates, state.free, state.shadow_time - state.now, state.extra_procs)
+            slot = next_candidate(
+                sim, queue.candidates, queue.free, queue.shadow_time - state.clock.now, queue.extra_procs
+            )
         else:
-            slot = slot_from(sim.lists, state, state.candidates, state.after_key, state.after_tie)
+            slot = slot_from(sim.lists, state, queue.candidates, queue.after_key, queue.after_tie)
         if slot < 0:
             return
         job = sim.jobs_now[slot]
-        state.after_key = candidate_key(job, state)
-        state.after_tie = job.row + 1
-        if slot != state.head:
+        queue.after_key = candidate_key(job, state)
+        queue.after_tie = job.row + 1
+        if slot != queue.head:
             _try(sim, slot, reasons, places)
 
 
@@ -364,15 +372,16 @@ def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None
 def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) -> None:
     """Start a job if it has a place and does not delay the head."""
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
+    clock, queue = state.clock, state.queue
     refresh(sim, slot)
     tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
-    late = state.now + job.candidate_estimate > state.shadow_time
+    late = clock.now + job.candidate_estimate > queue.shadow_time
     beyond = outlasts_promise(job, state)
     keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
     n = (
         0
         if keeps and tried.in_vain_at == one.n_released
-        else find_place(places, demand, state.now + job.requested_time)
+        else find_place(places, demand, clock.now + job.requested_time)
     )
     if n == 0:
         tried.in_vain_at = one.n_released
@@ -390,10 +399,10 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
             _book(sim, places, job, n, of.RELEASE, False)
         if reasons is not None:
             _note_behind(reasons, sim, slot, places, why.PROMISE)
-            reasons[slot].shadow = state.guaranteed_start
+            reasons[slot].shadow = queue.guaranteed_start
         return
     if job.run_time > 0:
-        state.extra_procs -= demand.pieces * demand.procs if late else 0
+        queue.extra_procs -= demand.pieces * demand.procs if late else 0
     else:  # it takes nothing
         if late:
             _book(sim, places, job, n, of.RELEASE, False)
@@ -401,7 +410,7 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
             _book(sim, places, job, n, of.RELEASE, True)
     if reasons is not None:
         _note_behind(reasons, sim, slot, places, why.STARTS)
-    _start(sim, places, slot, n, at.READY if state.depth == at.GREEDY else at.BACKFILLED)
+    _start(sim, places, slot, n, at.READY if state.rules.depth == at.GREEDY else at.BACKFILLED)
 
 
 @step
@@ -428,7 +437,7 @@ def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) ->
     one.lacking = at.NOTHING
     if one.rule != why.HEAD and one.rule != why.RESOURCES:
         return
-    job, now = sim.jobs_now[slot], sim.state[0].now
+    job, now = sim.jobs_now[slot], sim.state[0].clock.now
     one.lacking = lacking(places, demand, _IN_NO_WINDOW)
     if len(places.windows) > 0 and find_place(places, demand, _IN_NO_WINDOW) > 0:
         for i in range(demand.first_member, demand.end_member):  # but for what is reserved it has a place
