@@ -14,7 +14,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, renew_ends, set_timer
 from schedsim.kernels.keys import UNICEP, WFP3
 from schedsim.kernels.records import State as Record
-from schedsim.policies.agents import RESERVES, AgentArrays, Choice, Observation, RandomPicks, code_of
+from schedsim.policies.agents import RESERVES, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
 from schedsim.policies.ceil import most_in_use, share_of
 from schedsim.policies.gates import Candidate, Verdict
@@ -51,18 +51,6 @@ def write_policy(record: Record, policy: Policy) -> None:
     record.rules.procs_weight, record.rules.share = priority.procs, priority.share
     record.rules.grace = math.inf if priority.grace is None else priority.grace
     record.rules.gated = policy.gate is not None
-    record.agent.kind = code_of(policy.agent)
-    record.agent.seed = policy.agent.seed if isinstance(policy.agent, RandomPicks | Dras) else 0
-    layers = AgentArrays.of(policy.agent, policy.window).layers
-    for place, size in enumerate(layers):
-        record.agent.layers[place] = size
-    if isinstance(policy.agent, Shared):
-        record.agent.activation = ACTIVATIONS[policy.agent.activation]
-    if isinstance(policy.agent, Dras):
-        record.agent.by_value = policy.agent.shape.kind == "dql"
-        record.agent.is_drawn, record.agent.is_raw = bool(policy.agent.drawn), policy.agent.raw
-        record.agent.explore, record.agent.is_permuted = policy.agent.explore, policy.agent.permuted
-    record.agent.reserve = RESERVES[policy.reserve or "kept"]
     record.rules.window = policy.window
     record.queue.n_classes = machine.bit_length()
     record.rules.reward = REWARDS[policy.backfill.reward] if isinstance(policy.backfill, Knapsack) else at.CAPABILITY
@@ -77,6 +65,24 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.rules.idle_below = share_of(postpone.low, machine)
         record.rules.release_looks = at.BEFORE * postpone.before + at.AFTER * postpone.after
         record.rules.backfills_postponed = postpone.backfill
+
+
+def write_agent(state: State, policy: Policy) -> None:
+    """Write the policy's agent, if it has one, into the state of a simulation."""
+    agent: Any = policy.agent
+    if agent is None:
+        return
+    one = state.picking
+    one.kind = code_of(agent)
+    one.reserve = RESERVES[policy.reserve or "kept"]
+    if isinstance(agent, RandomPicks | Dras):
+        one.seed = agent.seed
+    if isinstance(agent, Shared):
+        one.activation = ACTIVATIONS[agent.activation]
+    if isinstance(agent, Dras):
+        one.by_value = agent.shape.kind == "dql"
+        one.is_drawn, one.is_raw = bool(agent.drawn), agent.raw
+        one.explore, one.is_permuted = agent.explore, agent.permuted
 
 
 def _only_first_counts(policy: Policy) -> bool:
@@ -126,7 +132,7 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_
         assert machine_state is not None
         step = machine_state.settle(state)
         return state if step is None else with_timer(state, step, at.STEP, 0, False)
-    if stop == at.ASK_PICK and record.agent.kind == at.ENCODED:
+    if stop == at.ASK_PICK and state.picking.kind == at.ENCODED:
         _show_agent(policy, state)
     elif stop == at.ASK_PICK:
         _ask_agent(policy, state)
@@ -228,7 +234,7 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) 
 def _ask_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
     record = state.record
-    slots = state.scratch[: record.agent.picked_of].copy()
+    slots = state.scratch[: state.picking.picked_of].copy()
     choice = Choice(
         int(record.clock.now), int(record.queue.free), state.jobs_now["row"][slots], int(record.clock.asked_about)
     )
@@ -236,18 +242,18 @@ def _ask_agent(policy: Policy, state: State) -> None:
     if place is not None:
         _check_place(place, len(slots), choice.now, ", or None")
     record.clock.answer = -1 if place is None else slots[place]
-    record.agent.picked_place, record.agent.picked_score = 0 if place is None else place + 1, np.nan
+    state.picking.picked_place, state.picking.picked_score = 0 if place is None else place + 1, np.nan
 
 
 def _show_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
-    record, n = state.record, int(state.record.agent.picked_of)
+    record, n = state.record, int(state.picking.picked_of)
     seen = Observation.of(
-        state.observation.copy(), policy.window, n, int(record.clock.now), int(record.clock.asked_about)
+        state.picker.observation.copy(), policy.window, n, int(record.clock.now), int(record.clock.asked_about)
     )
     place = agent.choose(seen)
     _check_place(place, n, seen.now)
-    answer_place(state.arrays(), int(place))
+    answer_place(state.arrays(), state.picker, int(place))
 
 
 def _check_place(place: Any, n: int, now: int, or_none: str = "") -> None:

@@ -29,10 +29,11 @@ from schedsim.engine.requests import (
     open_nodes,
     suppose,
     with_change,
+    write_agent,
     write_machine_state,
     write_policy,
 )
-from schedsim.engine.state import EventLog, State
+from schedsim.engine.state import EventLog, State, picker
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
@@ -49,7 +50,7 @@ from schedsim.machine.outages import Outages, where
 from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
-from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
+from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
 from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
@@ -160,7 +161,7 @@ class Simulation:
         n_groups = 0 if groups is None else len(groups[1])
         if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
             groups = groups[0], np.tile(groups[1], 2)
-        agent = AgentArrays.of(policy.agent, policy.window)
+        agent = None if policy.agent is None else AgentArrays.of(policy.agent, policy.window)
         self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = self._read_by_order = 0
@@ -181,6 +182,7 @@ class Simulation:
         record.clock.answer = at.NOT_ANSWERED
         record.rules.correction = correction_code(correction)
         write_policy(record, policy)
+        write_agent(self._state, policy)
         write_machine_state(record, self._machine_state)
         if groups is not None:
             record.queue.grouped, record.queue.n_groups = True, n_groups
@@ -286,7 +288,7 @@ class Simulation:
     @property
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
-        return int(self._state.record.agent.n_picks)
+        return 0 if self._state.agent is None else int(self._state.picking.n_picks)
 
     @property
     def look_aheads(self) -> int:
@@ -401,8 +403,9 @@ class Simulation:
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
         new._refuse()
         new._list_singly()
-        new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
+        new._state.agent = picker(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
+        write_agent(new._state, new.policy)
         write_machine_state(new._state.record, new._machine_state)
         return new
 
@@ -429,6 +432,11 @@ class Simulation:
         They hold until something else is called.
         """
         return self._state.arrays(self._log), self._source.estimates
+
+    @property
+    def picking(self) -> at.AgentState:
+        """The record of the policy's agent, for such a client."""
+        return self._state.picking
 
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
@@ -513,7 +521,7 @@ class Simulation:
                     n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
-            if stop == at.FINISHED and self._learner is not None and state.record.agent.n_choices > 0:
+            if stop == at.FINISHED and self._learner is not None and state.picking.n_choices > 0:
                 learning.tell(state, self._learner)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop

@@ -7,13 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints, Singles, short_repr
+from predictors.core.arrays import Ints, Singles, short_repr
 from schedsim.kernels.agents.networks import sum_columns
 from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
-    Choices,
     Date,
     Group,
     Job,
@@ -21,8 +20,8 @@ from schedsim.kernels.records import (
     Level,
     ListRow,
     NodeSet,
+    Picker,
     Records,
-    Seen,
     SiteJob,
     Step,
     Table,
@@ -78,7 +77,6 @@ _LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
 _NO_GROUPS = np.empty(0, dtype=np.int64)
-NO_AGENT = AgentArrays()
 _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
@@ -104,14 +102,7 @@ class State:
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Ints
-    weights: Floats
-    observation: at.Observed
-    net: Singles
-    holders: Ints
-    hidden: Floats
-    neurons: Singles
-    seen: Seen
-    choices: Choices
+    agent: Picker | None
     held_at: dict[int, int] = field(default_factory=dict)
 
     __repr__ = short_repr
@@ -119,13 +110,24 @@ class State:
     def __post_init__(self) -> None:
         self.record = self.one[0]
 
+    @property
+    def picker(self) -> Picker:
+        """The arrays of the agent that picks; there must be one."""
+        assert self.agent is not None
+        return self.agent
+
+    @property
+    def picking(self) -> at.AgentState:
+        """The record of the agent that picks."""
+        return self.picker.one[0]
+
     @classmethod
     def empty(
         cls,
         jobs: Ints,
         capacities: int = 0,
         steps: int = 0,
-        agent: AgentArrays = NO_AGENT,
+        agent: AgentArrays | None = None,
         groups: tuple[Ints, Ints] | None = None,
         site_jobs: Records[SiteJob] | None = None,
         sets: Records[NodeSet] | None = None,
@@ -141,8 +143,8 @@ class State:
             How many numbers of processors a knapsack has.
         steps : int
             Most estimate steps of a job.
-        agent : AgentArrays
-            Of one that is scored inside the pass.
+        agent : AgentArrays, optional
+            Where one picks.
         groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
             The number of each job's group, and of each group's lead, where estimates are revised by group.
         site_jobs, sets, accounts : arrays of records, optional
@@ -169,13 +171,7 @@ class State:
             *_profile(_LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(_LEAST_SLOTS, dtype=np.int64),
-            agent.weights,
-            np.zeros(agent.observation, dtype=np.float32),
-            agent.net,
-            np.full(agent.nodes, -1),
-            np.empty(agent.hidden),
-            _neurons(agent.net, agent.layers, agent.neurons),
-            *_choices(1, agent.rows),
+            None if agent is None else picker(agent),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -196,16 +192,9 @@ class State:
             self.dates,
             self.capacities,
             self.scratch,
-            self.weights,
-            self.observation,
-            self.net,
-            self.holders,
-            self.hidden,
-            self.neurons,
-            self.seen,
-            self.choices,
             log.events,
             log.notes,
+            self.agent,
         )
 
     def copy(self) -> Self:
@@ -222,15 +211,15 @@ class State:
 
     def with_net(self, net: Singles) -> None:
         """Go on with other weights of the same network: an array that is not writeable."""
-        self.net = net
-        self.neurons = _neurons(net, self.record.agent.layers[:4].tolist(), len(self.neurons))
+        layers, size = self.picking.layers[:4].tolist(), len(self.picker.neurons)
+        self.agent = self.picker._replace(net=net, neurons=_neurons(net, layers, size))
 
     def with_choices(self, room: int) -> None:
         """Make room for so many picks of which the learner is told; those that are there stay."""
-        n = min(int(self.record.agent.n_choices), room)
-        seen, choices = _choices(room, self.seen.shape[1])
-        seen[:n], choices[:n] = self.seen[:n], self.choices[:n]
-        self.seen, self.choices = seen, choices
+        old, n = self.picker, min(int(self.picking.n_choices), room)
+        seen, choices = _choices(room, old.seen.shape[1])
+        seen[:n], choices[:n] = old.seen[:n], old.choices[:n]
+        self.agent = old._replace(seen=seen, choices=choices)
 
     def close_failures(self) -> None:
         """Let no further job fail by itself."""
@@ -286,20 +275,14 @@ class State:
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             self._scratch(slots),
-            self.weights,
-            self.observation.copy() if len(self.observation) else self.observation,
-            self.net,
-            self.holders.copy(),
-            self.hidden,
-            self.neurons,
-            self.seen,
-            self.choices,
+            None if self.agent is None else _copy_of_picker(self.agent),
             dict(self.held_at),
         )
 
     def _scratch(self, slots: int) -> Ints:
         """Return scratch for so many slots; a window that a client was shown stays as it is."""
-        scratch, shown = np.empty(slots, dtype=np.int64), self.record.agent.picked_of if len(self.observation) else 0
+        scratch = np.empty(slots, dtype=np.int64)
+        shown = 0 if self.agent is None or not len(self.agent.observation) else self.picking.picked_of
         scratch[:shown] = self.scratch[:shown]
         return scratch
 
@@ -336,6 +319,28 @@ def _with_columns(steps: Any, n: int) -> Any:
 def _profile(slots: int) -> tuple[Any, Any]:
     """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
     return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+
+
+def picker(agent: AgentArrays) -> Picker:
+    """Return the arrays of an agent that has not picked yet."""
+    one: Any = np.zeros(1, at.AGENT_STATE)
+    one["layers"][0, : len(agent.layers)] = agent.layers
+    return Picker(
+        one,
+        agent.weights,
+        np.zeros(agent.observation, dtype=np.float32),
+        agent.net,
+        np.full(agent.nodes, -1),
+        np.empty(agent.hidden),
+        _neurons(agent.net, agent.layers, agent.neurons),
+        *_choices(1, agent.rows),
+    )
+
+
+def _copy_of_picker(own: Picker) -> Picker:
+    """Return a copy that shares what is not written, or is written before it is read."""
+    observation = own.observation.copy() if len(own.observation) else own.observation
+    return own._replace(one=_copied(own.one), observation=observation, holders=own.holders.copy())
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:

@@ -1,7 +1,7 @@
 """Several simulations advanced by one compiled call: each takes an action and goes on to its next pick.
 
-The arrays of the simulations lie where they lie; the call is given their addresses, in the order of
-`schedsim.kernels.records.Arrays`, then those of the estimates and of what an environment keeps of an episode. A
+The arrays of the simulations lie where they lie; the call is given their addresses, in the order of `Arrays` and
+`Picker` in `schedsim.kernels.records`, then those of the estimates and of what an environment keeps of an episode. A
 simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
 """
 
@@ -22,7 +22,7 @@ from schedsim.kernels import easy
 from schedsim.kernels.agents.networks import reward_of
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
-from schedsim.kernels.records import Arrays, Estimates, Records
+from schedsim.kernels.records import Arrays, Estimates, Picker, Records
 
 PER_JOB: Final = 3
 """Arrays of the workload that follow the engine's: starts, weights, run times."""
@@ -106,7 +106,7 @@ def advance(
 
     Parameters
     ----------
-    places, shapes : int64 arrays of shape (n, 32) and (n, 32, 3)
+    places, shapes : int64 arrays of shape (n, 33) and (n, 33, 3)
         Where the arrays of each simulation are.
     actions : int64 array of shape (n,)
         The places picked; of a place without a job, the first job is taken, and counted.
@@ -128,6 +128,17 @@ def advance(
         if not due[i]:
             continue
         place, of, tally = places[i], shapes[i], tallies[i]
+        agent = Picker(
+            _vector(place[17], of[17, 0], at.AGENT_STATE),
+            _shared(place[18], of[18, 0], np.float64),
+            _vector(place[19], of[19, 0], np.float32),
+            _shared(place[20], of[20, 0], np.float32),
+            _vector(place[21], of[21, 0], np.int64),
+            _vector(place[22], of[22, 0], np.float64),
+            _vector(place[23], of[23, 0], np.float32),
+            _cube(place[24], (of[24, 0], of[24, 1], of[24, 2]), np.float32),
+            _table(place[25], (of[25, 0], of[25, 1]), np.float64),
+        )
         sim = Arrays(
             _shared(place[0], of[0, 0], at.JOB),
             _shared(place[1], of[1, 0], at.SITE_JOB),
@@ -144,48 +155,41 @@ def advance(
             _vector(place[12], of[12, 0], at.DATE),
             _vector(place[13], of[13, 0], at.CAPACITY_RECORD),
             _vector(place[14], of[14, 0], np.int64),
-            _shared(place[15], of[15, 0], np.float64),
-            _vector(place[16], of[16, 0], np.float32),
-            _shared(place[17], of[17, 0], np.float32),
-            _vector(place[18], of[18, 0], np.int64),
-            _vector(place[19], of[19, 0], np.float64),
-            _vector(place[20], of[20, 0], np.float32),
-            _cube(place[21], (of[21, 0], of[21, 1], of[21, 2]), np.float32),
-            _table(place[22], (of[22, 0], of[22, 1]), np.float64),
-            _table(place[23], (of[23, 0], of[23, 1]), np.int64),
-            _vector(place[24], of[24, 0], np.int64),
+            _table(place[15], (of[15, 0], of[15, 1]), np.int64),
+            _vector(place[16], of[16, 0], np.int64),
+            agent,
         )
         estimates = Estimates(
-            _vector(place[25], of[25, 0], np.float64),
             _vector(place[26], of[26, 0], np.float64),
             _vector(place[27], of[27, 0], np.float64),
-            _no_vector(place[28], of[28, 0], at.REVISION),
-            _no_table(place[28], (of[28, 0], of[28, 0]), at.REVISED_STEP),
+            _vector(place[28], of[28, 0], np.float64),
+            _no_vector(place[29], of[29, 0], at.REVISION),
+            _no_table(place[29], (of[29, 0], of[29, 0]), at.REVISED_STEP),
         )
-        starts = _vector(place[29], of[29, 0], np.int64)
-        weights = _vector(place[30], of[30, 0], np.float64)
-        run_times = _vector(place[31], of[31, 0], np.int64)
+        starts = _vector(place[30], of[30, 0], np.int64)
+        weights = _vector(place[31], of[31, 0], np.float64)
+        run_times = _vector(place[32], of[32, 0], np.int64)
         if stops[i] == at.ASK_PICK:
             pick = actions[i]
-            if not 0 <= pick < sim.state[0].agent.picked_of:
+            if not 0 <= pick < agent.one[0].picked_of:
                 pick = 0
                 tally.n_invalid += 1
             tally.n_picks += 1
             if reward == BY_PICK:
                 job = sim.jobs_now[sim.scratch[pick]]
-                tally.reward += reward_of(sim, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
-            answer_place(sim, pick)
+                tally.reward += reward_of(sim, agent, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
+            answer_place(sim, agent, pick)
         stops[i] = easy.run(sim, estimates, None)
         _read_events(sim, tally, reward, starts, weights, run_times)
         if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
             paused += 1
             continue
         due[i] = False
-        n_jobs[i] = sim.state[0].agent.picked_of
+        n_jobs[i] = agent.one[0].picked_of
         if stops[i] == at.FINISHED:
             n_jobs[i] = 1
-            for j in range(len(sim.observation)):
-                sim.observation[j] = 0.0
+            for j in range(len(agent.observation)):
+                agent.observation[j] = 0.0
         if reward == VERSUS_EASY and stops[i] == at.FINISHED:
             tally.reward += _versus_easy(tally)
         rewards[i] = tally.reward

@@ -43,9 +43,9 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
         if reasons is not None:
             queue.profile_size = 0  # all reservations are made anew
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
-        quiet = behind and nothing_changed(sim) and reasons is None
+        quiet = behind and nothing_changed(sim, sim.agent) and reasons is None
         if not quiet:
-            start_in_order(sim, reasons)
+            start_in_order(sim, sim.agent, reasons)
             if queue.head < 0:
                 continue
         if queue.stale or queue.profile_size == 0 or not behind:

@@ -31,7 +31,7 @@ from schedsim.kernels.queue import (
     refresh,
 )
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Estimates, JobNow, State
+from schedsim.kernels.records import Arrays, Estimates, JobNow, Picker, State
 from schedsim.kernels.reservation import (
     fits_beside_head,
     nothing_changed,
@@ -50,23 +50,23 @@ from schedsim.kernels.start_end import start
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
-    clock, agent = state.clock, state.agent
-    clock.tries_newcomers = reasons is None and tries_newcomers(state)
+    clock = state.clock
+    clock.tries_newcomers = reasons is None and tries_newcomers(state, sim.agent)
     while True:
-        if agent.learns and clock.phase == at.AT_ADVANCE and update_is_due(state):
+        if update_is_due(sim, sim.agent):
             return at.ASK_LEARNER
         if clock.phase < at.AT_PASS:
             stop = until_pass(sim, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if start_newcomer(sim) or (nothing_changed(sim) and reasons is None):
+            if start_newcomer(sim) or (nothing_changed(sim, sim.agent) and reasons is None):
                 clock.phase = _next_phase(sim)
                 continue
             if state.rules.dated:
                 read_dates(sim)
-        if agent.learns and choices_are_short(sim):
+        if choices_are_short(sim, sim.agent):
             return at.GROW_CHOICES
-        stop = _pass(sim, reasons)
+        stop = _pass(sim, sim.agent, reasons)
         if stop != 0:
             return stop
         if state.queue.first_moved >= 0:
@@ -90,21 +90,21 @@ def _next_phase(sim: Arrays) -> int:
 
 
 @step
-def _pass(sim: Arrays, reasons: Reasons | None) -> int:
+def _pass(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     state = sim.state[0]
-    clock, queue, rules, agent = state.clock, state.queue, state.rules, state.agent
+    clock, queue, rules = state.clock, state.queue, state.rules
     if clock.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
         state.site.node_set_waits = False
-        agent.picked = -1
-        if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-            if agent.kind != at.NO_AGENT:
+        if agent is not None:
+            agent.one[0].picked = -1
+            if reasons is not None:
                 why.note_choice(reasons, sim)
         if rules.depth == at.GREEDY:
             queue.head = -1
             queue.shadow_time = at.NEVER
         else:
-            stop = start_in_order(sim, reasons)
+            stop = start_in_order(sim, agent, reasons)
             if stop != 0:
                 return stop
             if queue.head < 0:
@@ -119,11 +119,11 @@ def _pass(sim: Arrays, reasons: Reasons | None) -> int:
         clock.phase = at.AT_BACKFILL
         if rules.placed and queue.head >= 0:
             return at.ASK_SHADOW
-    return _backfill(sim, reasons)
+    return _backfill(sim, agent, reasons)
 
 
 @step
-def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
+def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
     """Start the jobs behind the head, in the backfill order, that do not delay it; return 0, or a pause's reason."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
@@ -150,14 +150,14 @@ def _backfill(sim: Arrays, reasons: Reasons | None) -> int:
                 why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
             _pass_over(sim, slot)
             continue
-        if state.agent.kind != at.NO_AGENT:  # it picks among this one and those behind it
-            if not is_asked(state):
-                slot = pick_backfill(sim)
+        if agent is not None:  # it picks among this one and those behind it
+            if not is_asked(agent):
+                slot = pick_backfill(sim, agent)
             elif clock.answer == at.NOT_ANSWERED:
                 clock.asked_about = 2
-                return ask_for_pick(sim)
+                return ask_for_pick(sim, agent)
             else:
-                slot = take_answer(state)
+                slot = take_answer(sim, agent)
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]

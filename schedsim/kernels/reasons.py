@@ -14,7 +14,7 @@ from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.profile import book, conflict, free_for, shortage
 from schedsim.kernels.queue import candidate_key, refresh
-from schedsim.kernels.records import Arrays, Records, record_type
+from schedsim.kernels.records import Arrays, Picker, Records, record_type
 
 
 class Reason:
@@ -78,7 +78,6 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     refresh(sim, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
-    agent = state.agent
     last.number += 1
     one.rule = rule
     one.row = job.row
@@ -94,10 +93,17 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     one.due = job.release_time
     one.estimate = job.candidate_estimate
     one.number = last.number
-    if agent.kind != at.NO_AGENT and agent.picked == slot:
-        one.place = agent.picked_place
-        one.choices = agent.picked_of
-        one.score = agent.picked_score
+    _note_pick(one, sim.agent, slot)
+
+
+@step
+def _note_pick(one: Reason, agent: Picker | None, slot: int) -> None:
+    """Note where in its window an agent picked a job, if it did."""
+    if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if agent.one[0].picked == slot:
+            one.place = agent.one[0].picked_place
+            one.choices = agent.one[0].picked_of
+            one.score = agent.one[0].picked_score
 
 
 @step

@@ -10,9 +10,8 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
 * `groups` of `Group` with `group_steps`: waiting jobs whose estimates are revised as one (see `queue`).
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) and `net` (n,) of an agent
-that scores jobs inside the pass; with what a network needs besides, see `schedsim.kernels.agents.networks`. `scratch`
-and `observation` are written anew before they are read.
+the events (time, kind, job row), `start_notes` (n,) a number for each event. `scratch` is written anew before it is
+read. What only some simulations have stands in a tuple of its own, or is None: an agent that picks is a `Picker`.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -352,8 +351,7 @@ class AgentState:
     explore: float  # chance that any job of the window is picked, whatever the scores
     is_raw: bool  # its inputs have no scale
     is_permuted: bool  # it sees each job's numbers at the place of another job of the window
-    learns: bool  # picks are kept for a learner
-    instants: int  # passes between two updates
+    instants: int  # passes between two updates of a learner, for which picks are kept; 0: there is none
     next_update: int  # number of the pass after which the learner is asked
     n_choices: int  # picks kept since the last update
     pick_reward: int  # what a pick earns, see below
@@ -379,12 +377,11 @@ class SiteState:
 
 
 class State:
-    """Where a simulation stands, in five parts."""
+    """Where a simulation stands, in parts."""
 
     clock: Clock
     queue: Queue
     rules: Rules
-    agent: AgentState
     site: SiteState
 
 
@@ -454,8 +451,26 @@ class Estimates(NamedTuple):
     steps: Table[RevisedStep]
 
 
+class Picker(NamedTuple):
+    """All arrays of an agent, as the kernels pass them on."""
+
+    one: Records[AgentState]
+    weights: Floats  # of features, or of a shared network; read-only
+    observation: Observed  # what an agent sees that is asked from outside, see `observation`
+    net: Singles  # weights of a network of DRAS; read-only
+    holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
+    hidden: Floats  # features of a job, and the layers of the network that scores it
+    neurons: Singles  # layers of a network of DRAS
+    seen: Seen  # what it saw at each pick that a learner has not read
+    choices: Choices  # such picks: place, jobs in the window, reward, greatest value
+
+
 class Arrays(NamedTuple):
-    """All arrays of a simulation, as the kernels pass them on."""
+    """All arrays of a simulation, as the kernels pass them on.
+
+    A part that a simulation does not have is None. A step that takes such a part as an argument and asks whether it is
+    None is compiled without what it does with one: numba decides so by an argument alone, by no field of another.
+    """
 
     jobs: Records[Job]
     site_jobs: Records[SiteJob]
@@ -472,16 +487,9 @@ class Arrays(NamedTuple):
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
-    weights: Floats
-    observation: Observed  # what an agent sees that is asked from outside, see `observation`
-    net: Singles  # weights of a network of DRAS
-    holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
-    hidden: Floats  # features of a job, and the layers of the network that scores it
-    neurons: Singles  # layers of a network of DRAS
-    seen: Seen  # what it saw at each pick that a learner has not read
-    choices: Choices  # such picks: place, jobs in the window, reward, greatest value
     log: Ints
     start_notes: Ints
+    agent: Picker | None
 
 
 JOB: Final = record_type(Job)
@@ -491,6 +499,7 @@ STEP_RECORD: Final = record_type(Step)
 GROUP: Final = record_type(Group)
 LIST_ROW: Final = record_type(ListRow)
 STATE: Final = record_type(State)
+AGENT_STATE: Final = record_type(AgentState)
 NODE_SET: Final = record_type(NodeSet)
 ACCOUNT: Final = record_type(Account)
 LEVEL: Final = record_type(Level)
@@ -614,9 +623,8 @@ GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
 
-# agents: nobody picks, a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees,
+# agents: a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees,
 # a network for one job, a network of DRAS
-NO_AGENT: Final = 0
 ASKED: Final = 1
 LINEAR: Final = 2
 RANDOM_PICK: Final = 3

@@ -17,13 +17,13 @@ from schedsim.kernels.profile import book, clears, earliest, free_for, level_at,
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, JobNow, Picker, State
 from schedsim.kernels.sorting import first_now
 from schedsim.kernels.start_end import begin, start
 
 
 @step
-def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
+def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1; return 0, or the reason of a pause.
 
     Jobs that a gate holds, or their node set, are passed over.
@@ -32,11 +32,12 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
     clock, queue, rules = state.clock, state.queue, state.rules
     while True:
         slot = _first_untried(sim)
-        if state.agent.kind != at.NO_AGENT and slot >= 0:
-            if is_asked(state) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
-                clock.asked_about = 1
-                return ask_for_pick(sim)
-            slot = _picked(sim, slot)
+        if agent is not None:
+            if slot >= 0:
+                if is_asked(agent) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(sim, agent):
+                    clock.asked_about = 1
+                    return ask_for_pick(sim, agent)
+                slot = _picked(sim, agent, slot)
         elif rules.keeps_head and queue.head >= 0 and sim.jobs_now[queue.head].tried_in_pass != clock.n_passes:
             slot = queue.head
         if slot < 0:
@@ -76,19 +77,18 @@ def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
 
 
 @step
-def _keeps_reserved(state: State) -> bool:
+def _keeps_reserved(sim: Arrays, agent: Picker) -> bool:
     """Return whether the job reserved is kept until it starts, so that the agent picks no other before."""
-    return state.queue.head >= 0 and state.agent.reserve != at.PICKED_AGAIN
+    return sim.state[0].queue.head >= 0 and agent.one[0].reserve != at.PICKED_AGAIN
 
 
 @rare
-def _picked(sim: Arrays, oldest: int) -> int:
+def _picked(sim: Arrays, agent: Picker, oldest: int) -> int:
     """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
-    state = sim.state[0]
-    if _keeps_reserved(state):
-        return state.queue.head
-    slot = take_answer(state) if is_asked(state) else pick_next(sim)
-    if state.agent.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
+    if _keeps_reserved(sim, agent):
+        return sim.state[0].queue.head
+    slot = take_answer(sim, agent) if is_asked(agent) else pick_next(sim, agent)
+    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
         return oldest
     return slot
 
@@ -175,18 +175,18 @@ def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
 
 
 @step
-def nothing_changed(sim: Arrays) -> bool:
+def nothing_changed(sim: Arrays, agent: Picker | None) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 
     Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
     waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
     """
     state = sim.state[0]
-    clock, queue, rules, agent = state.clock, state.queue, state.rules, state.agent
+    clock, queue, rules = state.clock, state.queue, state.rules
     if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or rules.gated:
         return False
-    if agent.kind != at.NO_AGENT:
-        if agent.kind == at.ASKED or agent.reserve == at.PICKED_AGAIN:
+    if agent is not None:
+        if agent.one[0].kind == at.ASKED or agent.one[0].reserve == at.PICKED_AGAIN:
             return False
     elif not rules.keeps_head and _first(sim) != queue.head:
         return False
@@ -196,14 +196,16 @@ def nothing_changed(sim: Arrays) -> bool:
 
 
 @step
-def tries_newcomers(state: State) -> bool:
+def tries_newcomers(state: State, agent: Picker | None) -> bool:
     """Return whether a job that is submitted alone may be tried before it joins the queue (see `start_newcomer`).
 
     Not where a pass has more to ask about it: an agent, a gate, a site's rules, reservations of the machine, or orders
     and estimates that change while jobs wait.
     """
+    if agent is not None:
+        return False
     queue, rules, site = state.queue, state.rules, state.site
-    if state.agent.kind != at.NO_AGENT or rules.gated or site.site_rules or site.n_node_sets > 0 or site.scored:
+    if rules.gated or site.site_rules or site.n_node_sets > 0 or site.scored:
         return False
     if rules.dated or rules.placed or rules.asks_ends or rules.restarts or rules.postpones or rules.passes_over:
         return False

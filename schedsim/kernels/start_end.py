@@ -41,8 +41,7 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
     job.end = clock.now + run_time
     state.queue.free -= job.procs
     clock.n_running += 1
-    if state.agent.kind == at.DRAS:
-        take_nodes(sim, slot)
+    take_nodes(sim, sim.agent, slot)
     insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
     if rules.keeps_limits:
@@ -68,8 +67,7 @@ def end_due(sim: Arrays) -> None:
         not_overdue(sim, slot)
         queue.free += job.procs
         clock.n_running -= 1
-        if state.agent.kind == at.DRAS:
-            free_nodes(sim, slot)
+        free_nodes(sim.agent, slot)
         clock.causes |= at.BY_END
         queue.stale = True  # by the estimates it may have ended later, or earlier
         record(sim, event.ENDED, job.row, job.current_estimate)

@@ -13,7 +13,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.picks import DECADE, FEATURES, list_candidates, longest_wait, see
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
-from schedsim.kernels.records import Arrays
+from schedsim.kernels.records import Arrays, Observed, Picker
 
 HORIZONS: Final = (600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800)
 """When the release profile tells how much of the machine will be free [s from now]."""
@@ -54,28 +54,27 @@ WEEK: Final = 604_800
 
 
 @rare
-def ask_for_pick(sim: Arrays) -> int:
+def ask_for_pick(sim: Arrays, agent: Picker) -> int:
     """Return the pause that asks the client, with the window in `scratch`; show it the features if it wants those.
 
     `asked_about` is the level: 1 for the front of the queue, 2 for the candidates for backfills.
     """
-    state = sim.state[0]
-    clock, agent = state.clock, state.agent
+    state, one = sim.state[0], agent.one[0]
+    clock = state.clock
     n = list_slots(sim, at.QUEUE, state.rules.window) if clock.asked_about == 1 else list_candidates(sim)
-    agent.picked_of = n
-    if agent.kind == at.ENCODED:
-        _write_observation(sim, n, clock.asked_about == 2)
+    one.picked_of = n
+    if one.kind == at.ENCODED:
+        _write_observation(sim, agent, n, clock.asked_about == 2)
     return at.ASK_PICK
 
 
 @step
-def answer_place(sim: Arrays, place: int) -> None:
+def answer_place(sim: Arrays, agent: Picker, place: int) -> None:
     """Take the place in the window that the client has picked."""
-    state = sim.state[0]
-    agent = state.agent
-    state.clock.answer = sim.scratch[place]
-    agent.picked_place = place + 1
-    agent.picked_score = math.nan
+    one = agent.one[0]
+    sim.state[0].clock.answer = sim.scratch[place]
+    one.picked_place = place + 1
+    one.picked_score = math.nan
 
 
 @step
@@ -85,17 +84,17 @@ def decimal(number: float) -> float:
 
 
 @step
-def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
+def _write_observation(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> None:
     """Write what is seen of the first `n` jobs in `scratch`, and the context."""
-    state, out, oldest = sim.state[0], sim.observation, longest_wait(sim)
+    state, out, oldest = sim.state[0], agent.observation, longest_wait(sim)
     clock, queue, rules = state.clock, state.queue, state.rules
     area, below, narrow, middle = 0.0, 0, 0, 0
     for place in range(n):
         job = sim.jobs_now[sim.scratch[place]]
         share = job.procs / rules.machine_procs
-        see(sim, job, behind_head, oldest, place)
+        see(sim, agent, job, behind_head, oldest, place)
         for i in range(N_FEATURES):
-            out[place * N_FEATURES + i] = sim.hidden[i]
+            out[place * N_FEATURES + i] = agent.hidden[i]
         area += share * job.order_estimate
         below += share <= WIDTHS[0]
         narrow += share <= WIDTHS[1]
@@ -105,7 +104,7 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
     i = rules.window * N_FEATURES
     out[i] = behind_head
     out[i + 1] = queue.free / rules.machine_procs
-    i = _write_profile(sim, i + 2)
+    i = _write_profile(sim, out, i + 2)
     out[i] = decimal(clock.n_running)
     out[i + 1] = out[i + 2] = out[i + 3] = 0.0
     if behind_head and queue.head >= 0:
@@ -129,9 +128,9 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
 
 
 @step
-def _write_profile(sim: Arrays, i: int) -> int:
+def _write_profile(sim: Arrays, out: Observed, i: int) -> int:
     """Write which share of the machine is free at each horizon, if no job starts; return the place behind."""
-    lists, state, out = sim.lists, sim.state[0], sim.observation
+    lists, state = sim.lists, sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
     free, horizon, end = queue.free, 0, clock.now + HORIZONS[0]
     for node_place in range(queue.n_nodes[at.RUNNING]):

@@ -17,7 +17,7 @@ from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next
 from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import candidate_key
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, JobNow, Picker
 
 FEATURES: Final = (
     "wait",
@@ -43,15 +43,15 @@ PICKING: Final = 71  # purpose of a random agent's draws
 
 
 @rare
-def pick_next(sim: Arrays) -> int:
+def pick_next(sim: Arrays, agent: Picker) -> int:
     """Return the job that the agent picks from the front of the queue, which is not empty."""
-    return _best_of(sim, list_slots(sim, at.QUEUE, sim.state[0].rules.window), False)
+    return _best_of(sim, agent, list_slots(sim, at.QUEUE, sim.state[0].rules.window), False)
 
 
 @rare
-def pick_backfill(sim: Arrays) -> int:
+def pick_backfill(sim: Arrays, agent: Picker) -> int:
     """Return the job that the agent picks of those that may be backfilled; there is one at least."""
-    return _best_of(sim, list_candidates(sim), True)
+    return _best_of(sim, agent, list_candidates(sim), True)
 
 
 @step
@@ -74,25 +74,25 @@ def list_candidates(sim: Arrays) -> int:
 
 
 @step
-def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
+def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
-    agent, oldest = sim.state[0].agent, longest_wait(sim)
+    one, oldest = agent.one[0], longest_wait(sim)
     best, greatest = 0, -math.inf
-    agent.n_picks += 1
-    if agent.kind == at.DRAS:
-        best = pick_by_scores(sim, n)
-        if agent.learns:
-            keep_choice(sim, sim.scratch[best], oldest, behind_head)
+    one.n_picks += 1
+    if one.kind == at.DRAS:
+        best = pick_by_scores(sim, agent, n)
+        if one.instants > 0:
+            keep_choice(sim, agent, sim.scratch[best], oldest, behind_head)
     else:
         for place in range(n):
-            value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
+            value = score(sim, agent, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
             if value > greatest:
                 best, greatest = place, value
-        agent.picked_score = greatest
-    agent.picked = sim.scratch[best]
-    agent.picked_place = best + 1
-    agent.picked_of = n
-    return agent.picked
+        one.picked_score = greatest
+    one.picked = sim.scratch[best]
+    one.picked_place = best + 1
+    one.picked_of = n
+    return one.picked
 
 
 @step
@@ -113,41 +113,41 @@ def longest_wait(sim: Arrays) -> int:
 
 
 @step
-def is_asked(state: State) -> bool:
+def is_asked(agent: Picker) -> bool:
     """Return whether a client picks: the pass stops for each pick."""
-    agent = state.agent
-    return agent.kind == at.ASKED or agent.kind == at.ENCODED
+    kind = agent.one[0].kind
+    return kind == at.ASKED or kind == at.ENCODED
 
 
 @step
-def take_answer(state: State) -> int:
+def take_answer(sim: Arrays, agent: Picker) -> int:
     """Return the job that a client has picked, or -1; it has noted the place in the window itself."""
-    clock, agent = state.clock, state.agent
-    agent.picked = clock.answer
+    clock, one = sim.state[0].clock, agent.one[0]
+    one.picked = clock.answer
     clock.answer = at.NOT_ANSWERED
-    agent.n_picks += 1
-    return agent.picked
+    one.n_picks += 1
+    return one.picked
 
 
 @step
-def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
+def score(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
     """Return the score of a job, which stands at a place of its window; `behind_head`: it is to be backfilled."""
-    agent, weights = sim.state[0].agent, sim.weights
-    if agent.kind == at.RANDOM_PICK:
-        return unit(agent.seed, sim.jobs[job.row].job_id, PICKING + agent.n_picks)
-    see(sim, job, behind_head, oldest_wait, place)
-    if agent.kind == at.SHARED:
-        return shared_score(sim)
+    one, weights = agent.one[0], agent.weights
+    if one.kind == at.RANDOM_PICK:
+        return unit(one.seed, sim.jobs[job.row].job_id, PICKING + one.n_picks)
+    see(sim, agent, job, behind_head, oldest_wait, place)
+    if one.kind == at.SHARED:
+        return shared_score(agent)
     total = 0.0
     for i in range(len(weights)):
-        total += weights[i] * sim.hidden[i]
+        total += weights[i] * agent.hidden[i]
     return float(total)
 
 
 @step
-def see(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
+def see(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
     """Write the features of a job, see `FEATURES`, to the front of `hidden`."""
-    state, features = sim.state[0], sim.hidden
+    state, features = sim.state[0], agent.hidden
     clock, queue, rules = state.clock, state.queue, state.rules
     wait = clock.now - sim.jobs[job.row].submit
     waited, length = math.log(1.0 + wait), math.log(job.order_estimate)  # log1p is three times as slow
