@@ -196,11 +196,8 @@ class Rules:
 
     def write(self, record: State, policy: Policy) -> None:
         """Write the rules into the state of a simulation."""
-        record.site.site_rules = True
         record.site.ticking = self.ticking(policy)
         record.site.tick = self.score.tick
-        record.site.scored = record.site.ticking > 0
-        record.site.n_node_sets = int(np.count_nonzero(self.node_set >= 0))
         record.site.inherited_share = self.score.heirs_share
         record.site.holds_orphans = self.dependencies is not None and self.dependencies.on_failure == "hold"
         record.site.spent_queue = self.router.behind

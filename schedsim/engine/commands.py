@@ -124,7 +124,7 @@ class SiteCommands:
     def _alter(self, state: State, slot: int, command: Command) -> None:
         """Change a job's processors or requested time; if that is another queue, its score begins anew."""
         job, now = state.jobs_now[slot], int(state.record.clock.now)
-        submitted = state.site_jobs[int(job.row)]
+        submitted = state.changing.site_jobs[int(job.row)]
         procs = int(job.procs) if command.procs is None else command.procs
         requested = int(job.requested_time) if command.requested is None else command.requested
         queue = self._queue_of(procs, requested, command)
@@ -190,22 +190,22 @@ class SiteCommands:
 
     @staticmethod
     def _is_overdrawn(state: State, row: int) -> bool:
-        number = int(state.site_jobs[row].account)
+        number = int(state.changing.site_jobs[row].account)
         if number < 0:
             return False
-        account = state.accounts[number]
+        account = state.changing.accounts[number]
         return bool(account.spent >= account.granted)
 
     def _turn_account(self, state: State, number: int, what: str) -> None:
         """Let a project's year begin, or its overburn begin or end."""
-        account, arrays = state.accounts[number], state.arrays()
+        account, arrays = state.changing.accounts[number], state.arrays()
         account.overburning = what == "overburn"
         if what != "year":
             return
         account.spent = 0
         for slot in [*state.slots(at.QUEUE).tolist(), *state.slots(at.DEPENDANTS).tolist()]:
             job = state.jobs_now[slot]
-            submitted = state.site_jobs[int(job.row)]
+            submitted = state.changing.site_jobs[int(job.row)]
             if submitted.account != number or job.start >= 0:
                 continue
             if job.hold_reasons & at.BY_ACCOUNT:

@@ -112,7 +112,7 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
     renew_ends(sim)
     n = list_slots(sim, at.QUEUE, len(sim.jobs_now))
     for i in range(n):
-        refresh(sim, sim.scratch[i])
+        refresh(sim, sim.changes, sim.scratch[i])
     n = _write_keys(sim, order)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]

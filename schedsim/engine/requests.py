@@ -59,7 +59,7 @@ def write_policy(record: Record, policy: Policy) -> None:
         record.rules.exempt_only = machine - most_in_use(policy.ceiling.share, machine)
         record.rules.exempt_from = share_of(policy.ceiling.share, machine)
         record.rules.passes_over = policy.ceiling.refused == "passed over"
-    record.rules.postpones = postpone is not None
+    record.rules.release_lead = at.NEVER
     if postpone is not None:
         record.rules.release_lead = postpone.lead
         record.rules.idle_below = share_of(postpone.low, machine)

@@ -33,7 +33,7 @@ from schedsim.engine.requests import (
     write_machine_state,
     write_policy,
 )
-from schedsim.engine.state import EventLog, State, picker
+from schedsim.engine.state import EventLog, State, changes_of, picker
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
@@ -156,13 +156,16 @@ class Simulation:
         self._loops = LoopsNow.of(policy, len(workload))
         self._standing = None if policy.order.following is None else policy.order.following.begun()
         self._asked: Policy | None = None  # the policy with the standing's keys
-        site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
         if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
             groups = groups[0], np.tile(groups[1], 2)
         agent = None if policy.agent is None else AgentArrays.of(policy.agent, policy.window)
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
+        changes = None
+        if self._jobs_may_change(rules):
+            site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
+            changes = changes_of(self._source.n_steps, groups, *site)
+        self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = self._read_by_order = 0
         self._closed = False
@@ -403,6 +406,7 @@ class Simulation:
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
         new._refuse()
         new._list_singly()
+        new._state.let_change()
         new._state.agent = picker(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
         write_agent(new._state, new.policy)
@@ -468,6 +472,16 @@ class Simulation:
         revised = {traits.REVISED} if self._source.revised is not None else set()
         refuse(self.policy.traits | self._traits | revised)
 
+    def _jobs_may_change(self, rules: Rules | None) -> bool:
+        """Return whether jobs may change while they wait, or the kernel is one that is compiled for this case alone.
+
+        The pass on counts is also compiled without what changes them, for its first run to begin soon.
+        """
+        policy, source = self.policy, self._source
+        plain = policy.kind in ("counts", "greedy") and self._placing is None and policy.agent is None
+        by_time = max(policy.order.code, policy.backfill_order.code) >= WFP3
+        return not plain or by_time or policy.postpone is not None or rules is not None or source.revised is not None
+
     def _lists_groups(self, outages: Outages | None) -> bool:
         """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
 
@@ -499,6 +513,8 @@ class Simulation:
         record.rules.several_estimates |= source.several
         record.rules.in_loop = source.in_loop
         record.queue.revises = source.revised is not None
+        if source.revised is not None:
+            self._state.let_change()
         record.queue.n_revisions = record.queue.n_revised = 0
 
     def _run(self) -> int:
@@ -530,6 +546,7 @@ class Simulation:
     def run_noting(self, until: int) -> Reasons:
         """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
         self._list_singly()
+        self._state.let_change()
         self._reasons, self._state.record.queue.finds_first = no_reasons(0), False
         try:
             self.run(until)

@@ -13,8 +13,8 @@ from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
+    Changes,
     Date,
-    Group,
     Job,
     JobNow,
     Level,
@@ -23,8 +23,6 @@ from schedsim.kernels.records import (
     Picker,
     Records,
     SiteJob,
-    Step,
-    Table,
 )
 from schedsim.policies.agents import AgentArrays
 
@@ -73,7 +71,7 @@ class EventLog:
         return np.concatenate([e for e, _ in chunks]), np.concatenate([n for _, n in chunks])
 
 
-_LEAST_SLOTS = 256
+LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
 _NO_GROUPS = np.empty(0, dtype=np.int64)
@@ -88,20 +86,14 @@ class State:
     """
 
     jobs: Records[Job]
-    site_jobs: Records[SiteJob]
     jobs_now: Records[JobNow]
-    steps: Table[Step]
-    group_of: Ints
-    groups: Records[Group]
-    group_steps: Table[Step]
     lists: Records[ListRow]
     one: Records[at.State]
-    sets: Records[NodeSet]
-    accounts: Records[Account]
     profile: Records[Level]
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Ints
+    changes: Changes | None
     agent: Picker | None
     held_at: dict[int, int] = field(default_factory=dict)
 
@@ -109,6 +101,12 @@ class State:
 
     def __post_init__(self) -> None:
         self.record = self.one[0]
+
+    @property
+    def changing(self) -> Changes:
+        """The arrays of what changes jobs while they wait; there must be some."""
+        assert self.changes is not None
+        return self.changes
 
     @property
     def picker(self) -> Picker:
@@ -126,12 +124,8 @@ class State:
         cls,
         jobs: Ints,
         capacities: int = 0,
-        steps: int = 0,
+        changes: Changes | None = None,
         agent: AgentArrays | None = None,
-        groups: tuple[Ints, Ints] | None = None,
-        site_jobs: Records[SiteJob] | None = None,
-        sets: Records[NodeSet] | None = None,
-        accounts: Records[Account] | None = None,
     ) -> Self:
         """Return a state without a job or a policy.
 
@@ -141,36 +135,24 @@ class State:
             The columns of `Job`, C-contiguous.
         capacities : int
             How many numbers of processors a knapsack has.
-        steps : int
-            Most estimate steps of a job.
+        changes : Changes, optional
+            Where jobs change while they wait.
         agent : AgentArrays, optional
             Where one picks.
-        groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
-            The number of each job's group, and of each group's lead, where estimates are revised by group.
-        site_jobs, sets, accounts : arrays of records, optional
-            Where the site has rules.
         """
-        jobs_now, own_steps, lists = _room(_LEAST_SLOTS, steps)
-        group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
-        all_groups, group_steps = _groups(lead_of, steps)
+        jobs_now, lists = _room(LEAST_SLOTS)
         one: Any = np.zeros(1, at.STATE)
         one["clock"]["spare_slot"] = one["queue"]["spare_row"] = -1
         one["queue"]["first_leaf"] = at.NO_LEAF
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
-            _NO_SITE_JOBS if site_jobs is None else site_jobs,
             jobs_now,
-            own_steps,
-            group_of,
-            all_groups,
-            group_steps,
             lists,
             one,
-            np.empty(0, at.NODE_SET) if sets is None else sets.copy(),  # type: ignore[arg-type]
-            np.empty(0, at.ACCOUNT) if accounts is None else accounts.copy(),  # type: ignore[arg-type]
-            *_profile(_LEAST_SLOTS),
+            *_profile(LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
-            np.empty(_LEAST_SLOTS, dtype=np.int64),
+            np.empty(LEAST_SLOTS, dtype=np.int64),
+            changes,
             None if agent is None else picker(agent),
         )
 
@@ -178,22 +160,16 @@ class State:
         """Return the arrays as the kernels take them."""
         return Arrays(
             self.jobs,
-            self.site_jobs,
             self.jobs_now,
-            self.steps,
-            self.group_of,
-            self.groups,
-            self.group_steps,
             self.lists,
             self.one,
-            self.sets,
-            self.accounts,
             self.profile,
             self.dates,
             self.capacities,
             self.scratch,
             log.events,
             log.notes,
+            self.changes,  # type: ignore[arg-type]  # or None
             self.agent,
         )
 
@@ -207,7 +183,17 @@ class State:
 
     def with_steps(self, steps: int) -> Self:
         """Return a copy with room for so many estimate steps of a job at least."""
-        return self._moved(len(self.jobs_now), steps)
+        new = self._moved(len(self.jobs_now))
+        if steps > 0:
+            new.let_change()
+        if new.changes is not None:
+            new.changes = _copy_of_changes(new.changes, len(self.jobs_now), steps)
+        return new
+
+    def let_change(self) -> None:
+        """Make room for what changes jobs while they wait, if there is none."""
+        if self.changes is None:
+            self.changes = changes_of(slots=len(self.jobs_now))
 
     def with_net(self, net: Singles) -> None:
         """Go on with other weights of the same network: an array that is not writeable."""
@@ -223,9 +209,10 @@ class State:
 
     def close_failures(self) -> None:
         """Let no further job fail by itself."""
-        self.site_jobs = self.site_jobs.copy()
-        self.site_jobs["fails"] = False
-        self.site_jobs.flags.writeable = False
+        site_jobs = self.changing.site_jobs.copy()
+        site_jobs["fails"] = False
+        site_jobs.flags.writeable = False
+        self.changes = self.changing._replace(site_jobs=site_jobs)
 
     def entries(self, which: int, field: str) -> Ints:
         """Return a field of all entries of one of the ordered lists, such as "key", in its order."""
@@ -245,14 +232,10 @@ class State:
         """Return the rows in the workload of the jobs in one of the ordered lists, in its order."""
         return np.asarray(self.jobs_now["row"][self.slots(which)])
 
-    def _moved(self, slots: int, steps: int = 0) -> Self:
-        own, used, high = self.steps.shape[1], self.record.clock.n_slots, self.record.queue.n_rows
-        jobs_now, new_steps, lists = _room(slots, max(steps, own))
-        _copy(self.jobs_now, jobs_now, used)
-        if new_steps.shape[1] > 0:
-            new_steps[:used, :own] = self.steps[:used]
-            new_steps[:used, own:] = (at.NEVER, 0)
-        _copy(self.lists, lists, high)
+    def _moved(self, slots: int) -> Self:
+        jobs_now, lists = _room(slots)
+        _copy(self.jobs_now, jobs_now, self.record.clock.n_slots)
+        _copy(self.lists, lists, self.record.queue.n_rows)
         one = _copied(self.one)
         if self.record.queue.profile_size > 0:  # profiles are not copied but made anew
             one["queue"]["profile_size"] = 0
@@ -261,20 +244,14 @@ class State:
         _copy(self.dates, dates, self.record.queue.n_dates)
         return type(self)(
             self.jobs,
-            self.site_jobs,
             jobs_now,
-            new_steps,
-            self.group_of,
-            _copied(self.groups),
-            _with_columns(self.group_steps, new_steps.shape[1]),
             lists,
             one,
-            _copied(self.sets),
-            _copied(self.accounts),
             profile,
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             self._scratch(slots),
+            None if self.changes is None else _copy_of_changes(self.changes, slots),
             None if self.agent is None else _copy_of_picker(self.agent),
             dict(self.held_at),
         )
@@ -303,16 +280,64 @@ def _copied(source: Any) -> Any:
     return np.ndarray(source.shape, source.dtype, _bytes(source).copy())
 
 
-def _with_columns(steps: Any, n: int) -> Any:
-    """Return a copy of a table of estimate steps with `n` columns, no fewer than it has: there are no steps in the new.
+def changes_of(
+    steps: int = 0,
+    groups: tuple[Ints, Ints] | None = None,
+    site_jobs: Records[SiteJob] | None = None,
+    sets: Records[NodeSet] | None = None,
+    accounts: Records[Account] | None = None,
+    slots: int = LEAST_SLOTS,
+) -> Changes:
+    """Return the arrays of what changes jobs while they wait.
 
-    Groups have as many as jobs: a fork by other estimates may bring more steps while groups still wait.
+    Parameters
+    ----------
+    steps : int
+        Most estimate steps of a job.
+    groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
+        The number of each job's group, and of each group's lead, where estimates are revised by group.
+    site_jobs, sets, accounts : arrays of records, optional
+        Where the site has rules.
+    slots : int
+        Jobs for which there is room.
     """
-    if steps.shape[1] == n:
+    group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
+    no_sets: Any = np.empty(0, at.NODE_SET)
+    no_accounts: Any = np.empty(0, at.ACCOUNT)
+    no_steps: Any = np.empty((slots, steps), at.STEP_RECORD)
+    return Changes(
+        _NO_SITE_JOBS if site_jobs is None else site_jobs,
+        no_sets if sets is None else sets.copy(),
+        no_accounts if accounts is None else accounts.copy(),
+        no_steps,
+        group_of,
+        *_groups(lead_of, steps),
+    )
+
+
+def _copy_of_changes(own: Changes, slots: int, steps: int = 0) -> Changes:
+    """Return a copy with room for so many jobs, and so many estimate steps of each at least."""
+    columns = max(steps, own.steps.shape[1])
+    return own._replace(
+        sets=_copied(own.sets),
+        accounts=_copied(own.accounts),
+        steps=_with_room(own.steps, max(slots, own.steps.shape[0]), columns),
+        groups=_copied(own.groups),
+        group_steps=_with_room(own.group_steps, len(own.groups), columns),
+    )
+
+
+def _with_room(steps: Any, rows: int, columns: int) -> Any:
+    """Return a copy of a table of estimate steps with more rows and columns: there are no steps in these.
+
+    Groups have as many columns as jobs: a fork by other estimates may bring more steps while groups still wait.
+    """
+    if steps.shape == (rows, columns):
         return _copied(steps)
-    wider = np.empty((len(steps), n), at.STEP_RECORD)
-    wider[:, : steps.shape[1]] = steps
-    wider[:, steps.shape[1] :] = (at.NEVER, 0)
+    wider = np.empty((rows, columns), at.STEP_RECORD)
+    n, own = steps.shape
+    wider[:n, :own] = steps
+    wider[:n, own:] = (at.NEVER, 0)
     return wider
 
 
@@ -369,7 +394,7 @@ def _groups(lead_of: Ints | None, steps: int) -> tuple[Any, Any]:
     return groups, np.empty((n, steps), at.STEP_RECORD)
 
 
-def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
+def _room(slots: int) -> tuple[Any, Any]:
     """Return arrays that hold `slots` jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
@@ -377,4 +402,4 @@ def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
     one a job, in another.
     """
     n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS
-    return np.empty(slots, at.JOB_NOW), np.empty((slots, steps), at.STEP_RECORD), np.empty(n_rows, at.LIST_ROW)
+    return np.empty(slots, at.JOB_NOW), np.empty(n_rows, at.LIST_ROW)

@@ -118,8 +118,8 @@ class Stepper:
             wakes, due = (state.entries(at.TIMERS, field) for field in ("length", "key"))
             times += [int(key) for key in due[wakes == 1][:1]]
             time = min(times, default=None)
-            if time is not None and state.record.site.scored and state.record.queue.n_queued > 0:
-                time = int(next_tick(state.arrays(), time))
+            if time is not None:
+                time = int(next_tick(state.arrays(), state.changes, time))
             asleep = [int(key) for key in due[wakes != 1][:1]]
             if time is None or not asleep or asleep[0] >= time:
                 return time

@@ -1,8 +1,8 @@
 """Several simulations advanced by one compiled call: each takes an action and goes on to its next pick.
 
-The arrays of the simulations lie where they lie; the call is given their addresses, in the order of `Arrays` and
-`Picker` in `schedsim.kernels.records`, then those of the estimates and of what an environment keeps of an episode. A
-simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
+The arrays of the simulations lie where they lie; the call is given their addresses, in the order of `Arrays`, `Changes`
+and `Picker` in `schedsim.kernels.records`, then those of the estimates and of what an environment keeps of an episode.
+A simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
 """
 
 import math
@@ -22,7 +22,7 @@ from schedsim.kernels import easy
 from schedsim.kernels.agents.networks import reward_of
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
-from schedsim.kernels.records import Arrays, Estimates, Picker, Records
+from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
 
 PER_JOB: Final = 3
 """Arrays of the workload that follow the engine's: starts, weights, run times."""
@@ -128,6 +128,15 @@ def advance(
         if not due[i]:
             continue
         place, of, tally = places[i], shapes[i], tallies[i]
+        changes = Changes(
+            _shared(place[10], of[10, 0], at.SITE_JOB),
+            _vector(place[11], of[11, 0], at.NODE_SET),
+            _vector(place[12], of[12, 0], at.ACCOUNT),
+            _table(place[13], (of[13, 0], of[13, 1]), at.STEP_RECORD),
+            _vector(place[14], of[14, 0], np.int64),
+            _vector(place[15], of[15, 0], at.GROUP),
+            _table(place[16], (of[16, 0], of[16, 1]), at.STEP_RECORD),
+        )
         agent = Picker(
             _vector(place[17], of[17, 0], at.AGENT_STATE),
             _shared(place[18], of[18, 0], np.float64),
@@ -141,22 +150,16 @@ def advance(
         )
         sim = Arrays(
             _shared(place[0], of[0, 0], at.JOB),
-            _shared(place[1], of[1, 0], at.SITE_JOB),
-            _vector(place[2], of[2, 0], at.JOB_NOW),
-            _table(place[3], (of[3, 0], of[3, 1]), at.STEP_RECORD),
-            _vector(place[4], of[4, 0], np.int64),
-            _vector(place[5], of[5, 0], at.GROUP),
-            _table(place[6], (of[6, 0], of[6, 1]), at.STEP_RECORD),
-            _vector(place[7], of[7, 0], at.LIST_ROW),
-            _vector(place[8], of[8, 0], at.STATE),
-            _vector(place[9], of[9, 0], at.NODE_SET),
-            _vector(place[10], of[10, 0], at.ACCOUNT),
-            _vector(place[11], of[11, 0], at.LEVEL),
-            _vector(place[12], of[12, 0], at.DATE),
-            _vector(place[13], of[13, 0], at.CAPACITY_RECORD),
-            _vector(place[14], of[14, 0], np.int64),
-            _table(place[15], (of[15, 0], of[15, 1]), np.int64),
-            _vector(place[16], of[16, 0], np.int64),
+            _vector(place[1], of[1, 0], at.JOB_NOW),
+            _vector(place[2], of[2, 0], at.LIST_ROW),
+            _vector(place[3], of[3, 0], at.STATE),
+            _vector(place[4], of[4, 0], at.LEVEL),
+            _vector(place[5], of[5, 0], at.DATE),
+            _vector(place[6], of[6, 0], at.CAPACITY_RECORD),
+            _vector(place[7], of[7, 0], np.int64),
+            _table(place[8], (of[8, 0], of[8, 1]), np.int64),
+            _vector(place[9], of[9, 0], np.int64),
+            changes,
             agent,
         )
         estimates = Estimates(

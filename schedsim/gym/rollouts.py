@@ -18,7 +18,7 @@ from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.results.metrics import figures_of_waits
 
 EPISODE_DRAW: Final = 83  # purpose of the draws of episodes
-N_ARRAYS: Final = len(at.Arrays._fields) - 1 + len(at.Picker._fields)  # the last of the first is the second
+N_ARRAYS: Final = len(at.Arrays._fields) - 2 + len(at.Changes._fields) + len(at.Picker._fields)  # the first has both
 _ESTIMATES: Final = 4  # of running jobs, of candidates, for the order; revisions: none
 _NOT_STARTED: Final = -1
 
@@ -127,7 +127,7 @@ class Rollouts:
         arrays.state["clock"]["until"] = at.NEVER - 1
         assert arrays.agent is not None
         held: tuple[Any, ...] = (
-            *arrays[:-1], *arrays.agent._replace(observation=self.seen[i]),
+            *arrays[:-2], *arrays.changes, *arrays.agent._replace(observation=self.seen[i]),
             estimates.running, estimates.candidate, estimates.order,
             np.empty(0), self.starts[i], self._weights, self.episodes.run_times,
         )  # fmt: skip

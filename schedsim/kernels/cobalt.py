@@ -13,8 +13,8 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.keys import score_at
 from schedsim.kernels.ordered_lists import insert, leaf_at, list_slots, node_at, remove, slot_from
-from schedsim.kernels.queue import dequeue, enqueue, give_back
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.queue import dequeue, enqueue, first_step, give_back
+from schedsim.kernels.records import Arrays, Changes, JobNow, State
 
 
 @step
@@ -23,13 +23,13 @@ def check_account(sim: Arrays, job: JobNow, fresh: int) -> bool:
 
     A job just submitted also starts with less, the less the further its account is overdrawn.
     """
-    account = sim.accounts[sim.site_jobs[job.row].account]
+    account = sim.changes.accounts[sim.changes.site_jobs[job.row].account]
     spent, granted = account.spent, account.granted
     if spent < granted:
         return False
     if account.blocks:
         return True
-    if account.overburning and spent < 2 * granted and sim.site_jobs[job.row].may_overburn:
+    if account.overburning and spent < 2 * granted and sim.changes.site_jobs[job.row].may_overburn:
         return False
     job.tier = 1
     job.node_set = -1
@@ -60,7 +60,7 @@ def hold(sim: Arrays, slot: int, why: int) -> None:
 @step
 def release_hold(sim: Arrays, slot: int, why: int) -> None:
     """Take away reasons to hold a job; without any it is queued, its eligible time going on where it stopped."""
-    job, site_jobs, lists, state = sim.jobs_now[slot], sim.site_jobs, sim.lists, sim.state[0]
+    job, site_jobs, lists, state = sim.jobs_now[slot], sim.changes.site_jobs, sim.lists, sim.state[0]
     if job.hold_reasons & why == 0:
         return
     job.hold_reasons -= job.hold_reasons & why
@@ -81,7 +81,7 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
 @step
 def _check_waiting(sim: Arrays, account: int) -> None:
     """Check the waiting jobs of an account anew."""
-    site_jobs, jobs_now, state, scratch = sim.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
+    site_jobs, jobs_now, state, scratch = sim.changes.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
     n = list_slots(sim, at.QUEUE, state.queue.n_queued)
     for i in range(n):
         slot = scratch[i]
@@ -124,7 +124,7 @@ def on_submit(sim: Arrays, slot: int) -> int:
     """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock = state.clock
-    submitted = sim.site_jobs[job.row]
+    submitted = sim.changes.site_jobs[job.row]
     job.score = submitted.start_score
     job.score_gain = submitted.score_gain
     job.eligible_since = clock.now
@@ -170,24 +170,37 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
     if parent.exit_state == at.BADLY and state.site.holds_orphans:
         return at.BY_FAILURE
     _inherit(job, parent, state)
-    due = parent.end + sim.site_jobs[job.row].think_time
+    due = parent.end + sim.changes.site_jobs[job.row].think_time
     if due > state.clock.now or in_pass == at.YES:
         _wait_until(sim, job, due)
         return at.BY_PARENT
     return 0
 
 
-@rare
-def release_child(sim: Arrays, row: int) -> None:
+@step
+def release_child(sim: Arrays, changes: Changes | None, row: int) -> None:
     """Let a job wait for its parent no more."""
+    if changes is not None:
+        _release_child(sim, row)
+
+
+@rare
+def _release_child(sim: Arrays, row: int) -> None:
     slot = dependant(sim, row)
     if slot >= 0:
         release_hold(sim, slot, at.BY_PARENT)
 
 
+@step
+def on_start(sim: Arrays, changes: Changes | None, job: JobNow) -> None:
+    """Note the score with which a job starts, and count it in its node set, where the site has rules."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.site_jobs) > 0:
+            _on_start(sim, job)
+
+
 @rare
-def on_start(sim: Arrays, job: JobNow) -> None:
-    """Note the score with which a job starts, and count it in its node set."""
+def _on_start(sim: Arrays, job: JobNow) -> None:
     state = sim.state[0]
     job.score = score_at(job, state, state.clock.now)
     job.scored_from = at.NEVER
@@ -195,25 +208,33 @@ def on_start(sim: Arrays, job: JobNow) -> None:
 
 
 @step
-def exit_state(sim: Arrays, job: JobNow) -> int:
+def _exit_state(sim: Arrays, job: JobNow) -> int:
     """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
     killed = sim.state[0].rules.kill and job.run_time > job.requested_time
-    return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
+    return at.BADLY if killed or sim.changes.site_jobs[job.row].fails else at.WELL
+
+
+@step
+def on_end(sim: Arrays, changes: Changes | None, slot: int, interrupted: int, in_pass: int) -> bool:
+    """Charge a job that has ended, and tell its children; return whether its record is needed no more.
+
+    Under the rules of a site it is needed until the last child is submitted.
+    """
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.site_jobs) > 0:
+            return _on_end(sim, slot, interrupted, in_pass)
+    return True
 
 
 @rare
-def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
-    """Charge a job that has ended, well or badly, and tell its children; return whether its record is needed no more.
-
-    It is needed until the last child is submitted.
-    """
+def _on_end(sim: Arrays, slot: int, interrupted: int, in_pass: int) -> bool:
     job, state = sim.jobs_now[slot], sim.state[0]
     leave_set(sim, job)
-    job.exit_state = how
+    job.exit_state = at.BADLY if interrupted == at.YES else _exit_state(sim, job)
     job.end = state.clock.now
-    if sim.site_jobs[job.row].account >= 0 and job.start >= 0:
-        _charge(sim, job, sim.site_jobs[job.row].account)
-    child = sim.site_jobs[job.row].first_child
+    if sim.changes.site_jobs[job.row].account >= 0 and job.start >= 0:
+        _charge(sim, job, sim.changes.site_jobs[job.row].account)
+    child = sim.changes.site_jobs[job.row].first_child
     while child >= 0:
         place = dependant(sim, child)
         if place >= 0 and sim.jobs_now[place].hold_reasons & at.BY_PARENT != 0:
@@ -222,28 +243,49 @@ def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
                 release_hold(sim, place, at.BY_PARENT)
             elif reason == at.BY_FAILURE:
                 sim.jobs_now[place].hold_reasons += at.BY_FAILURE - at.BY_PARENT
-        child = sim.site_jobs[child].next_child
+        child = sim.changes.site_jobs[child].next_child
     return job.n_children == 0
 
 
 @step
 def _charge(sim: Arrays, job: JobNow, number: int) -> None:
     """Let an account pay for a job; once that spends it, or spends it twice, its waiting jobs are checked anew."""
-    account = sim.accounts[number]
+    account = sim.changes.accounts[number]
     before, granted = account.spent, account.granted
     account.spent += job.procs * (sim.state[0].clock.now - job.start)
     if before < granted <= account.spent or before < 2 * granted <= account.spent:
         _check_waiting(sim, number)
 
 
-@rare
-def set_allows(sim: Arrays, job: JobNow) -> bool:
+@step
+def on_return(sim: Arrays, changes: Changes | None, slot: int, start: int) -> None:
+    """Let a job that was stopped, and had started at a second, be as it was before: with all its estimate steps."""
+    if changes is None:
+        return
+    job, now = sim.jobs_now[slot], sim.state[0].clock.now
+    first_step(sim, slot)
+    if len(changes.site_jobs) > 0:
+        leave_set(sim, job)
+        job.eligible_since += now - start  # its eligible time goes on where it stopped
+        job.scored_from = now
+
+
+@step
+def set_allows(sim: Arrays, changes: Changes | None, job: JobNow) -> bool:
     """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.sets) > 0:
+            return _set_allows(sim, job)
+    return True
+
+
+@rare
+def _set_allows(sim: Arrays, job: JobNow) -> bool:
     state = sim.state[0]
     clock = state.clock
     if job.node_set < 0:
         return True
-    own = sim.sets[job.node_set]
+    own = sim.changes.sets[job.node_set]
     left = own.limit - own.used
     if own.waiting_in_pass == clock.n_passes:
         in_time = clock.now + job.candidate_estimate <= own.shadow_time
@@ -283,7 +325,7 @@ def enter_set(sim: Arrays, job: JobNow) -> None:
     """Count a job that starts in its node set, and what it takes beside the reservation there."""
     if job.node_set < 0 or job.run_time == 0:
         return
-    own, clock = sim.sets[job.node_set], sim.state[0].clock
+    own, clock = sim.changes.sets[job.node_set], sim.state[0].clock
     own.used += job.procs
     if own.waiting_in_pass == clock.n_passes and clock.now + job.candidate_estimate > own.shadow_time:
         own.extra_procs -= job.procs
@@ -293,4 +335,4 @@ def enter_set(sim: Arrays, job: JobNow) -> None:
 def leave_set(sim: Arrays, job: JobNow) -> None:
     """Count a job that has ended out of its node set."""
     if job.node_set >= 0 and job.run_time > 0:
-        sim.sets[job.node_set].used -= job.procs
+        sim.changes.sets[job.node_set].used -= job.procs

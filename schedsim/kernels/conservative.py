@@ -100,7 +100,7 @@ def _anything_fits(sim: Arrays) -> bool:
     state = sim.state[0]
     queue = state.queue
     slack = queue.shadow_time - state.clock.now
-    return next_candidate(sim, queue.candidates, queue.free, slack, queue.extra_procs) >= 0
+    return next_candidate(sim, sim.changes, queue.candidates, queue.free, slack, queue.extra_procs) >= 0
 
 
 @step
@@ -136,7 +136,7 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
         if slot == queue.head:  # enough processors are free, but it would run into a reservation of the machine
             _go_behind(job, state)
             continue
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         _reserve_before(sim, slot)
         if not is_free(sim, now, job.procs, job.candidate_estimate, job.requested_time):
             if reasons is not None:
@@ -168,7 +168,7 @@ def _next_that_may_start(sim: Arrays) -> int:
     slack, extra = at.NEVER, 0
     if drop < queue.profile_size:
         slack, extra = profile[drop].time - now, profile[drop].free
-    return next_candidate(sim, queue.candidates, profile[0].free, slack, extra)
+    return next_candidate(sim, sim.changes, queue.candidates, profile[0].free, slack, extra)
 
 
 @step
@@ -199,7 +199,7 @@ def _reserve_before(sim: Arrays, slot: int) -> None:
         other = _next_waiting(sim)
         if other == slot:
             break
-        refresh(sim, other)
+        refresh(sim, sim.changes, other)
         _reserve(sim, sim.jobs_now[other])
     _go_behind(job, state)
 

@@ -19,7 +19,7 @@ from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.ordered_lists import slot_from
-from schedsim.kernels.postponed import release, release_if_idle
+from schedsim.kernels.postponed import release_if_idle, release_started
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
 from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import (
@@ -31,7 +31,7 @@ from schedsim.kernels.queue import (
     refresh,
 )
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Estimates, JobNow, Picker, State
+from schedsim.kernels.records import Arrays, Changes, Estimates, JobNow, Picker, State
 from schedsim.kernels.reservation import (
     fits_beside_head,
     nothing_changed,
@@ -51,7 +51,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     clock = state.clock
-    clock.tries_newcomers = reasons is None and tries_newcomers(state, sim.agent)
+    clock.tries_newcomers = reasons is None and tries_newcomers(state.rules, sim.agent, sim.changes)
     while True:
         if update_is_due(sim, sim.agent):
             return at.ASK_LEARNER
@@ -69,8 +69,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
         stop = _pass(sim, sim.agent, reasons)
         if stop != 0:
             return stop
-        if state.queue.first_moved >= 0:
-            move_groups_back(sim)
+        move_groups_back(sim, sim.changes)
         if reasons is not None:
             why.note_postponed(reasons, sim)
         clock.phase = _next_phase(sim)
@@ -83,7 +82,7 @@ def _next_phase(sim: Arrays) -> int:
     That pass looks at every job anew, also at those that the first has passed over.
     """
     state = sim.state[0]
-    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim):
+    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes):
         state.clock.n_passes += 1
         return at.AT_ORDER
     return at.AT_ADVANCE
@@ -138,12 +137,12 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
         else:
             slot = _next_and_note(reasons, sim)
         if slot < 0:
-            if not _go_on_with_postponed(sim, reasons):
+            if not _go_on_with_postponed(sim, sim.changes, reasons):
                 return 0
             continue
         job = sim.jobs_now[slot]
-        refresh(sim, slot)
-        queue.after_key = key_as_candidate(sim, job)
+        refresh(sim, sim.changes, slot)
+        queue.after_key = key_as_candidate(sim, sim.changes, job)
         queue.after_tie = job.row
         if not _may_be_tried(job, state) or not clears(sim, job):
             if reasons is not None:
@@ -161,7 +160,7 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
-        if state.site.n_node_sets > 0 and not set_allows(sim, job):
+        if not set_allows(sim, sim.changes, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             _pass_over(sim, slot)
@@ -175,8 +174,7 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
             _pass_over(sim, slot)
             continue
         use_extra_procs(job, state)
-        if job.release_time != at.NEVER:
-            release(sim, slot)
+        release_started(sim, sim.changes, slot)
         start(sim, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
         note_start(sim, job)
     return 0
@@ -197,12 +195,14 @@ def _next_candidate(sim: Arrays, which: int) -> int:
     state = sim.state[0]
     queue = state.queue
     time_left, free = queue.shadow_time - state.clock.now, free_for(state, queue.free)
-    return next_candidate(sim, which, free, time_left, queue.extra_procs)
+    return next_candidate(sim, sim.changes, which, free, time_left, queue.extra_procs)
 
 
 @step
-def _go_on_with_postponed(sim: Arrays, reasons: Reasons | None) -> bool:
+def _go_on_with_postponed(sim: Arrays, changes: Changes | None, reasons: Reasons | None) -> bool:
     """Search the postponed jobs once no other can be backfilled; return whether one of them fits, or is to be noted."""
+    if changes is None:
+        return False
     state = sim.state[0]
     queue = state.queue
     if not state.rules.backfills_postponed or queue.searched == at.POSTPONED or queue.n_postponed == 0:
@@ -228,11 +228,8 @@ def _may_be_tried(job: JobNow, state: State) -> bool:
 @step
 def _pass_over(sim: Arrays, slot: int) -> None:
     """Search on behind the candidate just tried."""
-    state = sim.state[0]
-    queue = state.queue
-    queue.after_tie += 1
-    if queue.candidates == at.GROUPED and sim.jobs_now[slot].tried_in_pass == state.clock.n_passes:
-        move_group_on(sim, slot)
+    sim.state[0].queue.after_tie += 1
+    move_group_on(sim, sim.changes, slot)
 
 
 @rare
@@ -258,7 +255,7 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
         if slot < 0:
             return -1
         job = sim.jobs_now[slot]
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         key, tie = candidate_key(job, state), job.row + 1
         if slot == queue.head or job.tried_in_pass == state.clock.n_passes:
             continue

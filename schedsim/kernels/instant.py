@@ -22,7 +22,7 @@ from schedsim.kernels.ordered_lists import (
 )
 from schedsim.kernels.postponed import postpone, release, release_if_idle, release_time
 from schedsim.kernels.queue import enqueue, record, static_key_of
-from schedsim.kernels.records import Arrays, Estimates, State
+from schedsim.kernels.records import Arrays, Changes, Estimates, State
 from schedsim.kernels.revisions import (
     apply_revisions,
     estimates_of,
@@ -56,7 +56,7 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
             clock.phase = at.AT_TIMERS
         if clock.phase == at.AT_TIMERS:
             if queue.n_nodes[at.TIMERS] > 0:
-                stop = _fire_timers(sim)
+                stop = _fire_timers(sim, sim.changes)
                 if stop != 0:
                     return stop
             clock.phase = at.AT_SUBMISSIONS
@@ -64,43 +64,49 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
             stop = _submit(sim)
             if stop != 0:
                 return stop
-            if queue.revises and not revisions_fit(estimates, state):
+            if not revisions_fit(estimates, state, sim.changes):
                 return at.GROW_REVISIONS
             clock.phase = at.AT_QUEUEING
             if rules.in_loop and _forecast_is_due(state):
                 return clock.n_logged
         if clock.phase == at.AT_QUEUEING:
-            stop = _take_in_submitted(sim, estimates)
+            stop = _take_in_submitted(sim, sim.changes, estimates)
             if stop != 0:
                 return stop
-            if queue.n_revised < queue.n_revisions:
-                stop = take_revisions(sim, estimates)
-                if stop != 0:
-                    return stop
+            stop = take_revisions(sim, sim.changes, estimates)
+            if stop != 0:
+                return stop
             if clock.causes == 0:  # only timers that do not wake
                 clock.phase = at.AT_ADVANCE
                 continue
-            if queue.n_nodes[at.REVISIONS] > 0:
-                apply_revisions(sim)
+            apply_revisions(sim, sim.changes)
             _correct_expired(sim)
-            if queue.n_postponed > 0 and (queue.n_queued == 0 or rules.release_looks & at.BEFORE != 0):
-                release_if_idle(sim)
+            if queue.n_queued == 0 or rules.release_looks & at.BEFORE != 0:
+                release_if_idle(sim, sim.changes)
             clock.n_passes += 1
             clock.phase = at.AT_ORDER
         if clock.phase == at.AT_ORDER or clock.phase == at.AT_REORDER:
             if queue.n_queued == 0 and not clock.is_apart:
                 clock.phase = at.AT_ADVANCE
                 continue
-            if queue.outdated:
-                update_waiting(sim)
-            if queue.postponed_outdated:
-                update_postponed(sim)
-            if max(rules.order, rules.backfill_order) >= WFP3:
-                stop = reorder(sim)
-                if stop != 0:
-                    return stop
+            stop = _bring_up_to_date(sim, sim.changes)
+            if stop != 0:
+                return stop
             clock.phase = at.AT_PASS
         return at.PASS_IS_DUE
+
+
+@step
+def _bring_up_to_date(sim: Arrays, changes: Changes | None) -> int:
+    """Sort anew what has changed of the waiting jobs; return ASK_ORDER if the client must give keys first, else 0."""
+    if changes is None:
+        return 0
+    state = sim.state[0]
+    if state.queue.outdated:
+        update_waiting(sim)
+    if state.queue.postponed_outdated:
+        update_postponed(sim)
+    return reorder(sim) if max(state.rules.order, state.rules.backfill_order) >= WFP3 else 0
 
 
 @step
@@ -131,11 +137,9 @@ def _advance(sim: Arrays) -> int:
         time = min(time, first_key(lists, state, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
-    cause = 0
-    if state.site.scored and queue.n_queued > 0:
-        tick = next_tick(sim, time)
-        if tick < time:
-            time, cause = tick, at.BY_TIMER
+    cause, tick = 0, next_tick(sim, sim.changes, time)
+    if tick < time:
+        time, cause = tick, at.BY_TIMER
     if time > clock.until:
         return at.REACHED
     clock.now = time
@@ -145,7 +149,7 @@ def _advance(sim: Arrays) -> int:
 
 
 @rare
-def _fire_timers(sim: Arrays) -> int:
+def _fire_timers(sim: Arrays, changes: Changes | None) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     lists, state = sim.lists, sim.state[0]
     clock, queue = state.clock, state.queue
@@ -156,14 +160,15 @@ def _fire_timers(sim: Arrays) -> int:
         kind, argument, wakes = leaf.slot[0], leaf.procs[0], leaf.length[0]
         if wakes == 1:
             clock.causes |= at.BY_TIMER
-        if kind == at.RELEASE:
-            release(sim, argument)
-            continue
+        if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if kind == at.RELEASE:
+                release(sim, argument)
+                continue
         remove_first(lists, state, at.TIMERS)
         if kind == at.STEP:
             clock.ends_known_at = -1
         elif kind == at.RELEASE_CHILD:
-            release_child(sim, argument)
+            release_child(sim, sim.changes, argument)
         elif kind == at.CALENDAR:
             queue.free -= argument
             queue.stale = True
@@ -209,7 +214,7 @@ def _forecast_is_due(state: State) -> bool:
 
 
 @step
-def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
+def _take_in_submitted(sim: Arrays, changes: Changes | None, estimates: Estimates) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     state = sim.state[0]
     clock, rules = state.clock, state.rules
@@ -217,7 +222,7 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
     clock.is_apart = clock.tries_newcomers and is_alone
     while clock.next_queued < clock.next_submission:
         row = clock.next_queued
-        running, candidate, order = estimates_of(estimates, state, row, sim.jobs[row].requested_time)
+        running, candidate, order = estimates_of(estimates, state, changes, row, sim.jobs[row].requested_time)
         if min(running, candidate, order) < 0:
             clock.asked_about = row
             return at.BAD_ESTIMATE
@@ -230,19 +235,23 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
         job.first_estimate = running
         job.candidate_estimate = candidate
         job.order_estimate = order
-        keep_steps(sim, estimates, slot)
-        if state.queue.grouped:
-            job.group = sim.group_of[row]
-            join_revision(sim, slot)
+        if changes is not None:
+            keep_steps(sim, estimates, slot)
+            if state.queue.grouped:
+                job.group = changes.group_of[row]
+                join_revision(sim, slot)
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
         if rules.candidate_kind == at.BACKFILL:
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
         clock.next_queued += 1
-        if state.site.site_rules and on_submit(sim, slot) != 0:
-            continue
-        if rules.postpones and release_time(sim, row) > clock.now:
-            job.release_time = release_time(sim, row)
-            postpone(sim, slot)
+        if changes is not None:
+            if len(changes.site_jobs) > 0 and on_submit(sim, slot) != 0:
+                continue
+            if release_time(sim, row) > clock.now:
+                job.release_time = release_time(sim, row)
+                postpone(sim, slot)
+            else:
+                enqueue(sim, slot)
         elif not clock.is_apart:
             enqueue(sim, slot)
         clock.n_newcomers += 1
@@ -281,6 +290,8 @@ def _write_submitted(sim: Arrays, slot: int, row: int) -> None:
     job.tried_in_pass = -1
     job.times_held = 0
     job.release_time = at.NEVER
+    job.next_step = at.NEVER
+    job.steps_done = 0
 
 
 @step

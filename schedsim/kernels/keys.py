@@ -20,7 +20,7 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import mixed
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import first_key, leaf_at, node_at
-from schedsim.kernels.records import Arrays, Job, JobNow, State
+from schedsim.kernels.records import Arrays, Changes, Job, JobNow, State
 
 FCFS: Final = 0
 SJF: Final = 1
@@ -211,14 +211,22 @@ def _first_passing(a: JobNow, b: JobNow, state: State, low: int, high: int) -> i
     return high + 1
 
 
-@rare
-def next_tick(sim: Arrays, time: int) -> int:
+@step
+def next_tick(sim: Arrays, changes: Changes | None, time: int) -> int:
     """Return the first tick after now and before `time` at which a pass might start something, else `time`.
 
     Nothing frees a processor between two instants, so such a pass must find another head (or another order, where more
     than the head counts), a planned end that has passed and is corrected, or a shadow time that the last pass made old
     (jobs that it started count for the next one by another estimate).
     """
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].site.ticking > 0 and sim.state[0].queue.n_queued > 0:
+            return _next_tick(sim, time)
+    return time
+
+
+@rare
+def _next_tick(sim: Arrays, time: int) -> int:
     lists, state = sim.lists, sim.state[0]
     queue, site = state.queue, state.site
     tick, now = site.tick, state.clock.now

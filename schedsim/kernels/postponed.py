@@ -9,7 +9,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
 from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
-from schedsim.kernels.records import Arrays, JobNow
+from schedsim.kernels.records import Arrays, Changes, JobNow
 
 
 @step
@@ -18,7 +18,7 @@ def release_time(sim: Arrays, row: int) -> int:
     job = sim.jobs[row]
     if job.deadline < 0:
         return -1
-    return job.deadline - job.requested_time - sim.state[0].rules.release_lead
+    return job.deadline - job.requested_time - sim.state[0].rules.release_lead  # endless where none are postponed
 
 
 @rare
@@ -52,6 +52,14 @@ def postpone(sim: Arrays, slot: int) -> None:
     state.queue.n_postponed += 1
 
 
+@step
+def release_started(sim: Arrays, changes: Changes | None, slot: int) -> None:
+    """Let a job that is about to start join the queue, if it is postponed."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.jobs_now[slot].release_time != at.NEVER:
+            release(sim, slot)
+
+
 @rare
 def release(sim: Arrays, slot: int) -> None:
     """Let a postponed job join the queue."""
@@ -66,13 +74,21 @@ def release(sim: Arrays, slot: int) -> None:
     enqueue(sim, slot)
 
 
-@rare
-def release_if_idle(sim: Arrays) -> bool:
+@step
+def release_if_idle(sim: Arrays, changes: Changes | None) -> bool:
     """Let all postponed jobs join the queue if it is empty, or few processors are in use; return whether any did."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_postponed > 0:
+            return _release_if_idle(sim)
+    return False
+
+
+@rare
+def _release_if_idle(sim: Arrays) -> bool:
     lists, state = sim.lists, sim.state[0]
     queue, rules = state.queue, state.rules
     in_use = rules.machine_procs - queue.free
-    if queue.n_postponed == 0 or (queue.n_queued > 0 and in_use >= rules.idle_below):
+    if queue.n_queued > 0 and in_use >= rules.idle_below:
         return False
     while queue.n_postponed > 0:
         release(sim, first_slot(lists, state, at.POSTPONED))

@@ -75,7 +75,7 @@ def no_reasons(slots: int) -> Reasons:
 @step
 def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job in the queue's order, or by a rule that has nothing to do with the head."""
-    refresh(sim, slot)
+    refresh(sim, sim.changes, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
     last.number += 1
@@ -182,7 +182,7 @@ def note_promise_or_outage(reasons: Reasons, sim: Arrays, slot: int, keeps_promi
 def note_share(reasons: Reasons, sim: Arrays, slot: int) -> None:
     """Note that a job must wait for its node set."""
     note(reasons, sim, slot, SHARE)
-    one, own = reasons[slot], sim.sets[sim.jobs_now[slot].node_set]
+    one, own = reasons[slot], sim.changes.sets[sim.jobs_now[slot].node_set]
     one.room = own.limit - own.used
     one.shadow = own.shadow_time
     one.extra = own.extra_procs

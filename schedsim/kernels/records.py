@@ -2,16 +2,16 @@
 
 The whole state of a simulation is a few arrays of records; a fork copies them and shares the rest.
 
-* `jobs_now` (slots,) of `JobNow`: one record for each waiting or running job, with `steps` (slots, steps) of `Step`.
+* `jobs_now` (slots,) of `JobNow`: one record for each waiting or running job.
 * `lists` (rows,) of `ListRow`: the ordered lists (see `ordered_lists`).
 * `state` of `State`: the time, cursors, counters, the queue's head, and the policy as codes.
-* `sets` of `NodeSet` and `accounts` of `Account`, where the site has rules.
 * `profile` of `Level` and `dates` of `Date`: the availability profile (see `profile`).
-* `groups` of `Group` with `group_steps`: waiting jobs whose estimates are revised as one (see `queue`).
+* `changes`: node sets and accounts, where the site has rules; the steps of revised estimates, and `groups` of waiting
+  jobs whose estimates are revised as one (see `queue`).
 
-Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
+Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, the estimates, `log` (n, 3)
 the events (time, kind, job row), `start_notes` (n,) a number for each event. `scratch` is written anew before it is
-read. What only some simulations have stands in a tuple of its own, or is None: an agent that picks is a `Picker`.
+read. What only some simulations have stands in a tuple of its own, or is None: `Changes` of waiting jobs, a `Picker`.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -323,8 +323,9 @@ class Rules:
     exempt_only: int  # processors that only exempt jobs may use
     exempt_from: int  # from this many processors on
     passes_over: bool  # a job that only the ceiling stops is passed over, and holds no reservation
-    postpones: bool  # jobs with a deadline are postponed
-    release_lead: int  # so long before they must start by their requests they join the queue [s]
+    release_lead: (
+        int  # so long before they must start by their requests they join the queue [s]; NEVER: none are postponed
+    )
     idle_below: int  # all join it while fewer processors are in use
     release_looks: int  # when it is looked at whether few are in use: sum of BEFORE and AFTER a pass
     backfills_postponed: bool
@@ -364,12 +365,9 @@ class AgentState:
 class SiteState:
     """What a site's rules ask for, see `schedsim.cobalt.rules`."""
 
-    site_rules: bool
-    scored: bool  # the ticks of the score are looked at
     tick: int  # seconds between two ticks of the score
-    ticking: int  # at which ticks a pass is due, see below
+    ticking: int  # at which ticks a pass is due, see below; 0: at none
     n_held: int  # waiting jobs that are held
-    n_node_sets: int
     inherited_share: float  # share of its parent's score that a child starts with
     holds_orphans: bool  # the children of a failed job stay held
     spent_queue: int  # number of the queue for jobs of spent accounts, or -1
@@ -451,6 +449,22 @@ class Estimates(NamedTuple):
     steps: Table[RevisedStep]
 
 
+class Changes(NamedTuple):
+    """All arrays of what changes jobs while they wait: rules of a site, revised estimates; each may be empty.
+
+    They also stand for orders by keys that change with time, and for postponed jobs, which need no arrays of their own.
+    Without them a job stays in the queue what it was at its submission.
+    """
+
+    site_jobs: Records[SiteJob]  # read-only
+    sets: Records[NodeSet]
+    accounts: Records[Account]
+    steps: Table[Step]  # by slot
+    group_of: Ints  # number of each job's group, by row; read-only
+    groups: Records[Group]
+    group_steps: Table[Step]
+
+
 class Picker(NamedTuple):
     """All arrays of an agent, as the kernels pass them on."""
 
@@ -473,22 +487,16 @@ class Arrays(NamedTuple):
     """
 
     jobs: Records[Job]
-    site_jobs: Records[SiteJob]
     jobs_now: Records[JobNow]
-    steps: Table[Step]
-    group_of: Ints  # number of each job's group, by row
-    groups: Records[Group]
-    group_steps: Table[Step]
     lists: Records[ListRow]
     state: Records[State]  # one
-    sets: Records[NodeSet]
-    accounts: Records[Account]
     profile: Records[Level]
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Numbers  # slots, written out to be gone through or sorted
     log: Ints
     start_notes: Ints
+    changes: Changes  # or None: steps that are reached then take it as an argument and ask
     agent: Picker | None
 
 

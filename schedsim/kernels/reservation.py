@@ -17,7 +17,7 @@ from schedsim.kernels.profile import book, clears, earliest, free_for, level_at,
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, JobNow, Picker, State
+from schedsim.kernels.records import Arrays, Changes, JobNow, Picker, Rules, State
 from schedsim.kernels.sorting import first_now
 from schedsim.kernels.start_end import begin, start
 
@@ -31,7 +31,7 @@ def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
     while True:
-        slot = _first_untried(sim)
+        slot = _first_untried(sim, sim.changes)
         if agent is not None:
             if slot >= 0:
                 if is_asked(agent) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(sim, agent):
@@ -43,9 +43,9 @@ def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -
         if slot < 0:
             queue.head = -1
             return 0
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         job = sim.jobs_now[slot]
-        if state.site.n_node_sets > 0 and not set_allows(sim, job):
+        if not set_allows(sim, sim.changes, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             continue
@@ -100,34 +100,36 @@ def _fits_now(sim: Arrays, job: JobNow) -> bool:
 
 
 @step
-def _first_untried(sim: Arrays) -> int:
+def _first_untried(sim: Arrays, changes: Changes | None) -> int:
     """Return the first job of the queue that this pass has not passed over, or -1."""
-    lists, state = sim.lists, sim.state[0]
+    state = sim.state[0]
     queue = state.queue
-    slot = _first(sim) if queue.n_queued > 0 else -1
+    slot = _first(sim, changes) if queue.n_queued > 0 else -1
     while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.clock.n_passes:
+        if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if queue.finds_first:
+                move_group_on(sim, changes, slot)
+                slot = _first(sim, changes) if queue.n_nodes[at.GROUPS] > 0 else -1
+                continue
         job = sim.jobs_now[slot]
-        if queue.finds_first:
-            move_group_on(sim, slot)
-            slot = _first(sim) if queue.n_nodes[at.GROUPS] > 0 else -1
-        else:
-            slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
+        slot = slot_from(sim.lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
     return slot
 
 
 @step
-def _first(sim: Arrays) -> int:
+def _first(sim: Arrays, changes: Changes | None) -> int:
     """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order.
 
     Where groups are listed it is -1 once a pass has passed over the jobs of all of them: their list is empty then.
     """
     lists, state = sim.lists, sim.state[0]
     queue = state.queue
-    if not queue.finds_first:
-        return first_slot(lists, state, at.QUEUE)
-    if state.rules.order >= WFP3:
-        return first_now(sim)
-    return sim.groups[first_slot(lists, state, at.GROUPS)].listed if queue.n_nodes[at.GROUPS] > 0 else -1
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if queue.finds_first:
+            if state.rules.order >= WFP3:
+                return first_now(sim)
+            return changes.groups[first_slot(lists, state, at.GROUPS)].listed if queue.n_nodes[at.GROUPS] > 0 else -1
+    return first_slot(lists, state, at.QUEUE)
 
 
 @step
@@ -188,7 +190,7 @@ def nothing_changed(sim: Arrays, agent: Picker | None) -> bool:
     if agent is not None:
         if agent.one[0].kind == at.ASKED or agent.one[0].reserve == at.PICKED_AGAIN:
             return False
-    elif not rules.keeps_head and _first(sim) != queue.head:
+    elif not rules.keeps_head and _first(sim, sim.changes) != queue.head:
         return False
     if rules.depth == at.NO_BACKFILL:
         return True
@@ -196,22 +198,17 @@ def nothing_changed(sim: Arrays, agent: Picker | None) -> bool:
 
 
 @step
-def tries_newcomers(state: State, agent: Picker | None) -> bool:
+def tries_newcomers(rules: Rules, agent: Picker | None, changes: Changes | None) -> bool:
     """Return whether a job that is submitted alone may be tried before it joins the queue (see `start_newcomer`).
 
-    Not where a pass has more to ask about it: an agent, a gate, a site's rules, reservations of the machine, or orders
-    and estimates that change while jobs wait.
+    Not where a pass has more to ask about it, or where jobs change while they wait.
     """
     if agent is not None:
         return False
-    queue, rules, site = state.queue, state.rules, state.site
-    if rules.gated or site.site_rules or site.n_node_sets > 0 or site.scored:
+    if changes is not None:
         return False
-    if rules.dated or rules.placed or rules.asks_ends or rules.restarts or rules.postpones or rules.passes_over:
-        return False
-    if queue.revises or queue.grouped or queue.by_row or queue.finds_first or rules.keeps_head:
-        return False
-    return max(rules.order, rules.backfill_order) < WFP3
+    asks = rules.gated or rules.dated or rules.asks_ends or rules.restarts
+    return not (asks or rules.passes_over or rules.keeps_head)
 
 
 @step
@@ -249,7 +246,7 @@ def _is_all_that_counts(sim: Arrays, job: JobNow) -> bool:
     queue = state.queue
     if state.clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or state.rules.depth == at.NO_BACKFILL:
         return False
-    return _first(sim) == queue.head and sim.jobs_now[queue.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
+    return _first(sim, sim.changes) == queue.head and sim.jobs_now[queue.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
 
 
 @step

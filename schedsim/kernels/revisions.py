@@ -27,7 +27,7 @@ from schedsim.kernels.ordered_lists import (
 )
 from schedsim.kernels.postponed import enlist, unlist
 from schedsim.kernels.queue import enqueue, first_step, list_group, refresh, static_key_of
-from schedsim.kernels.records import Arrays, Estimates, JobNow, State, Step, Table
+from schedsim.kernels.records import Arrays, Changes, Estimates, JobNow, State, Step, Table
 from schedsim.kernels.sorting import put_in_order, sort_slots
 
 
@@ -42,14 +42,23 @@ def in_range(seconds: float, limit: int) -> int:
 
 
 @step
-def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
+def estimates_of(
+    estimates: Estimates, state: State, changes: Changes | None, row: int, limit: int
+) -> tuple[int, int, int]:
     """Return the estimates [s] of a job once it runs, as a candidate and for the order; -1 where there is none."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if state.queue.revises:
+            return _revised_estimates(estimates, state, row, limit)
+    running = in_range(estimates.running[row], limit)
+    if not state.rules.several_estimates:
+        return running, running, running
+    return running, in_range(estimates.candidate[row], limit), in_range(estimates.order[row], limit)
+
+
+@step
+def _revised_estimates(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
+    """Return the present revision of a job, which must be of it."""
     queue = state.queue
-    if not queue.revises:
-        running = in_range(estimates.running[row], limit)
-        if not state.rules.several_estimates:
-            return running, running, running
-        return running, in_range(estimates.candidate[row], limit), in_range(estimates.order[row], limit)
     if queue.n_revised >= queue.n_revisions or estimates.revisions[queue.n_revised].row != row:
         return -1, -1, -1
     answer = estimates.revisions[queue.n_revised]
@@ -57,8 +66,10 @@ def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tu
 
 
 @step
-def revisions_fit(estimates: Estimates, state: State) -> bool:
-    """Return whether there is room for a revision of each waiting and each new job."""
+def revisions_fit(estimates: Estimates, state: State, changes: Changes | None) -> bool:
+    """Return whether there is room for a revision of each waiting and each new job, if there are any."""
+    if changes is None or not state.queue.revises:
+        return True
     clock, queue = state.clock, state.queue
     waiting = queue.n_queued + queue.n_postponed + state.site.n_held
     return waiting + clock.next_submission - clock.next_queued <= len(estimates.revisions)
@@ -69,9 +80,9 @@ def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     """Keep the estimate steps of the present revision with a waiting job, and go on to the next revision."""
     state = sim.state[0]
     if state.queue.revises:
-        _write_steps(sim.steps, slot, estimates, state, sim.jobs_now[slot].requested_time)
-    elif sim.steps.shape[1] > 0:
-        sim.steps[slot, 0].elapsed = at.NEVER
+        _write_steps(sim.changes.steps, slot, estimates, state, sim.jobs_now[slot].requested_time)
+    elif sim.changes.steps.shape[1] > 0:
+        sim.changes.steps[slot, 0].elapsed = at.NEVER
     first_step(sim, slot)
 
 
@@ -94,8 +105,10 @@ def _write_steps(steps: Table[Step], place: int, estimates: Estimates, state: St
 
 
 @step
-def schedule_revision(sim: Arrays, slot: int) -> None:
+def schedule_revision(sim: Arrays, changes: Changes | None, slot: int) -> None:
     """Note when a job that has just started, or was revised, reaches its next estimate step."""
+    if changes is None:
+        return
     job = sim.jobs_now[slot]
     if job.next_step != at.NEVER:
         due = job.start + job.next_step
@@ -103,8 +116,10 @@ def schedule_revision(sim: Arrays, slot: int) -> None:
 
 
 @step
-def cancel_revision(sim: Arrays, job: JobNow) -> None:
+def cancel_revision(sim: Arrays, changes: Changes | None, job: JobNow) -> None:
     """Forget the next estimate step of a job that has ended."""
+    if changes is None:
+        return
     if job.next_step != at.NEVER:
         remove(sim.lists, sim.state[0], at.REVISIONS, job.start + job.next_step, job.row)
 
@@ -123,9 +138,16 @@ def not_overdue(sim: Arrays, slot: int) -> None:
         remove(sim.lists, sim.state[0], at.OVERDUE, sim.jobs_now[slot].row, sim.jobs_now[slot].row)
 
 
-@rare
-def apply_revisions(sim: Arrays) -> None:
+@step
+def apply_revisions(sim: Arrays, changes: Changes | None) -> None:
     """Give the running jobs that have reached an estimate step its estimate."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_nodes[at.REVISIONS] > 0:
+            _apply_revisions(sim)
+
+
+@rare
+def _apply_revisions(sim: Arrays) -> None:
     lists, state = sim.lists, sim.state[0]
     clock, queue = state.clock, state.queue
     while queue.n_nodes[at.REVISIONS] > 0:
@@ -137,11 +159,11 @@ def apply_revisions(sim: Arrays) -> None:
         estimate = job.current_estimate
         not_overdue(sim, slot)
         while job.next_step <= clock.now - job.start:
-            estimate = sim.steps[slot, job.steps_done].estimate
+            estimate = sim.changes.steps[slot, job.steps_done].estimate
             job.steps_done += 1
-            more = job.steps_done < sim.steps.shape[1]
-            job.next_step = sim.steps[slot, job.steps_done].elapsed if more else at.NEVER
-        schedule_revision(sim, slot)
+            more = job.steps_done < sim.changes.steps.shape[1]
+            job.next_step = sim.changes.steps[slot, job.steps_done].elapsed if more else at.NEVER
+        schedule_revision(sim, sim.changes, slot)
         remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
         job.current_estimate = estimate
         insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, job.requested_time)
@@ -149,9 +171,17 @@ def apply_revisions(sim: Arrays) -> None:
         clock.causes |= at.CORRECTED
 
 
-@rare
-def take_revisions(sim: Arrays, estimates: Estimates) -> int:
+@step
+def take_revisions(sim: Arrays, changes: Changes | None, estimates: Estimates) -> int:
     """Take in the revisions of jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_revised < sim.state[0].queue.n_revisions:
+            return _take_revisions(sim, estimates)
+    return 0
+
+
+@rare
+def _take_revisions(sim: Arrays, estimates: Estimates) -> int:
     state = sim.state[0]
     queue = state.queue
     while queue.n_revised < queue.n_revisions:
@@ -171,7 +201,7 @@ def _revise_job(sim: Arrays, estimates: Estimates, row: int) -> bool:
     if slot < 0:
         return False
     job = sim.jobs_now[slot]
-    running, candidate, order = estimates_of(estimates, state, row, job.requested_time)
+    running, candidate, order = _revised_estimates(estimates, state, row, job.requested_time)
     if min(running, candidate, order) < 0:
         return False
     keep_steps(sim, estimates, slot)
@@ -199,11 +229,11 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
     state = sim.state[0]
     if not 0 <= row < len(sim.jobs):
         return False
-    limit, lead = sim.jobs[row].requested_time, sim.groups[sim.group_of[row]].lead
-    running, candidate, order = estimates_of(estimates, state, row, limit)
+    limit, lead = sim.jobs[row].requested_time, sim.changes.groups[sim.changes.group_of[row]].lead
+    running, candidate, order = _revised_estimates(estimates, state, row, limit)
     if min(running, candidate, order) < 0:
         return False
-    _write_steps(sim.group_steps, lead, estimates, state, limit)
+    _write_steps(sim.changes.group_steps, lead, estimates, state, limit)
     _tell_groups(sim, lead, running, candidate, order)
     return True
 
@@ -212,18 +242,18 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
 def join_revision(sim: Arrays, slot: int) -> None:
     """Let what is forecast of a job that has just been submitted hold for the others of its group."""
     job = sim.jobs_now[slot]
-    lead = sim.groups[job.group].lead
-    for i in range(sim.steps.shape[1]):
-        sim.group_steps[lead, i].elapsed = sim.steps[slot, i].elapsed
-        sim.group_steps[lead, i].estimate = sim.steps[slot, i].estimate
+    lead = sim.changes.groups[job.group].lead
+    for i in range(sim.changes.steps.shape[1]):
+        sim.changes.group_steps[lead, i].elapsed = sim.changes.steps[slot, i].elapsed
+        sim.changes.group_steps[lead, i].estimate = sim.changes.steps[slot, i].estimate
     _tell_groups(sim, lead, job.first_estimate, job.candidate_estimate, job.order_estimate)
-    job.revision = sim.groups[lead].revision
+    job.revision = sim.changes.groups[lead].revision
 
 
 @step
 def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: int) -> None:
     """Note the estimates of groups that have the same ones; their jobs take them over when they are looked at."""
-    group, queue, n = sim.groups[lead], sim.state[0].queue, 0
+    group, queue, n = sim.changes.groups[lead], sim.state[0].queue, 0
     changed = candidate != group.candidate_estimate or order != group.order_estimate
     group.current_estimate = running
     group.candidate_estimate = candidate
@@ -233,7 +263,7 @@ def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: in
         return
     number = lead
     while number >= 0:
-        one = sim.groups[number]
+        one = sim.changes.groups[number]
         if one.listed >= 0:
             list_group(sim, number, one.listed)
         n += one.n_waiting
@@ -278,7 +308,7 @@ def _take_over(sim: Arrays, n: int) -> bool:
         job = sim.jobs_now[sim.scratch[i]]
         if job.group < 0:
             continue
-        group = sim.groups[sim.groups[job.group].lead]
+        group = sim.changes.groups[sim.changes.groups[job.group].lead]
         if job.candidate_estimate == group.candidate_estimate and job.order_estimate == group.order_estimate:
             continue
         job.candidate_estimate = group.candidate_estimate
@@ -321,7 +351,7 @@ def dissolve_groups(sim: Arrays, candidates: int) -> None:
     update_postponed(sim)
     for which in (at.QUEUE, at.POSTPONED):
         for i in range(list_slots(sim, which, queue.n_queued + queue.n_postponed)):
-            refresh(sim, sim.scratch[i])
+            refresh(sim, sim.changes, sim.scratch[i])
     queue.grouped = False
 
 
@@ -341,10 +371,10 @@ def list_singly(sim: Arrays, candidates: int) -> None:
     queue.n_queued = 0
     for i in range(n):
         slot = sim.scratch[i]
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         job = sim.jobs_now[slot]
-        sim.groups[job.group].listed = -1
-        sim.groups[job.group].n_waiting -= 1
+        sim.changes.groups[job.group].listed = -1
+        sim.changes.groups[job.group].n_waiting -= 1
         _renew_keys(sim, job)
         enqueue(sim, slot)
     n = list_slots(sim, at.POSTPONED, queue.n_postponed)
@@ -352,9 +382,9 @@ def list_singly(sim: Arrays, candidates: int) -> None:
     for i in range(n):
         slot = sim.scratch[i]
         job = sim.jobs_now[slot]
-        sim.groups[job.group].listed = -1
+        sim.changes.groups[job.group].listed = -1
         job.group -= queue.n_groups
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         _renew_keys(sim, job)
         enlist(sim, slot)
 
@@ -371,7 +401,7 @@ def rank(sim: Arrays) -> int:
             wait = max(0, queue.ranked_at - sim.jobs[job.row].submit)
             job.keys[at.BACKFILL] = dynamic_key(rules.order, wait, job.procs, job.requested_time)
         else:
-            refresh(sim, sim.scratch[i])
+            refresh(sim, sim.changes, sim.scratch[i])
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
     sort_slots(sim, at.BACKFILL, n)
     return n
@@ -416,7 +446,7 @@ def _move(sim: Arrays, which: int, slot: int, longer: bool, postponed: bool) -> 
     code = rules.backfill_order if which == at.BACKFILL else rules.order
     if has_own_key(code):
         new = static_key_of(sim, job, which)
-    if postponed or (state.site.site_rules and job.hold_reasons != 0):
+    if postponed or (len(sim.changes.site_jobs) > 0 and job.hold_reasons != 0):
         job.keys[which] = new
     elif new != old or (longer and which == state.queue.candidates):
         remove(lists, state, which, old, job.row)

@@ -4,7 +4,7 @@ import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.agents.networks import free_nodes, take_nodes
-from schedsim.kernels.cobalt import exit_state, on_end, on_start
+from schedsim.kernels.cobalt import on_end, on_start
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
@@ -14,7 +14,7 @@ from schedsim.kernels.revisions import cancel_revision, not_overdue, schedule_re
 @step
 def start(sim: Arrays, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
-    refresh(sim, slot)
+    refresh(sim, sim.changes, slot)
     leave_queue(sim, sim.jobs_now[slot])
     begin(sim, slot, how)
 
@@ -23,9 +23,8 @@ def start(sim: Arrays, slot: int, how: int) -> None:
 def begin(sim: Arrays, slot: int, how: int) -> None:
     """Let a job that is not in the queue start now."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    clock, rules, site = state.clock, state.rules, state.site
-    if site.site_rules:
-        on_start(sim, job)
+    clock, rules = state.clock, state.rules
+    on_start(sim, sim.changes, job)
     record(sim, event.STARTED, job.row, 4 * job.current_estimate + how)
     run_time, limit = job.run_time, job.requested_time
     if run_time > limit and rules.kill:
@@ -33,7 +32,7 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
         clock.n_kills += 1
     if run_time == 0:
         record(sim, event.ENDED, job.row, job.current_estimate)
-        if not site.site_rules or on_end(sim, slot, exit_state(sim, job), at.YES):
+        if on_end(sim, sim.changes, slot, at.NO, at.YES):
             give_back(sim, slot)
         clock.causes |= at.ENDED_AT_ONCE
         return
@@ -46,7 +45,7 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
     if rules.keeps_limits:
         insert(lists, state, at.LIMITS, job.start + limit, job.row, slot, job.procs, limit)
-    schedule_revision(sim, slot)
+    schedule_revision(sim, sim.changes, slot)
 
 
 @step
@@ -63,7 +62,7 @@ def end_due(sim: Arrays) -> None:
         remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
         if state.rules.keeps_limits:
             remove(lists, state, at.LIMITS, job.start + max(job.requested_time, job.current_estimate), job.row)
-        cancel_revision(sim, job)
+        cancel_revision(sim, sim.changes, job)
         not_overdue(sim, slot)
         queue.free += job.procs
         clock.n_running -= 1
@@ -71,5 +70,5 @@ def end_due(sim: Arrays) -> None:
         clock.causes |= at.BY_END
         queue.stale = True  # by the estimates it may have ended later, or earlier
         record(sim, event.ENDED, job.row, job.current_estimate)
-        if not state.site.site_rules or on_end(sim, slot, exit_state(sim, job), at.NO):
+        if on_end(sim, sim.changes, slot, at.NO, at.NO):
             give_back(sim, slot)

@@ -133,7 +133,7 @@ def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) ->
         if state.rules.keeps_head and queue.head >= 0:
             slot = queue.head
         job = sim.jobs_now[slot]
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         n = find_place(places, _demand_of(places, job.row), state.clock.now + job.requested_time)
         if n == 0:
             queue.head = slot
@@ -355,7 +355,7 @@ def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None
     while queue.n_queued > 0:
         if reasons is None:
             slot = next_candidate(
-                sim, queue.candidates, queue.free, queue.shadow_time - state.clock.now, queue.extra_procs
+                sim, sim.changes, queue.candidates, queue.free, queue.shadow_time - state.clock.now, queue.extra_procs
             )
         else:
             slot = slot_from(sim.lists, state, queue.candidates, queue.after_key, queue.after_tie)
@@ -373,7 +373,7 @@ def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) ->
     """Start a job if it has a place and does not delay the head."""
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
     clock, queue = state.clock, state.queue
-    refresh(sim, slot)
+    refresh(sim, sim.changes, slot)
     tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
     late = clock.now + job.candidate_estimate > queue.shadow_time
     beyond = outlasts_promise(job, state)

@@ -131,7 +131,7 @@ def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None
             return
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         if _is_held(sim, reasons, slurm, slot):
             continue
         if job.procs > queue.free or not clears(sim, job):
@@ -159,7 +159,7 @@ def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> 
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
         tested += 1
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         if tested > pace.tested:
             if reasons is not None:
                 _note_window(reasons, sim, slot)
