@@ -38,7 +38,6 @@ from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
-from schedsim.kernels.nodes import easy as on_nodes
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.slurm import passes
@@ -475,10 +474,10 @@ class Simulation:
     def _jobs_may_change(self, rules: Rules | None) -> bool:
         """Return whether jobs may change while they wait, or the kernel is one that is compiled for this case alone.
 
-        The pass on counts is also compiled without what changes them, for its first run to begin soon.
+        The pass of EASY is also compiled without what changes them, for its first run to begin soon.
         """
         policy, source = self.policy, self._source
-        plain = policy.kind in ("counts", "greedy") and self._placing is None and policy.agent is None
+        plain = policy.kind in ("counts", "greedy") and policy.agent is None
         by_time = max(policy.order.code, policy.backfill_order.code) >= WFP3
         return not plain or by_time or policy.postpone is not None or rules is not None or source.revised is not None
 
@@ -518,9 +517,11 @@ class Simulation:
         record.queue.n_revisions = record.queue.n_revised = 0
 
     def _run(self) -> int:
-        kernel: Kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
+        kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
-        beside: tuple[Any, ...] = () if self._placing is None else (self._placing.arrays,)
+        beside: tuple[Any, ...] = ()
+        if kernel is easy.run:
+            beside = (None if self._placing is None else self._placing.arrays,)
         if self._loops is not None:
             beside = (self._loops.arrays,)
         while True:

@@ -182,7 +182,7 @@ def advance(
                 job = sim.jobs_now[sim.scratch[pick]]
                 tally.reward += reward_of(sim, agent, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
             answer_place(sim, agent, pick)
-        stops[i] = easy.run(sim, estimates, None)
+        stops[i] = easy.run(sim, estimates, None, None)
         _read_events(sim, tally, reward, starts, weights, run_times)
         if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
             paused += 1

@@ -33,7 +33,7 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     state = sim.state[0]
     queue = state.queue
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
         state.clock.phase = at.AT_ADVANCE
@@ -43,9 +43,9 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
         if reasons is not None:
             queue.profile_size = 0  # all reservations are made anew
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
-        quiet = behind and nothing_changed(sim, sim.agent) and reasons is None
+        quiet = behind and nothing_changed(sim, sim.agent, None) and reasons is None
         if not quiet:
-            start_in_order(sim, sim.agent, reasons)
+            start_in_order(sim, sim.agent, None, reasons)
             if queue.head < 0:
                 continue
         if queue.stale or queue.profile_size == 0 or not behind:
@@ -53,7 +53,7 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
             queue.after_key = at.FIRST_KEY
             queue.after_tie = at.FIRST_TIE
         if not quiet:
-            reserve_head(sim)
+            reserve_head(sim, None)
             if reasons is not None:
                 why.note_head(reasons, sim)
             _start_behind(sim, reasons)
@@ -151,8 +151,8 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
                 why.note_booking(reasons, sim, slot)
             if job.run_time > 0:
                 book(sim, now, job.procs, job.candidate_estimate, job.requested_time)
-            use_extra_procs(job, state)
-            start(sim, slot, at.BACKFILLED)
+            use_extra_procs(sim, None, job)
+            start(sim, None, slot, at.BACKFILLED)
         else:
             if reasons is not None:
                 why.note_promise(reasons, sim, slot)
@@ -229,7 +229,7 @@ def compress(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
         n = list_slots(sim, at.QUEUE, state.queue.n_queued)
@@ -315,7 +315,7 @@ def _start_due(sim: Arrays, n: int, reasons: Reasons | None) -> None:
                 why.note_booking(reasons, sim, slot)
                 reasons[slot].planned = clock.now
             how = at.BY_RESERVATION if job.has_reservation else at.READY
-            start(sim, slot, at.BACKFILLED if passed else how)
+            start(sim, None, slot, at.BACKFILLED if passed else how)
 
 
 @step

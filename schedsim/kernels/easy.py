@@ -7,6 +7,8 @@ now and either end by the shadow time or need no more than the extra ones, which
 postponed jobs may start likewise (see `postponed`). Under a ceiling on utilisation, jobs fit into fewer processors than
 are free (see `reservation.free_for`).
 
+Where nodes differ, what fits is a question of places on them (see `nodes.site`); else numbers of processors count.
+
 Does not handle several reservations, or nodes with identities.
 """
 
@@ -18,6 +20,8 @@ from schedsim.kernels.agents.observation import ask_for_pick
 from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import begin_search, date, newcomer_counts, note_behind, verdict_beside_head
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.postponed import release_if_idle, release_started
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
@@ -31,7 +35,7 @@ from schedsim.kernels.queue import (
     refresh,
 )
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Changes, Estimates, JobNow, Picker, State
+from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, State
 from schedsim.kernels.reservation import (
     fits_beside_head,
     nothing_changed,
@@ -47,26 +51,26 @@ from schedsim.kernels.start_end import start
 
 
 @lean
-def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
+def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeArrays | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     clock = state.clock
-    clock.tries_newcomers = reasons is None and tries_newcomers(state.rules, sim.agent, sim.changes)
+    clock.tries_newcomers = reasons is None and tries_newcomers(state.rules, sim.agent, site, sim.changes)
     while True:
         if update_is_due(sim, sim.agent):
             return at.ASK_LEARNER
         if clock.phase < at.AT_PASS:
-            stop = until_pass(sim, estimates)
+            stop = until_pass(sim, site, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if start_newcomer(sim) or (nothing_changed(sim, sim.agent) and reasons is None):
+            if start_newcomer(sim, site) or (nothing_changed(sim, sim.agent, site) and reasons is None):
                 clock.phase = _next_phase(sim)
                 continue
             if state.rules.dated:
                 read_dates(sim)
         if choices_are_short(sim, sim.agent):
             return at.GROW_CHOICES
-        stop = _pass(sim, sim.agent, reasons)
+        stop = _pass(sim, sim.agent, site, reasons)
         if stop != 0:
             return stop
         move_groups_back(sim, sim.changes)
@@ -89,7 +93,7 @@ def _next_phase(sim: Arrays) -> int:
 
 
 @step
-def _pass(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
+def _pass(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: Reasons | None) -> int:
     """Start what may start now; return 0, or the reason of a pause."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
@@ -99,11 +103,15 @@ def _pass(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
             agent.one[0].picked = -1
             if reasons is not None:
                 why.note_choice(reasons, sim)
+        date(sim, site)
         if rules.depth == at.GREEDY:
             queue.head = -1
             queue.shadow_time = at.NEVER
         else:
-            stop = start_in_order(sim, agent, reasons)
+            if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+                if newcomer_counts(sim, site):
+                    return _backfill_from_newcomer(sim, agent, site)
+            stop = start_in_order(sim, agent, site, reasons)
             if stop != 0:
                 return stop
             if queue.head < 0:
@@ -111,23 +119,24 @@ def _pass(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
             if rules.depth == at.NO_BACKFILL:
                 if reasons is None:
                     return 0
-                _look_ahead(sim)
+                _look_ahead(sim, site)
             else:
-                reserve_head(sim)
+                reserve_head(sim, site)
+        begin_search(sim, site)
         _search_from_first(state, queue.candidates)
         clock.phase = at.AT_BACKFILL
         if rules.placed and queue.head >= 0:
             return at.ASK_SHADOW
-    return _backfill(sim, agent, reasons)
+    return _backfill(sim, agent, site, reasons)
 
 
 @step
-def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
+def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: Reasons | None) -> int:
     """Start the jobs behind the head, in the backfill order, that do not delay it; return 0, or a pause's reason."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
     if reasons is not None:
-        why.note_head(reasons, sim)
+        _note_head(reasons, sim, site)
         if rules.depth == at.NO_BACKFILL:
             why.note_turns(reasons, sim)
             return 0
@@ -135,7 +144,7 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
         if reasons is None:  # noqa: SIM108
             slot = _next_candidate(sim, queue.searched)
         else:
-            slot = _next_and_note(reasons, sim)
+            slot = _next_and_note(reasons, sim, site)
         if slot < 0:
             if not _go_on_with_postponed(sim, sim.changes, reasons):
                 return 0
@@ -144,9 +153,7 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
         refresh(sim, sim.changes, slot)
         queue.after_key = key_as_candidate(sim, sim.changes, job)
         queue.after_tie = job.row
-        if not _may_be_tried(job, state) or not clears(sim, job):
-            if reasons is not None:
-                why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
+        if not _may_be_tried(sim, site, slot, reasons):
             _pass_over(sim, slot)
             continue
         if agent is not None:  # it picks among this one and those behind it
@@ -169,13 +176,13 @@ def _backfill(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int
         if verdict == at.NOT_ASKED:
             return at.ASK_GATE
         if reasons is not None:
-            why.note_verdict(reasons, sim, slot, verdict)
+            _note_verdict(reasons, sim, site, slot, verdict)
         if verdict != at.MAY_START:
             _pass_over(sim, slot)
             continue
-        use_extra_procs(job, state)
+        use_extra_procs(sim, site, job)
         release_started(sim, sim.changes, slot)
-        start(sim, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
+        start(sim, site, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
         note_start(sim, job)
     return 0
 
@@ -218,11 +225,60 @@ def _go_on_with_postponed(sim: Arrays, changes: Changes | None, reasons: Reasons
 
 
 @step
-def _may_be_tried(job: JobNow, state: State) -> bool:
-    """Return whether a candidate was not tried in this pass, stays below the ceiling and keeps the head's promise."""
-    if job.tried_in_pass == state.clock.n_passes or job.procs > free_for(state, job.procs):
-        return False
-    return keeps_promise(job, state)
+def _may_be_tried(sim: Arrays, site: NodeArrays | None, slot: int, reasons: Reasons | None) -> bool:
+    """Return whether a candidate was not tried in this pass, fits now and keeps the head's reservation and promise."""
+    state, job = sim.state[0], sim.jobs_now[slot]
+    if site is not None:
+        if slot == state.queue.head:
+            return False
+        rule = verdict_beside_head(sim, site, slot)
+        if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if rule != why.STARTS:
+                note_behind(reasons, sim, site, slot, rule)
+        return rule == why.STARTS
+    untried = job.tried_in_pass != state.clock.n_passes and job.procs <= free_for(state, job.procs)
+    if untried and keeps_promise(job, state) and clears(sim, job):
+        return True
+    if reasons is not None:
+        why.note_promise_or_outage(reasons, sim, slot, keeps_promise(job, state))
+    return False
+
+
+@step
+def _backfill_from_newcomer(sim: Arrays, agent: Picker | None, site: NodeArrays | None) -> int:
+    """Start the one newcomer if it may; then those behind it may find other places than before, and start too."""
+    state = sim.state[0]
+    queue, slot = state.queue, state.clock.last_queued
+    if state.rules.depth == at.NO_BACKFILL:
+        return 0
+    job = sim.jobs_now[slot]
+    refresh(sim, sim.changes, slot)
+    if not _may_be_tried(sim, site, slot, None):
+        return 0
+    queue.searched = queue.candidates
+    queue.after_key = candidate_key(job, state)
+    queue.after_tie = job.row + 1
+    use_extra_procs(sim, site, job)
+    start(sim, site, slot, at.BACKFILLED)
+    return _backfill(sim, agent, site, None)
+
+
+@step
+def _note_head(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
+    """Note the head, if there is one, before any job behind it is looked at."""
+    if site is None:
+        why.note_head(reasons, sim)
+    elif sim.state[0].queue.head >= 0:
+        note_behind(reasons, sim, site, sim.state[0].queue.head, why.HEAD)
+
+
+@step
+def _note_verdict(reasons: Reasons, sim: Arrays, site: NodeArrays | None, slot: int, verdict: int) -> None:
+    """Note that a candidate starts, or what the gate or the nodes have against it."""
+    if site is None:
+        why.note_verdict(reasons, sim, slot, verdict)
+    else:
+        note_behind(reasons, sim, site, slot, why.STARTS)
 
 
 @step
@@ -233,19 +289,19 @@ def _pass_over(sim: Arrays, slot: int) -> None:
 
 
 @rare
-def _look_ahead(sim: Arrays) -> None:
+def _look_ahead(sim: Arrays, site: NodeArrays | None) -> None:
     """Find the shadow time of a head that holds no reservation, for the notes; the run goes on unchanged."""
     queue = sim.state[0].queue
     head, stale = sim.jobs_now[queue.head], queue.stale
     has_reservation = head.has_reservation
     queue.stale = True
-    reserve_head(sim)
+    reserve_head(sim, site)
     queue.stale = stale
     head.has_reservation = has_reservation
 
 
 @rare
-def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
+def _next_and_note(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> int:
     """Return the next job of the list searched that fits beside the head, or -1; note why those before do not."""
     state = sim.state[0]
     queue = state.queue
@@ -259,6 +315,8 @@ def _next_and_note(reasons: Reasons, sim: Arrays) -> int:
         key, tie = candidate_key(job, state), job.row + 1
         if slot == queue.head or job.tried_in_pass == state.clock.n_passes:
             continue
+        if site is not None:
+            return slot
         if fits_beside_head(job, state):
             return slot
         if job.procs > queue.free:

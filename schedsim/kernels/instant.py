@@ -11,6 +11,7 @@ from predictors.core.jit import rare, step
 from schedsim.kernels.cobalt import on_submit, release_child
 from schedsim.kernels.corrections import asks_again, corrected
 from schedsim.kernels.keys import WFP3, next_tick
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import (
     first_key,
     first_leaf,
@@ -39,7 +40,7 @@ from schedsim.kernels.start_end import end_due
 
 
 @step
-def until_pass(sim: Arrays, estimates: Estimates) -> int:
+def until_pass(sim: Arrays, site: NodeArrays | None, estimates: Estimates) -> int:
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
@@ -52,7 +53,7 @@ def until_pass(sim: Arrays, estimates: Estimates) -> int:
         if clock.phase == at.AT_ENDS:
             if _log_is_short(sim):
                 return at.GROW_LOG
-            end_due(sim)
+            end_due(sim, site)
             clock.phase = at.AT_TIMERS
         if clock.phase == at.AT_TIMERS:
             if queue.n_nodes[at.TIMERS] > 0:

@@ -34,7 +34,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     state = sim.state[0]
     rules = state.rules
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
         if rules.dated:
@@ -48,7 +48,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
             if chosen >> i & 1 and clears(sim, job):
                 if reasons is not None:
                     reasons[sim.scratch[i]].rule = why.STARTS
-                start(sim, sim.scratch[i], at.READY)
+                start(sim, None, sim.scratch[i], at.READY)
                 note_start(sim, job)
         if chosen == 0 or state.queue.n_queued == 0:
             state.clock.phase = at.AT_ADVANCE

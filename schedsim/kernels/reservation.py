@@ -12,6 +12,8 @@ from schedsim.kernels.agents.observation import ask_for_pick
 from schedsim.kernels.agents.picks import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import fits_now, note_nodes, reserve, use_spare
 from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
@@ -23,7 +25,7 @@ from schedsim.kernels.start_end import begin, start
 
 
 @step
-def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -> int:
+def start_in_order(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: Reasons | None) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1; return 0, or the reason of a pause.
 
     Jobs that a gate holds, or their node set, are passed over.
@@ -49,9 +51,8 @@ def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             continue
-        clear = clears(sim, job)
-        if job.procs > free_for(state, job.procs) or not clear:
-            if rules.passes_over and clear and job.procs <= queue.free:  # only the ceiling stops it
+        if not _fits_now(sim, site, slot):
+            if rules.passes_over and job.procs <= queue.free and clears(sim, job):  # only the ceiling stops it
                 job.tried_in_pass = clock.n_passes
                 if reasons is not None:
                     why.note(reasons, sim, slot, why.CEILING)
@@ -68,10 +69,11 @@ def start_in_order(sim: Arrays, agent: Picker | None, reasons: Reasons | None) -
             return 0
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS if verdict == at.MAY_START else why.GATE)
+            note_nodes(reasons, sim, site, slot)
         if verdict == at.MAY_START:
             has_waited = sim.jobs[job.row].submit < clock.now
             reserved = job.has_reservation or (rules.depth == at.ALL and has_waited)
-            start(sim, slot, at.BY_RESERVATION if reserved else at.READY)
+            start(sim, site, slot, at.BY_RESERVATION if reserved else at.READY)
             note_start(sim, job)
             queue.head = -1
 
@@ -88,14 +90,17 @@ def _picked(sim: Arrays, agent: Picker, oldest: int) -> int:
     if _keeps_reserved(sim, agent):
         return sim.state[0].queue.head
     slot = take_answer(sim, agent) if is_asked(agent) else pick_next(sim, agent)
-    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
+    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, None, slot):
         return oldest
     return slot
 
 
 @step
-def _fits_now(sim: Arrays, job: JobNow) -> bool:
-    """Return whether a job may start now by the processors free, and by what is reserved of the machine."""
+def _fits_now(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
+    """Return whether a job may start now by what is free, and by what is reserved of the machine."""
+    if site is not None:
+        return fits_now(sim, site, slot)
+    job = sim.jobs_now[slot]
     return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
 
 
@@ -133,12 +138,15 @@ def _first(sim: Arrays, changes: Changes | None) -> int:
 
 
 @step
-def reserve_head(sim: Arrays) -> None:
+def reserve_head(sim: Arrays, site: NodeArrays | None) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     lists, state = sim.lists, sim.state[0]
     queue, rules = state.queue, state.rules
     head = sim.jobs_now[queue.head]
     head.has_reservation = True
+    if site is not None:
+        reserve(sim, site)
+        return
     if rules.dated:
         _reserve_among_dates(sim, head)
         return
@@ -177,12 +185,14 @@ def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
 
 
 @step
-def nothing_changed(sim: Arrays, agent: Picker | None) -> bool:
+def nothing_changed(sim: Arrays, agent: Picker | None, site: NodeArrays | None) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 
     Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
     waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
     """
+    if site is not None:  # see `newcomer_counts` in `nodes.site`
+        return False
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
     if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or rules.gated:
@@ -198,12 +208,14 @@ def nothing_changed(sim: Arrays, agent: Picker | None) -> bool:
 
 
 @step
-def tries_newcomers(rules: Rules, agent: Picker | None, changes: Changes | None) -> bool:
+def tries_newcomers(rules: Rules, agent: Picker | None, site: NodeArrays | None, changes: Changes | None) -> bool:
     """Return whether a job that is submitted alone may be tried before it joins the queue (see `start_newcomer`).
 
-    Not where a pass has more to ask about it, or where jobs change while they wait.
+    Not where a pass has more to ask about it, where nodes differ, or where jobs change while they wait.
     """
     if agent is not None:
+        return False
+    if site is not None:
         return False
     if changes is not None:
         return False
@@ -212,13 +224,15 @@ def tries_newcomers(rules: Rules, agent: Picker | None, changes: Changes | None)
 
 
 @step
-def start_newcomer(sim: Arrays) -> bool:
+def start_newcomer(sim: Arrays, site: NodeArrays | None) -> bool:
     """Start a job that is submitted alone, without a pass, if it may start at once; else let it join the queue.
 
     If nobody waits it starts if it fits. If somebody does, and nothing has changed for the blocked head since the last
     pass, then of all waiting jobs only the newcomer can start (see `nothing_changed`), by the rule of EASY. Such jobs,
     often every second one, are in no list of waiting jobs, and nobody looks for them there. Returns whether it started.
     """
+    if site is not None:
+        return False
     state = sim.state[0]
     clock, queue = state.clock, state.queue
     if not clock.is_apart:
@@ -229,11 +243,11 @@ def start_newcomer(sim: Arrays) -> bool:
     if queue.n_queued == 0:
         if job.procs <= free_for(state, job.procs):
             queue.head = -1
-            begin(sim, slot, at.READY)
+            begin(sim, site, slot, at.READY)
             return True
     elif _is_all_that_counts(sim, job) and fits_beside_head(job, state) and keeps_promise(job, state):
-        use_extra_procs(job, state)
-        begin(sim, slot, at.BACKFILLED)
+        use_extra_procs(sim, None, job)
+        begin(sim, site, slot, at.BACKFILLED)
         return True
     enqueue(sim, slot)
     return False
@@ -262,8 +276,12 @@ def fits_beside_head(job: JobNow, state: State) -> bool:
 
 
 @step
-def use_extra_procs(job: JobNow, state: State) -> None:
-    """Take what a job that is about to be backfilled uses of the processors free beside the head."""
+def use_extra_procs(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
+    """Take what a job that is about to be backfilled uses of what is free beside the head."""
+    if site is not None:
+        use_spare(sim, site, job)
+        return
+    state = sim.state[0]
     queue = state.queue
     if job.run_time > 0:
         if state.clock.now + job.candidate_estimate > queue.shadow_time:

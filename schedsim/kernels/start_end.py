@@ -5,6 +5,8 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.agents.networks import free_nodes, take_nodes
 from schedsim.kernels.cobalt import on_end, on_start
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import give, take
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
@@ -12,15 +14,15 @@ from schedsim.kernels.revisions import cancel_revision, not_overdue, schedule_re
 
 
 @step
-def start(sim: Arrays, slot: int, how: int) -> None:
+def start(sim: Arrays, site: NodeArrays | None, slot: int, how: int) -> None:
     """Start a waiting job now. A job of length zero ends at once."""
     refresh(sim, sim.changes, slot)
     leave_queue(sim, sim.jobs_now[slot])
-    begin(sim, slot, how)
+    begin(sim, site, slot, how)
 
 
 @step
-def begin(sim: Arrays, slot: int, how: int) -> None:
+def begin(sim: Arrays, site: NodeArrays | None, slot: int, how: int) -> None:
     """Let a job that is not in the queue start now."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock, rules = state.clock, state.rules
@@ -40,6 +42,7 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
     job.end = clock.now + run_time
     state.queue.free -= job.procs
     clock.n_running += 1
+    take(sim, site, slot)
     take_nodes(sim, sim.agent, slot)
     insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
@@ -49,7 +52,7 @@ def begin(sim: Arrays, slot: int, how: int) -> None:
 
 
 @step
-def end_due(sim: Arrays) -> None:
+def end_due(sim: Arrays, site: NodeArrays | None) -> None:
     """End the jobs whose time has come, in the order (start, job id)."""
     lists, state = sim.lists, sim.state[0]
     clock, queue = state.clock, state.queue
@@ -66,6 +69,7 @@ def end_due(sim: Arrays) -> None:
         not_overdue(sim, slot)
         queue.free += job.procs
         clock.n_running -= 1
+        give(sim, site, slot)
         free_nodes(sim.agent, slot)
         clock.causes |= at.BY_END
         queue.stale = True  # by the estimates it may have ended later, or earlier

@@ -35,7 +35,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
     state, pace = sim.state[0], slurm.pace[0]
     clock, queue = state.clock, state.queue
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
         clock.phase = at.AT_ADVANCE
@@ -47,7 +47,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
         is_due = pace.backfills and clock.now % pace.interval == 0
         queued = queue.n_queued
         if queue.head >= 0:
-            reserve_head(sim)
+            reserve_head(sim, None)
             if reasons is not None:
                 _note_head(reasons, sim)
             if is_due:
@@ -113,7 +113,7 @@ def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
     """Start a job, which counts against its limits from now on; one of length zero does not."""
     job = sim.jobs_now[slot]
     row, lasts = job.row, job.run_time > 0
-    start(sim, slot, how)
+    start(sim, None, slot, how)
     if lasts:
         _claim(slurm, row)
 
