@@ -183,12 +183,9 @@ class State:
 
     def with_steps(self, steps: int) -> Self:
         """Return a copy with room for so many estimate steps of a job at least."""
-        new = self._moved(len(self.jobs_now))
         if steps > 0:
-            new.let_change()
-        if new.changes is not None:
-            new.changes = _copy_of_changes(new.changes, len(self.jobs_now), steps)
-        return new
+            self.let_change()
+        return self._moved(len(self.jobs_now), steps)
 
     def let_change(self) -> None:
         """Make room for what changes jobs while they wait, if there is none."""
@@ -232,7 +229,7 @@ class State:
         """Return the rows in the workload of the jobs in one of the ordered lists, in its order."""
         return np.asarray(self.jobs_now["row"][self.slots(which)])
 
-    def _moved(self, slots: int) -> Self:
+    def _moved(self, slots: int, steps: int = 0) -> Self:
         jobs_now, lists = _room(slots)
         _copy(self.jobs_now, jobs_now, self.record.clock.n_slots)
         _copy(self.lists, lists, self.record.queue.n_rows)
@@ -251,7 +248,7 @@ class State:
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             self._scratch(slots),
-            None if self.changes is None else _copy_of_changes(self.changes, slots),
+            None if self.changes is None else _copy_of_changes(self.changes, slots, steps),
             None if self.agent is None else _copy_of_picker(self.agent),
             dict(self.held_at),
         )
@@ -315,13 +312,13 @@ def changes_of(
     )
 
 
-def _copy_of_changes(own: Changes, slots: int, steps: int = 0) -> Changes:
+def _copy_of_changes(own: Changes, slots: int, steps: int) -> Changes:
     """Return a copy with room for so many jobs, and so many estimate steps of each at least."""
     columns = max(steps, own.steps.shape[1])
     return own._replace(
         sets=_copied(own.sets),
         accounts=_copied(own.accounts),
-        steps=_with_room(own.steps, max(slots, own.steps.shape[0]), columns),
+        steps=_with_room(own.steps, slots, columns),
         groups=_copied(own.groups),
         group_steps=_with_room(own.group_steps, len(own.groups), columns),
     )
