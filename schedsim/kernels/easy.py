@@ -1,4 +1,4 @@
-"""The scheduling pass of policies with no or one reservation, where only numbers of processors matter.
+"""The scheduling pass of policies with no or one reservation.
 
 Jobs start in the queue's order until one is blocked: the head. It is promised its shadow time, the earliest second at
 which by the estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem &
@@ -7,7 +7,8 @@ now and either end by the shadow time or need no more than the extra ones, which
 postponed jobs may start likewise (see `postponed`). Under a ceiling on utilisation, jobs fit into fewer processors than
 are free (see `reservation.free_for`).
 
-Where nodes differ, what fits is a question of places on them (see `nodes.site`); else numbers of processors count.
+Where nodes differ, a job needs a place on them, and `site` has them (see `nodes.site`); it is None where numbers of
+processors are all that counts.
 
 Does not handle several reservations, or nodes with identities.
 """
