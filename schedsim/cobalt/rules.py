@@ -196,14 +196,11 @@ class Rules:
 
     def write(self, record: State, policy: Policy) -> None:
         """Write the rules into the state of a simulation."""
-        record.site_rules = True
-        record.ticking = self.ticking(policy)
-        record.tick = self.score.tick
-        record.scored = record.ticking > 0
-        record.n_node_sets = int(np.count_nonzero(self.node_set >= 0))
-        record.inherited_share = self.score.heirs_share
-        record.holds_orphans = self.dependencies is not None and self.dependencies.on_failure == "hold"
-        record.spent_queue = self.router.behind
+        record.site.ticking = self.ticking(policy)
+        record.site.tick = self.score.tick
+        record.site.inherited_share = self.score.heirs_share
+        record.site.holds_orphans = self.dependencies is not None and self.dependencies.on_failure == "hold"
+        record.site.spent_queue = self.router.behind
 
 
 def within_shares(allocator: Allocator, rules: Rules, workload: Workload) -> Allocator:

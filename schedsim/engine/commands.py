@@ -82,7 +82,7 @@ class SiteCommands:
 
     def act(self, state: State, accounts_only: bool = False) -> State:
         """Carry out what is due now, and set the timer of what follows; return the state."""
-        now = int(state.record.now)
+        now = int(state.record.clock.now)
         while self.done < len(self.agenda) and self.agenda[self.done][0] <= now:
             entry = self.agenda[self.done][1]
             if isinstance(entry, Command) and accounts_only:
@@ -123,8 +123,8 @@ class SiteCommands:
 
     def _alter(self, state: State, slot: int, command: Command) -> None:
         """Change a job's processors or requested time; if that is another queue, its score begins anew."""
-        job, now = state.jobs_now[slot], int(state.record.now)
-        submitted = state.site_jobs[int(job.row)]
+        job, now = state.jobs_now[slot], int(state.record.clock.now)
+        submitted = state.changing.site_jobs[int(job.row)]
         procs = int(job.procs) if command.procs is None else command.procs
         requested = int(job.requested_time) if command.requested is None else command.requested
         queue = self._queue_of(procs, requested, command)
@@ -167,14 +167,14 @@ class SiteCommands:
     def _rank(state: State, slot: int) -> None:
         """Compute the keys that do not change with time."""
         job, record = state.jobs_now[slot], state.record
-        for code, kind in ((record.order, at.QUEUE), (record.backfill_order, at.BACKFILL)):
+        for code, kind in ((record.rules.order, at.QUEUE), (record.rules.backfill_order, at.BACKFILL)):
             if code < WFP3:
                 job.keys[kind] = static_key_of(state.arrays(), slot, kind)
 
     def _big_run(self, state: State) -> None:
         """Raise the scores of the waiting capability jobs of accounts that are not spent: the largest above all."""
-        slots, now = state.slots(at.QUEUE), int(state.record.now)
-        if state.record.order != SCORE or not slots.size:
+        slots, now = state.slots(at.QUEUE), int(state.record.clock.now)
+        if state.record.rules.order != SCORE or not slots.size:
             return
         arrays = state.arrays()
         scores = [score_now(arrays, slot, now) for slot in slots.tolist()]
@@ -190,22 +190,22 @@ class SiteCommands:
 
     @staticmethod
     def _is_overdrawn(state: State, row: int) -> bool:
-        number = int(state.site_jobs[row].account)
+        number = int(state.changing.site_jobs[row].account)
         if number < 0:
             return False
-        account = state.accounts[number]
+        account = state.changing.accounts[number]
         return bool(account.spent >= account.granted)
 
     def _turn_account(self, state: State, number: int, what: str) -> None:
         """Let a project's year begin, or its overburn begin or end."""
-        account, arrays = state.accounts[number], state.arrays()
+        account, arrays = state.changing.accounts[number], state.arrays()
         account.overburning = what == "overburn"
         if what != "year":
             return
         account.spent = 0
         for slot in [*state.slots(at.QUEUE).tolist(), *state.slots(at.DEPENDANTS).tolist()]:
             job = state.jobs_now[slot]
-            submitted = state.site_jobs[int(job.row)]
+            submitted = state.changing.site_jobs[int(job.row)]
             if submitted.account != number or job.start >= 0:
                 continue
             if job.hold_reasons & at.BY_ACCOUNT:
@@ -224,7 +224,7 @@ class SiteCommands:
         JobcastError
             Naming the first of them and why it is held.
         """
-        held = int(state.record.n_held)
+        held = int(state.record.site.n_held)
         if not held:
             return
         waiting = state.jobs_now[state.slots(at.DEPENDANTS)]

@@ -17,7 +17,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.engine.state import State
 from schedsim.kernels.agents.networks import OF, PLACE, REWARD, VALUE
-from schedsim.kernels.records import State as Record
+from schedsim.kernels.records import AgentState
 
 EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
     {"none": at.NO_REWARD, "capability": at.EQUATION_1, "capacity": at.EQUATION_2}
@@ -90,10 +90,10 @@ class Picks:
     @classmethod
     def of_state(cls, state: State) -> "Picks":
         """Return those that a simulation keeps."""
-        n = int(state.record.n_choices)
-        kept = state.choices[:n]
+        n = int(state.picking.n_choices)
+        kept = state.picker.choices[:n]
         place, of = (kept[:, column].astype(np.int64) for column in (PLACE, OF))
-        return cls(state.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy())
+        return cls(state.picker.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy())
 
 
 class Learner(Protocol):
@@ -108,39 +108,39 @@ class Learner(Protocol):
         """Learn; `weights`, an array that is not writeable, and `explore` hold from then on."""
 
 
-def write_reward(record: Record, reward: Reward) -> None:
+def write_reward(picking: AgentState, reward: Reward) -> None:
     """Write into the state of a simulation what a pick earns."""
-    record.pick_reward = EQUATIONS[reward.equation]
-    record.wait_share, record.procs_share, record.used_share = reward.shares
-    record.least_wait = reward.least_wait
+    picking.pick_reward = EQUATIONS[reward.equation]
+    picking.wait_share, picking.procs_share, picking.used_share = reward.shares
+    picking.least_wait = reward.least_wait
 
 
 def begin(state: State, learner: Learner) -> None:
     """Keep picks for a learner from now on."""
-    record, reward = state.record, learner.reward
+    picking = state.picking
     check_whole(learner.instants, "the scheduling instants between two updates", 1)
-    write_reward(record, reward)
-    record.learns, record.instants, record.n_choices = True, learner.instants, 0
-    record.next_update = record.n_passes + learner.instants
-    record.explore = learner.explore
+    write_reward(picking, learner.reward)
+    picking.instants, picking.n_choices = learner.instants, 0
+    picking.next_update = state.record.clock.n_passes + learner.instants
+    picking.explore = learner.explore
     state.with_net(learner.weights)
 
 
 def tell(state: State, learner: Learner) -> None:
     """Tell the learner the picks so far, and go on with what it has learnt."""
-    record = state.record
+    picking = state.picking
     learner.update(Picks.of_state(state))
-    record.n_choices = 0
-    record.next_update = record.n_passes + record.instants
-    record.explore = learner.explore
+    picking.n_choices = 0
+    picking.next_update = state.record.clock.n_passes + picking.instants
+    picking.explore = learner.explore
     state.with_net(learner.weights)
 
 
 def end(state: State) -> None:
     """Keep no picks any more; the weights of now stay, whatever the learner does to its own."""
-    record = state.record
-    record.learns, record.n_choices = False, 0
-    net = state.net.copy()
+    picking = state.picking
+    picking.instants, picking.n_choices = 0, 0
+    net = state.picker.net.copy()
     net.flags.writeable = False
     state.with_net(net)
     state.with_choices(1)
@@ -148,5 +148,5 @@ def end(state: State) -> None:
 
 def make_room(state: State) -> None:
     """Make room for the picks of a pass: one a waiting job, and one for the job reserved."""
-    record = state.record
-    state.with_choices(max(2 * len(state.choices), int(record.n_choices + record.n_queued) + 1))
+    picking = state.picking
+    state.with_choices(max(2 * len(state.picker.choices), int(picking.n_choices + state.record.queue.n_queued) + 1))

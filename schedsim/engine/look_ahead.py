@@ -57,7 +57,7 @@ def _cost(state: State, estimates: Estimates, code: int, aim: int) -> float:
     branch = state.copy()
     arrays = branch.arrays(EventLog.with_room(6 * (len(branch.jobs_now) + 1)))
     suppose_estimates(arrays, code)
-    stop = easy.run(arrays, estimates, None)
+    stop = easy.run(arrays, estimates, None, None)
     assert stop == at.FINISHED, f"a copy without submissions, gates or timers paused: {stop}"
     return cost_of_starts(arrays, aim)
 
@@ -65,13 +65,13 @@ def _cost(state: State, estimates: Estimates, code: int, aim: int) -> float:
 @lean
 def orders_may_differ(sim: Arrays) -> bool:
     """Return whether a job that waits fits now, and another one waits."""
-    state = sim.state[0]
-    if state.n_queued < 2:
+    queue = sim.state[0].queue
+    if queue.n_queued < 2:
         return False
-    n, least = list_slots(sim, at.QUEUE, len(sim.jobs_now)), state.free + 1
+    n, least = list_slots(sim, at.QUEUE, len(sim.jobs_now)), queue.free + 1
     for i in range(n):
         least = min(least, sim.jobs_now[sim.scratch[i]].procs)
-    return bool(least <= state.free)
+    return bool(least <= queue.free)
 
 
 @lean
@@ -84,17 +84,18 @@ def write_keys(sim: Arrays, order: int) -> None:
 def _write_keys(sim: Arrays, order: int) -> int:
     """Do so; return how many they are, whose slots stand in `scratch`."""
     state = sim.state[0]
-    own = state.order
-    state.order = order
+    rules = state.rules
+    own = rules.order
+    rules.order = order
     n = list_slots(sim, at.QUEUE, len(sim.jobs_now))
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
         if order >= WFP3:
-            wait = state.now - sim.jobs[job.row].submit
+            wait = state.clock.now - sim.jobs[job.row].submit
             job.keys[at.QUEUE] = dynamic_key(order, wait, job.procs, job.requested_time)
         else:
             job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
-    state.order = own
+    rules.order = own
     return n
 
 
@@ -102,6 +103,7 @@ def _write_keys(sim: Arrays, order: int) -> int:
 def suppose_estimates(sim: Arrays, order: int) -> None:
     """Let all jobs of a copy take as long as is estimated now, also those that run, and no more come; rank them."""
     state = sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     n = list_slots(sim, at.ENDS, len(sim.jobs_now))
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
@@ -110,26 +112,26 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
     renew_ends(sim)
     n = list_slots(sim, at.QUEUE, len(sim.jobs_now))
     for i in range(n):
-        refresh(sim, sim.scratch[i])
+        refresh(sim, sim.changes, sim.scratch[i])
     n = _write_keys(sim, order)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
         job.run_time = job.current_estimate
     put_in_order(sim, at.QUEUE, at.QUEUE, n)
-    state.order = state.backfill_order = order
-    state.end_of_submissions = state.next_submission
-    state.in_loop = state.revises = False
-    state.until = at.NEVER - 1
-    state.n_logged = 0
-    state.stale = True
-    state.phase = at.AT_ORDER
+    rules.order = rules.backfill_order = order
+    clock.end_of_submissions = clock.next_submission
+    rules.in_loop = queue.revises = False
+    clock.until = at.NEVER - 1
+    clock.n_logged = 0
+    queue.stale = True
+    clock.phase = at.AT_ORDER
 
 
 @lean
 def cost_of_starts(sim: Arrays, aim: int) -> float:
     """Return what the starts in the log of a copy cost."""
     total = 0.0
-    for i in range(sim.state[0].n_logged):
+    for i in range(sim.state[0].clock.n_logged):
         if sim.log[i, 1] == event.STARTED:
             length = sim.start_notes[i] // 4
             wait = sim.log[i, 0] - sim.jobs[sim.log[i, 2]].submit

@@ -106,7 +106,7 @@ class MachineState:
     def change(self, state: State, log: EventLog) -> int | None:
         """Let nodes fail or be repaired now; return the second of the next change, or None."""
         assert self.failing is not None
-        now = state.record.now
+        now = state.record.clock.now
         if self.nodes is not None:
             self._change_nodes(state, log, now)
             seconds = self.failing.site.seconds if self.failing.site is not None else self.failing.outages.seconds
@@ -124,17 +124,17 @@ class MachineState:
         record, down = state.record, self.failing.down
         if not fails:
             down.pop()
-            record.free += 1
+            record.queue.free += 1
         else:
-            node = self.failing.draw(int(record.machine_procs) - len(down))
+            node = self.failing.draw(int(record.rules.machine_procs) - len(down))
             slots = state.slots(at.RUNNING)
             slots = slots[np.argsort(state.jobs_now["row"][slots])]
             place = int(np.searchsorted(np.cumsum(state.jobs_now["procs"][slots]), node, side="right"))
             if place < len(slots):
                 self._interrupt(state, log, int(slots[place]))
             down.append(node)
-            record.free -= 1
-        record.stale = True
+            record.queue.free -= 1
+        record.queue.stale = True
 
     def _change_nodes(self, state: State, log: EventLog, now: int) -> None:
         """Close and open nodes where each node has a number."""
@@ -147,8 +147,8 @@ class MachineState:
         for slot in state.slots(at.RUNNING).tolist():
             if int(state.jobs_now[slot].row) in struck:
                 self._interrupt(state, log, slot)
-        record.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
-        record.stale = True
+        record.queue.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
+        record.queue.stale = True
 
     def _interrupt(self, state: State, log: EventLog, slot: int) -> None:
         """Stop a running job."""
@@ -156,7 +156,7 @@ class MachineState:
         job = state.jobs_now[slot]
         row = int(job.row)
         again = self.failing.outages.interrupted == "requeue"
-        self.failing.stopped.append((row, int(job.start), int(state.record.now)))
+        self.failing.stopped.append((row, int(job.start), int(state.record.clock.now)))
         if not again:
             self.failing.dropped.append(row)
         interrupt(state.arrays(log), slot, again)
@@ -172,7 +172,7 @@ class MachineState:
         rows, ends = self.progress.ends()
         if rows.size:
             move_ends(state.arrays(), rows, ends, self.kill)
-        now, step = int(state.record.now), self.progress.next_step() if state.record.n_running else None
+        now, step = int(state.record.clock.now), self.progress.next_step() if state.record.clock.n_running else None
         if step is None or (self.step is not None and now < self.step <= step):
             return None
         self.step = step
@@ -184,7 +184,7 @@ class MachineState:
         slots = state.slots(at.RUNNING)
         ends = (state.jobs_now["start"] + state.jobs_now["current_estimate"])[slots]
         rows = state.jobs_now["row"][slots]
-        now, site = int(state.record.now), None if self.failing is None else self.failing.site
+        now, site = int(state.record.clock.now), None if self.failing is None else self.failing.site
         if site is not None:
             ends = np.append(ends, site.ends[site.ends > now])
             rows = np.append(rows, np.full(len(ends) - len(rows), -1))
@@ -208,17 +208,17 @@ class MachineState:
     def place(self, state: State, slot: int) -> Ints | None:
         """Return the nodes that a job would get now; None if it has no place."""
         assert self.nodes is not None
-        self.nodes.now = int(state.record.now)
+        self.nodes.now = int(state.record.clock.now)
         return self.nodes.place(int(state.jobs_now[slot].row))
 
     def takes_heads_place(self, state: State, slot: int, nodes: Ints) -> bool:
         """Return whether a job on these nodes would leave the head without a place at its shadow time."""
         assert self.nodes is not None
         job, record = state.jobs_now[slot], state.record
-        head, shadow = int(record.head), int(record.shadow_time)
-        if not self.nodes.by_identity or record.phase != at.AT_BACKFILL or head < 0:
+        head, shadow = int(record.queue.head), int(record.queue.shadow_time)
+        if not self.nodes.by_identity or record.clock.phase != at.AT_BACKFILL or head < 0:
             return False
-        if record.now + job.candidate_estimate <= shadow:
+        if record.clock.now + job.candidate_estimate <= shadow:
             return False
         free = self._free_at_shadow(state, shadow).copy()
         free[nodes] = False
@@ -227,7 +227,7 @@ class MachineState:
     def _free_at_shadow(self, state: State, shadow: int) -> Bools:
         """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
         assert self.nodes is not None
-        moment = int(state.record.n_passes), int(state.record.n_events)
+        moment = int(state.record.clock.n_passes), int(state.record.clock.n_events)
         if self.at_shadow is None or self.at_shadow[0] != moment:
             running = state.slots(at.RUNNING)
             jobs = state.jobs_now[running]

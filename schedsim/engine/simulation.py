@@ -29,15 +29,15 @@ from schedsim.engine.requests import (
     open_nodes,
     suppose,
     with_change,
+    write_agent,
     write_machine_state,
     write_policy,
 )
-from schedsim.engine.state import EventLog, State
+from schedsim.engine.state import EventLog, State, changes_of, picker
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
-from schedsim.kernels.nodes import easy as on_nodes
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.slurm import passes
@@ -49,7 +49,7 @@ from schedsim.machine.outages import Outages, where
 from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
-from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve, observation_size
+from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
 from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
@@ -155,13 +155,16 @@ class Simulation:
         self._loops = LoopsNow.of(policy, len(workload))
         self._standing = None if policy.order.following is None else policy.order.following.begun()
         self._asked: Policy | None = None  # the policy with the standing's keys
-        site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
         if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
             groups = groups[0], np.tile(groups[1], 2)
-        agent = AgentArrays.of(policy.agent, policy.window)
-        self._state = State.empty(workload.jobs, columns, self._source.n_steps, agent, groups, *site)
+        agent = None if policy.agent is None else AgentArrays.of(policy.agent, policy.window)
+        changes = None
+        if self._jobs_may_change(rules):
+            site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
+            changes = changes_of(self._source.n_steps, groups, *site)
+        self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = self._read_by_order = 0
         self._closed = False
@@ -172,33 +175,34 @@ class Simulation:
         self._setting = self._allocator, run_times, kill, given, outages
         self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
-        record.free = record.machine_procs = workload.machine_procs
-        record.origin = workload.origin
-        record.head = record.asked_about = record.first_moved = -1
-        record.stale = True
-        record.kill = kill
-        record.end_of_submissions = len(workload)
-        record.answer = at.NOT_ANSWERED
-        record.correction = correction_code(correction)
+        record.queue.free = record.rules.machine_procs = workload.machine_procs
+        record.clock.origin = workload.origin
+        record.queue.head = record.clock.asked_about = record.queue.first_moved = -1
+        record.queue.stale = True
+        record.rules.kill = kill
+        record.clock.end_of_submissions = len(workload)
+        record.clock.answer = at.NOT_ANSWERED
+        record.rules.correction = correction_code(correction)
         write_policy(record, policy)
+        write_agent(self._state, policy)
         write_machine_state(record, self._machine_state)
         if groups is not None:
-            record.grouped, record.n_groups = True, n_groups
+            record.queue.grouped, record.queue.n_groups = True, n_groups
             if self._lists_groups(outages):
-                record.candidates = at.GROUPED
-                record.finds_first = policy.order != FCFS
-            record.lists_estimates = record.candidates != at.GROUPED and _needs_estimates(policy)
+                record.queue.candidates = at.GROUPED
+                record.queue.finds_first = policy.order != FCFS
+            record.queue.lists_estimates = record.queue.candidates != at.GROUPED and _needs_estimates(policy)
         elif self._source.revised is not None:
-            record.by_row = policy.order != FCFS
+            record.queue.by_row = policy.order != FCFS
         if self._machine_state is not None:
             self._state = begin_outages(workload, self._state, self._log, self._machine_state)
         self._write_source()
         self._commands = None
         if self._placing is not None:
-            record.finds_first = False
+            record.queue.finds_first = False
             self._state = open_nodes(self._state, self._placing.arrays.windows)
         if rules is not None:
-            record.finds_first = False
+            record.queue.finds_first = False
             rules.write(self._state.record, policy)
             self._commands = SiteCommands(rules, workload)
             self._state = self._commands.set_out(self._state)
@@ -212,16 +216,16 @@ class Simulation:
             If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
         """
         began = time.perf_counter()
-        self._state.record.until = at.NEVER - 1 if until is None else until
+        self._state.record.clock.until = at.NEVER - 1 if until is None else until
         try:
             stop = self._run()
         finally:
             self._seconds += time.perf_counter() - began
         if stop == at.REACHED:
-            self._state.record.now = max(self.now, until or 0)
+            self._state.record.clock.now = max(self.now, until or 0)
         if stop == at.FINISHED and self._closed:
             return True
-        if stop == at.FINISHED and self._state.record.n_queued > 0:
+        if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
             why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
                 f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
@@ -248,17 +252,17 @@ class Simulation:
     @property
     def now(self) -> int:
         """Time that the simulation has reached [s]."""
-        return int(self._state.record.now)
+        return int(self._state.record.clock.now)
 
     @property
     def free(self) -> int:
         """Processors free."""
-        return int(self._state.record.free)
+        return int(self._state.record.queue.free)
 
     @property
     def queued(self) -> Ints:
         """Rows of the waiting jobs, in the queue's order."""
-        if not self._state.record.finds_first:
+        if not self._state.record.queue.finds_first:
             return self._state.rows(at.QUEUE)
         return np.asarray(self._state.jobs_now["row"][self._state.scratch[: rank(self._state.arrays())]])
 
@@ -286,7 +290,7 @@ class Simulation:
     @property
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
-        return int(self._state.record.n_picks)
+        return 0 if self._state.agent is None else int(self._state.picking.n_picks)
 
     @property
     def look_aheads(self) -> int:
@@ -310,11 +314,11 @@ class Simulation:
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
-        return self._log.read(int(self._state.record.n_logged))[0]
+        return self._log.read(int(self._state.record.clock.n_logged))[0]
 
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
-        events, notes = self._log.read(int(self._state.record.n_logged))
+        events, notes = self._log.read(int(self._state.record.clock.n_logged))
         outages, machine = self._outages, self.workload.machine_procs
         nodes = None
         if self._allocator is not None:
@@ -382,13 +386,13 @@ class Simulation:
         new._loops = None if self._loops is None else self._loops.fork()
         new._standing, new._asked = None if self._standing is None else self._standing.fork(), None
         new._state = self._state.with_steps(new._source.n_steps)
-        if estimates is not None and new._state.record.grouped:
+        if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
         if new._source is not self._source:
             new._write_source()
         if estimates is not None:
             new._source.read_past(self.events())
-            new._read_by_forecasts = int(new._state.record.n_logged)
+            new._read_by_forecasts = int(new._state.record.clock.n_logged)
         if new._learner is not None:
             new._learner = None
             learning.end(new._state)
@@ -401,8 +405,10 @@ class Simulation:
         new.policy = replace(self.policy, agent=agent, reserve=reserve, window=window)
         new._refuse()
         new._list_singly()
-        new._state.observation = np.zeros(observation_size(agent, window), dtype=np.float32)
+        new._state.let_change()
+        new._state.agent = picker(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
+        write_agent(new._state, new.policy)
         write_machine_state(new._state.record, new._machine_state)
         return new
 
@@ -414,7 +420,7 @@ class Simulation:
         JobcastError
             If there are no such jobs, or one was submitted already.
         """
-        record = self._state.record
+        record = self._state.record.clock
         if not record.next_submission <= first < end <= len(self.workload):
             raise JobcastError(
                 f"{self.workload.name}: rows from {record.next_submission} up to {len(self.workload)} are still to be "
@@ -430,6 +436,11 @@ class Simulation:
         """
         return self._state.arrays(self._log), self._source.estimates
 
+    @property
+    def picking(self) -> at.AgentState:
+        """The record of the policy's agent, for such a client."""
+        return self._state.picking
+
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
         self._answer(stop)
@@ -440,7 +451,7 @@ class Simulation:
         What is not known yet does not happen. Jobs that then never start are no error.
         """
         self._closed = True
-        self._state.record.end_of_submissions = self._state.record.next_submission
+        self._state.record.clock.end_of_submissions = self._state.record.clock.next_submission
         if self._failing is not None:
             self._failing.close()
         if self._commands is not None:
@@ -459,6 +470,16 @@ class Simulation:
     def _refuse(self) -> None:
         revised = {traits.REVISED} if self._source.revised is not None else set()
         refuse(self.policy.traits | self._traits | revised)
+
+    def _jobs_may_change(self, rules: Rules | None) -> bool:
+        """Return whether jobs may change while they wait, or the kernel is one that is compiled for this case alone.
+
+        The pass of EASY is also compiled without what changes them, for its first run to begin soon.
+        """
+        policy, source = self.policy, self._source
+        plain = policy.kind in ("counts", "greedy") and policy.agent is None
+        by_time = max(policy.order.code, policy.backfill_order.code) >= WFP3
+        return not plain or by_time or policy.postpone is not None or rules is not None or source.revised is not None
 
     def _lists_groups(self, outages: Outages | None) -> bool:
         """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
@@ -480,29 +501,33 @@ class Simulation:
     def _list_singly(self) -> None:
         """Give each waiting job a place of its own in the lists, by its own estimates."""
         record = self._state.record
-        if record.candidates == at.GROUPED:
+        if record.queue.candidates == at.GROUPED:
             list_singly(self._state.arrays(), candidates_of(self.policy))
-        elif record.grouped and not record.lists_estimates:
-            record.lists_estimates = record.outdated = True
+        elif record.queue.grouped and not record.queue.lists_estimates:
+            record.queue.lists_estimates = record.queue.outdated = True
 
     def _write_source(self) -> None:
         """Write into the state what kind of estimates there are."""
         record, source = self._state.record, self._source
-        record.several_estimates |= source.several
-        record.in_loop = source.in_loop
-        record.revises = source.revised is not None
-        record.n_revisions = record.n_revised = 0
+        record.rules.several_estimates |= source.several
+        record.rules.in_loop = source.in_loop
+        record.queue.revises = source.revised is not None
+        if source.revised is not None:
+            self._state.let_change()
+        record.queue.n_revisions = record.queue.n_revised = 0
 
     def _run(self) -> int:
-        kernel: Kernel = KERNELS[self.policy.kind] if self._placing is None else on_nodes.run
+        kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
-        beside: tuple[Any, ...] = () if self._placing is None else (self._placing.arrays,)
+        beside: tuple[Any, ...] = ()
+        if kernel is easy.run:
+            beside = (None if self._placing is None else self._placing.arrays,)
         if self._loops is not None:
             beside = (self._loops.arrays,)
         while True:
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
-            n_revisions, n_revised = state.one["n_revisions"], state.one["n_revised"]
+            n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
@@ -513,7 +538,7 @@ class Simulation:
                     n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
-            if stop == at.FINISHED and self._learner is not None and state.record.n_choices > 0:
+            if stop == at.FINISHED and self._learner is not None and state.picking.n_choices > 0:
                 learning.tell(state, self._learner)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop
@@ -522,7 +547,8 @@ class Simulation:
     def run_noting(self, until: int) -> Reasons:
         """Go on like `run`; return what the passes note of each waiting job, see `schedsim.kernels.reasons`."""
         self._list_singly()
-        self._reasons, self._state.record.finds_first = no_reasons(0), False
+        self._state.let_change()
+        self._reasons, self._state.record.queue.finds_first = no_reasons(0), False
         try:
             self.run(until)
             return self._reasons
@@ -574,8 +600,8 @@ class Simulation:
     def _act_on_timer(self) -> None:
         """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
         record = self._state.record
-        kind = int(record.asked_about)
-        record.asked_about, record.answer = -1, at.NOT_ANSWERED
+        kind = int(record.clock.asked_about)
+        record.clock.asked_about, record.clock.answer = -1, at.NOT_ANSWERED
         if kind == at.CHANGE:
             self._change()
         else:
@@ -586,7 +612,7 @@ class Simulation:
         """Return the policy as answers need it: where its order follows the jobs, with what that knows by now."""
         if self._standing is None:
             return self.policy
-        used = int(self._state.record.n_logged)
+        used = int(self._state.record.clock.n_logged)
         self._standing.advance(self._log.events[self._read_by_order : used])
         self._read_by_order = used
         if self._asked is None:
@@ -600,21 +626,21 @@ class Simulation:
     def _advance_machine(self) -> None:
         """Let the machine state read what has happened."""
         if self._machine_state is not None:
-            used = int(self._state.record.n_logged)
+            used = int(self._state.record.clock.n_logged)
             self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
             self._read_by_machine = used
 
     def _branch_log(self) -> None:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         record = self._state.record
-        used = int(record.n_logged)
+        used = int(record.clock.n_logged)
         by_forecasts = self._read_by_forecasts if self._source.in_loop else used
         by_machine = self._read_by_machine if self._machine_state is not None else used
         by_order = self._read_by_order if self._standing is not None else used
         done = min(by_forecasts, by_machine, by_order)
-        room = 64 + 4 * (len(self._state.jobs_now) + int(record.next_submission - record.next_queued))
+        room = 64 + 4 * (len(self._state.jobs_now) + int(record.clock.next_submission - record.clock.next_queued))
         self._log = self._log.continued(used, done, room)
-        record.n_logged = used - done
+        record.clock.n_logged = used - done
         self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
         self._read_by_order = by_order - done
 

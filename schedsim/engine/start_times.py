@@ -147,7 +147,7 @@ def when_will_it_start(
         raise JobcastError(f"A start is forecast from 1 draw or more; got n = {n}.")
     row, now = row_of(simulation.workload, job_id), simulation.now
     state, workload = simulation._state, simulation.workload
-    if row >= state.record.next_submission:
+    if row >= state.record.clock.next_submission:
         raise JobcastError(f"Job {job_id} is submitted at {workload.submit[row]} s only; it is {now} s.")
     waiting = np.concatenate([simulation.queued, simulation.postponed, simulation.held])
     running = simulation.running
@@ -196,6 +196,6 @@ def _start(branch: Simulation, row: int, run_times: dict[int, int]) -> int | Non
     future = branch.fork()
     future.suppose(run_times)
     future.run()
-    events = future._log.events[: future._state.record.n_logged]
+    events = future._log.events[: future._state.record.clock.n_logged]
     begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME]
     return int(begun[-1]) if begun.size else None

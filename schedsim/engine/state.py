@@ -7,25 +7,22 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.records as at
-from predictors.core.arrays import Floats, Ints, Singles, short_repr
+from predictors.core.arrays import Ints, Singles, short_repr
 from schedsim.kernels.agents.networks import sum_columns
 from schedsim.kernels.records import (
     Account,
     Arrays,
     Capacity,
-    Choices,
+    Changes,
     Date,
-    Group,
     Job,
     JobNow,
     Level,
     ListRow,
     NodeSet,
+    Picker,
     Records,
-    Seen,
     SiteJob,
-    Step,
-    Table,
 )
 from schedsim.policies.agents import AgentArrays
 
@@ -74,11 +71,10 @@ class EventLog:
         return np.concatenate([e for e, _ in chunks]), np.concatenate([n for _, n in chunks])
 
 
-_LEAST_SLOTS = 256
+LEAST_SLOTS = 256
 _NO_LOG = EventLog.with_room(0)
 _NO_SITE_JOBS: Any = np.empty(0, at.SITE_JOB)
 _NO_GROUPS = np.empty(0, dtype=np.int64)
-NO_AGENT = AgentArrays()
 _NO_SITE_JOBS.flags.writeable = False  # as the others are: else the kernels are compiled once more
 
 
@@ -90,28 +86,15 @@ class State:
     """
 
     jobs: Records[Job]
-    site_jobs: Records[SiteJob]
     jobs_now: Records[JobNow]
-    steps: Table[Step]
-    group_of: Ints
-    groups: Records[Group]
-    group_steps: Table[Step]
     lists: Records[ListRow]
     one: Records[at.State]
-    sets: Records[NodeSet]
-    accounts: Records[Account]
     profile: Records[Level]
     dates: Records[Date]
     capacities: Records[Capacity]
     scratch: Ints
-    weights: Floats
-    observation: at.Observed
-    net: Singles
-    holders: Ints
-    hidden: Floats
-    neurons: Singles
-    seen: Seen
-    choices: Choices
+    changes: Changes | None
+    agent: Picker | None
     held_at: dict[int, int] = field(default_factory=dict)
 
     __repr__ = short_repr
@@ -119,17 +102,30 @@ class State:
     def __post_init__(self) -> None:
         self.record = self.one[0]
 
+    @property
+    def changing(self) -> Changes:
+        """The arrays of what changes jobs while they wait; there must be some."""
+        assert self.changes is not None
+        return self.changes
+
+    @property
+    def picker(self) -> Picker:
+        """The arrays of the agent that picks; there must be one."""
+        assert self.agent is not None
+        return self.agent
+
+    @property
+    def picking(self) -> at.AgentState:
+        """The record of the agent that picks."""
+        return self.picker.one[0]
+
     @classmethod
     def empty(
         cls,
         jobs: Ints,
         capacities: int = 0,
-        steps: int = 0,
-        agent: AgentArrays = NO_AGENT,
-        groups: tuple[Ints, Ints] | None = None,
-        site_jobs: Records[SiteJob] | None = None,
-        sets: Records[NodeSet] | None = None,
-        accounts: Records[Account] | None = None,
+        changes: Changes | None = None,
+        agent: AgentArrays | None = None,
     ) -> Self:
         """Return a state without a job or a policy.
 
@@ -139,73 +135,42 @@ class State:
             The columns of `Job`, C-contiguous.
         capacities : int
             How many numbers of processors a knapsack has.
-        steps : int
-            Most estimate steps of a job.
-        agent : AgentArrays
-            Of one that is scored inside the pass.
-        groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
-            The number of each job's group, and of each group's lead, where estimates are revised by group.
-        site_jobs, sets, accounts : arrays of records, optional
-            Where the site has rules.
+        changes : Changes, optional
+            Where jobs change while they wait.
+        agent : AgentArrays, optional
+            Where one picks.
         """
-        jobs_now, own_steps, lists = _room(_LEAST_SLOTS, steps)
-        group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
-        all_groups, group_steps = _groups(lead_of, steps)
+        jobs_now, lists = _room(LEAST_SLOTS)
         one: Any = np.zeros(1, at.STATE)
-        one[0].spare_slot = one[0].spare_row = -1
-        one["first_leaf"] = at.NO_LEAF
+        one["clock"]["spare_slot"] = one["queue"]["spare_row"] = -1
+        one["queue"]["first_leaf"] = at.NO_LEAF
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
-            _NO_SITE_JOBS if site_jobs is None else site_jobs,
             jobs_now,
-            own_steps,
-            group_of,
-            all_groups,
-            group_steps,
             lists,
             one,
-            np.empty(0, at.NODE_SET) if sets is None else sets.copy(),  # type: ignore[arg-type]
-            np.empty(0, at.ACCOUNT) if accounts is None else accounts.copy(),  # type: ignore[arg-type]
-            *_profile(_LEAST_SLOTS),
+            *_profile(LEAST_SLOTS),
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
-            np.empty(_LEAST_SLOTS, dtype=np.int64),
-            agent.weights,
-            np.zeros(agent.observation, dtype=np.float32),
-            agent.net,
-            np.full(agent.nodes, -1),
-            np.empty(agent.hidden),
-            _neurons(agent.net, agent.layers, agent.neurons),
-            *_choices(1, agent.rows),
+            np.empty(LEAST_SLOTS, dtype=np.int64),
+            changes,
+            None if agent is None else picker(agent),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
         """Return the arrays as the kernels take them."""
         return Arrays(
             self.jobs,
-            self.site_jobs,
             self.jobs_now,
-            self.steps,
-            self.group_of,
-            self.groups,
-            self.group_steps,
             self.lists,
             self.one,
-            self.sets,
-            self.accounts,
             self.profile,
             self.dates,
             self.capacities,
             self.scratch,
-            self.weights,
-            self.observation,
-            self.net,
-            self.holders,
-            self.hidden,
-            self.neurons,
-            self.seen,
-            self.choices,
             log.events,
             log.notes,
+            self.changes,  # type: ignore[arg-type]  # or None
+            self.agent,
         )
 
     def copy(self) -> Self:
@@ -218,32 +183,40 @@ class State:
 
     def with_steps(self, steps: int) -> Self:
         """Return a copy with room for so many estimate steps of a job at least."""
+        if steps > 0:
+            self.let_change()
         return self._moved(len(self.jobs_now), steps)
+
+    def let_change(self) -> None:
+        """Make room for what changes jobs while they wait, if there is none."""
+        if self.changes is None:
+            self.changes = changes_of(slots=len(self.jobs_now))
 
     def with_net(self, net: Singles) -> None:
         """Go on with other weights of the same network: an array that is not writeable."""
-        self.net = net
-        self.neurons = _neurons(net, self.record.layers[:4].tolist(), len(self.neurons))
+        layers, size = self.picking.layers[:4].tolist(), len(self.picker.neurons)
+        self.agent = self.picker._replace(net=net, neurons=_neurons(net, layers, size))
 
     def with_choices(self, room: int) -> None:
         """Make room for so many picks of which the learner is told; those that are there stay."""
-        n = min(int(self.record.n_choices), room)
-        seen, choices = _choices(room, self.seen.shape[1])
-        seen[:n], choices[:n] = self.seen[:n], self.choices[:n]
-        self.seen, self.choices = seen, choices
+        old, n = self.picker, min(int(self.picking.n_choices), room)
+        seen, choices = _choices(room, old.seen.shape[1])
+        seen[:n], choices[:n] = old.seen[:n], old.choices[:n]
+        self.agent = old._replace(seen=seen, choices=choices)
 
     def close_failures(self) -> None:
         """Let no further job fail by itself."""
-        self.site_jobs = self.site_jobs.copy()
-        self.site_jobs["fails"] = False
-        self.site_jobs.flags.writeable = False
+        site_jobs = self.changing.site_jobs.copy()
+        site_jobs["fails"] = False
+        site_jobs.flags.writeable = False
+        self.changes = self.changing._replace(site_jobs=site_jobs)
 
     def entries(self, which: int, field: str) -> Ints:
         """Return a field of all entries of one of the ordered lists, such as "key", in its order."""
         count, node, leaves, values = (self.lists[name] for name in ("count", "node", "leaves", field))
         parts = [
             values[leaf, : count[leaf]]
-            for i in node[: self.record.n_nodes[which], which].tolist()
+            for i in node[: self.record.queue.n_nodes[which], which].tolist()
             for leaf in leaves[i, : count[i]].tolist()
         ]
         return np.concatenate(parts) if parts else np.empty(0, dtype=np.int64)
@@ -257,49 +230,33 @@ class State:
         return np.asarray(self.jobs_now["row"][self.slots(which)])
 
     def _moved(self, slots: int, steps: int = 0) -> Self:
-        own, used, high = self.steps.shape[1], self.record.n_slots, self.record.n_rows
-        jobs_now, new_steps, lists = _room(slots, max(steps, own))
-        _copy(self.jobs_now, jobs_now, used)
-        if new_steps.shape[1] > 0:
-            new_steps[:used, :own] = self.steps[:used]
-            new_steps[:used, own:] = (at.NEVER, 0)
-        _copy(self.lists, lists, high)
+        jobs_now, lists = _room(slots)
+        _copy(self.jobs_now, jobs_now, self.record.clock.n_slots)
+        _copy(self.lists, lists, self.record.queue.n_rows)
         one = _copied(self.one)
-        if self.record.profile_size > 0:  # profiles are not copied but made anew
-            one[0].profile_size = 0
-            one[0].stale = True
+        if self.record.queue.profile_size > 0:  # profiles are not copied but made anew
+            one["queue"]["profile_size"] = 0
+            one["queue"]["stale"] = True
         profile, dates = _profile(slots)
-        _copy(self.dates, dates, self.record.n_dates)
+        _copy(self.dates, dates, self.record.queue.n_dates)
         return type(self)(
             self.jobs,
-            self.site_jobs,
             jobs_now,
-            new_steps,
-            self.group_of,
-            _copied(self.groups),
-            _with_columns(self.group_steps, new_steps.shape[1]),
             lists,
             one,
-            _copied(self.sets),
-            _copied(self.accounts),
             profile,
             dates,
             np.empty(len(self.capacities), at.CAPACITY_RECORD),  # type: ignore[arg-type]
             self._scratch(slots),
-            self.weights,
-            self.observation.copy() if len(self.observation) else self.observation,
-            self.net,
-            self.holders.copy(),
-            self.hidden,
-            self.neurons,
-            self.seen,
-            self.choices,
+            None if self.changes is None else _copy_of_changes(self.changes, slots, steps),
+            None if self.agent is None else _copy_of_picker(self.agent),
             dict(self.held_at),
         )
 
     def _scratch(self, slots: int) -> Ints:
         """Return scratch for so many slots; a window that a client was shown stays as it is."""
-        scratch, shown = np.empty(slots, dtype=np.int64), self.record.picked_of if len(self.observation) else 0
+        scratch = np.empty(slots, dtype=np.int64)
+        shown = 0 if self.agent is None or not len(self.agent.observation) else self.picking.picked_of
         scratch[:shown] = self.scratch[:shown]
         return scratch
 
@@ -320,22 +277,92 @@ def _copied(source: Any) -> Any:
     return np.ndarray(source.shape, source.dtype, _bytes(source).copy())
 
 
-def _with_columns(steps: Any, n: int) -> Any:
-    """Return a copy of a table of estimate steps with `n` columns, no fewer than it has: there are no steps in the new.
+def changes_of(
+    steps: int = 0,
+    groups: tuple[Ints, Ints] | None = None,
+    site_jobs: Records[SiteJob] | None = None,
+    sets: Records[NodeSet] | None = None,
+    accounts: Records[Account] | None = None,
+    slots: int = LEAST_SLOTS,
+) -> Changes:
+    """Return the arrays of what changes jobs while they wait.
 
-    Groups have as many as jobs: a fork by other estimates may bring more steps while groups still wait.
+    Parameters
+    ----------
+    steps : int
+        Most estimate steps of a job.
+    groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
+        The number of each job's group, and of each group's lead, where estimates are revised by group.
+    site_jobs, sets, accounts : arrays of records, optional
+        Where the site has rules.
+    slots : int
+        Jobs for which there is room.
     """
-    if steps.shape[1] == n:
+    group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
+    no_sets: Any = np.empty(0, at.NODE_SET)
+    no_accounts: Any = np.empty(0, at.ACCOUNT)
+    no_steps: Any = np.empty((slots, steps), at.STEP_RECORD)
+    return Changes(
+        _NO_SITE_JOBS if site_jobs is None else site_jobs,
+        no_sets if sets is None else sets.copy(),
+        no_accounts if accounts is None else accounts.copy(),
+        no_steps,
+        group_of,
+        *_groups(lead_of, steps),
+    )
+
+
+def _copy_of_changes(own: Changes, slots: int, steps: int) -> Changes:
+    """Return a copy with room for so many jobs, and so many estimate steps of each at least."""
+    columns = max(steps, own.steps.shape[1])
+    return own._replace(
+        sets=_copied(own.sets),
+        accounts=_copied(own.accounts),
+        steps=_with_room(own.steps, slots, columns),
+        groups=_copied(own.groups),
+        group_steps=_with_room(own.group_steps, len(own.groups), columns),
+    )
+
+
+def _with_room(steps: Any, rows: int, columns: int) -> Any:
+    """Return a copy of a table of estimate steps with more rows and columns: there are no steps in these.
+
+    Groups have as many columns as jobs: a fork by other estimates may bring more steps while groups still wait.
+    """
+    if steps.shape == (rows, columns):
         return _copied(steps)
-    wider = np.empty((len(steps), n), at.STEP_RECORD)
-    wider[:, : steps.shape[1]] = steps
-    wider[:, steps.shape[1] :] = (at.NEVER, 0)
+    wider = np.empty((rows, columns), at.STEP_RECORD)
+    n, own = steps.shape
+    wider[:n, :own] = steps
+    wider[:n, own:] = (at.NEVER, 0)
     return wider
 
 
 def _profile(slots: int) -> tuple[Any, Any]:
     """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
     return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+
+
+def picker(agent: AgentArrays) -> Picker:
+    """Return the arrays of an agent that has not picked yet."""
+    one: Any = np.zeros(1, at.AGENT_STATE)
+    one["layers"][0, : len(agent.layers)] = agent.layers
+    return Picker(
+        one,
+        agent.weights,
+        np.zeros(agent.observation, dtype=np.float32),
+        agent.net,
+        np.full(agent.nodes, -1),
+        np.empty(agent.hidden),
+        _neurons(agent.net, agent.layers, agent.neurons),
+        *_choices(1, agent.rows),
+    )
+
+
+def _copy_of_picker(own: Picker) -> Picker:
+    """Return a copy that shares what is not written, or is written before it is read."""
+    observation = own.observation.copy() if len(own.observation) else own.observation
+    return own._replace(one=_copied(own.one), observation=observation, holders=own.holders.copy())
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:
@@ -364,7 +391,7 @@ def _groups(lead_of: Ints | None, steps: int) -> tuple[Any, Any]:
     return groups, np.empty((n, steps), at.STEP_RECORD)
 
 
-def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
+def _room(slots: int) -> tuple[Any, Any]:
     """Return arrays that hold `slots` jobs whatever happens.
 
     Of two neighbouring leaves, and of two neighbouring nodes, one is more than a quarter full, so a list of m entries
@@ -372,4 +399,4 @@ def _room(slots: int, steps: int) -> tuple[Any, Any, Any]:
     one a job, in another.
     """
     n_rows = 6 * (2 * slots // 5) + 3 * at.LISTS
-    return np.empty(slots, at.JOB_NOW), np.empty((slots, steps), at.STEP_RECORD), np.empty(n_rows, at.LIST_ROW)
+    return np.empty(slots, at.JOB_NOW), np.empty(n_rows, at.LIST_ROW)

@@ -113,13 +113,13 @@ class Stepper:
         while True:
             state, workload = simulation._state, simulation.workload
             times = [int(state.jobs_now[slot].end) for slot in state.slots(at.ENDS)[:1]]
-            if state.record.next_submission < state.record.end_of_submissions:
-                times.append(int(workload.submit[state.record.next_submission]))
+            if state.record.clock.next_submission < state.record.clock.end_of_submissions:
+                times.append(int(workload.submit[state.record.clock.next_submission]))
             wakes, due = (state.entries(at.TIMERS, field) for field in ("length", "key"))
             times += [int(key) for key in due[wakes == 1][:1]]
             time = min(times, default=None)
-            if time is not None and state.record.scored and state.record.n_queued > 0:
-                time = int(next_tick(state.arrays(), time))
+            if time is not None:
+                time = int(next_tick(state.arrays(), state.changes, time))
             asleep = [int(key) for key in due[wakes != 1][:1]]
             if time is None or not asleep or asleep[0] >= time:
                 return time

@@ -1,8 +1,8 @@
 """Several simulations advanced by one compiled call: each takes an action and goes on to its next pick.
 
-The arrays of the simulations lie where they lie; the call is given their addresses, in the order of
-`schedsim.kernels.records.Arrays`, then those of the estimates and of what an environment keeps of an episode. A
-simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
+The arrays of the simulations lie where they lie; the call is given their addresses, in the order of `Arrays`, `Changes`
+and `Picker` in `schedsim.kernels.records`, then those of the estimates and of what an environment keeps of an episode.
+A simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
 """
 
 import math
@@ -22,7 +22,7 @@ from schedsim.kernels import easy
 from schedsim.kernels.agents.networks import reward_of
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
-from schedsim.kernels.records import Arrays, Estimates, Records
+from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
 
 PER_JOB: Final = 3
 """Arrays of the workload that follow the engine's: starts, weights, run times."""
@@ -106,7 +106,7 @@ def advance(
 
     Parameters
     ----------
-    places, shapes : int64 arrays of shape (n, 32) and (n, 32, 3)
+    places, shapes : int64 arrays of shape (n, 33) and (n, 33, 3)
         Where the arrays of each simulation are.
     actions : int64 array of shape (n,)
         The places picked; of a place without a job, the first job is taken, and counted.
@@ -128,64 +128,71 @@ def advance(
         if not due[i]:
             continue
         place, of, tally = places[i], shapes[i], tallies[i]
+        changes = Changes(
+            _shared(place[10], of[10, 0], at.SITE_JOB),
+            _vector(place[11], of[11, 0], at.NODE_SET),
+            _vector(place[12], of[12, 0], at.ACCOUNT),
+            _table(place[13], (of[13, 0], of[13, 1]), at.STEP_RECORD),
+            _vector(place[14], of[14, 0], np.int64),
+            _vector(place[15], of[15, 0], at.GROUP),
+            _table(place[16], (of[16, 0], of[16, 1]), at.STEP_RECORD),
+        )
+        agent = Picker(
+            _vector(place[17], of[17, 0], at.AGENT_STATE),
+            _shared(place[18], of[18, 0], np.float64),
+            _vector(place[19], of[19, 0], np.float32),
+            _shared(place[20], of[20, 0], np.float32),
+            _vector(place[21], of[21, 0], np.int64),
+            _vector(place[22], of[22, 0], np.float64),
+            _vector(place[23], of[23, 0], np.float32),
+            _cube(place[24], (of[24, 0], of[24, 1], of[24, 2]), np.float32),
+            _table(place[25], (of[25, 0], of[25, 1]), np.float64),
+        )
         sim = Arrays(
             _shared(place[0], of[0, 0], at.JOB),
-            _shared(place[1], of[1, 0], at.SITE_JOB),
-            _vector(place[2], of[2, 0], at.JOB_NOW),
-            _table(place[3], (of[3, 0], of[3, 1]), at.STEP_RECORD),
-            _vector(place[4], of[4, 0], np.int64),
-            _vector(place[5], of[5, 0], at.GROUP),
-            _table(place[6], (of[6, 0], of[6, 1]), at.STEP_RECORD),
-            _vector(place[7], of[7, 0], at.LIST_ROW),
-            _vector(place[8], of[8, 0], at.STATE),
-            _vector(place[9], of[9, 0], at.NODE_SET),
-            _vector(place[10], of[10, 0], at.ACCOUNT),
-            _vector(place[11], of[11, 0], at.LEVEL),
-            _vector(place[12], of[12, 0], at.DATE),
-            _vector(place[13], of[13, 0], at.CAPACITY_RECORD),
-            _vector(place[14], of[14, 0], np.int64),
-            _shared(place[15], of[15, 0], np.float64),
-            _vector(place[16], of[16, 0], np.float32),
-            _shared(place[17], of[17, 0], np.float32),
-            _vector(place[18], of[18, 0], np.int64),
-            _vector(place[19], of[19, 0], np.float64),
-            _vector(place[20], of[20, 0], np.float32),
-            _cube(place[21], (of[21, 0], of[21, 1], of[21, 2]), np.float32),
-            _table(place[22], (of[22, 0], of[22, 1]), np.float64),
-            _table(place[23], (of[23, 0], of[23, 1]), np.int64),
-            _vector(place[24], of[24, 0], np.int64),
+            _vector(place[1], of[1, 0], at.JOB_NOW),
+            _vector(place[2], of[2, 0], at.LIST_ROW),
+            _vector(place[3], of[3, 0], at.STATE),
+            _vector(place[4], of[4, 0], at.LEVEL),
+            _vector(place[5], of[5, 0], at.DATE),
+            _vector(place[6], of[6, 0], at.CAPACITY_RECORD),
+            _vector(place[7], of[7, 0], np.int64),
+            _table(place[8], (of[8, 0], of[8, 1]), np.int64),
+            _vector(place[9], of[9, 0], np.int64),
+            changes,
+            agent,
         )
         estimates = Estimates(
-            _vector(place[25], of[25, 0], np.float64),
             _vector(place[26], of[26, 0], np.float64),
             _vector(place[27], of[27, 0], np.float64),
-            _no_vector(place[28], of[28, 0], at.REVISION),
-            _no_table(place[28], (of[28, 0], of[28, 0]), at.REVISED_STEP),
+            _vector(place[28], of[28, 0], np.float64),
+            _no_vector(place[29], of[29, 0], at.REVISION),
+            _no_table(place[29], (of[29, 0], of[29, 0]), at.REVISED_STEP),
         )
-        starts = _vector(place[29], of[29, 0], np.int64)
-        weights = _vector(place[30], of[30, 0], np.float64)
-        run_times = _vector(place[31], of[31, 0], np.int64)
+        starts = _vector(place[30], of[30, 0], np.int64)
+        weights = _vector(place[31], of[31, 0], np.float64)
+        run_times = _vector(place[32], of[32, 0], np.int64)
         if stops[i] == at.ASK_PICK:
             pick = actions[i]
-            if not 0 <= pick < sim.state[0].picked_of:
+            if not 0 <= pick < agent.one[0].picked_of:
                 pick = 0
                 tally.n_invalid += 1
             tally.n_picks += 1
             if reward == BY_PICK:
                 job = sim.jobs_now[sim.scratch[pick]]
-                tally.reward += reward_of(sim, job, longest_wait(sim), sim.state[0].asked_about == 2)
-            answer_place(sim, pick)
-        stops[i] = easy.run(sim, estimates, None)
+                tally.reward += reward_of(sim, agent, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
+            answer_place(sim, agent, pick)
+        stops[i] = easy.run(sim, estimates, None, None)
         _read_events(sim, tally, reward, starts, weights, run_times)
         if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
             paused += 1
             continue
         due[i] = False
-        n_jobs[i] = sim.state[0].picked_of
+        n_jobs[i] = agent.one[0].picked_of
         if stops[i] == at.FINISHED:
             n_jobs[i] = 1
-            for j in range(len(sim.observation)):
-                sim.observation[j] = 0.0
+            for j in range(len(agent.observation)):
+                agent.observation[j] = 0.0
         if reward == VERSUS_EASY and stops[i] == at.FINISHED:
             tally.reward += _versus_easy(tally)
         rewards[i] = tally.reward
@@ -196,8 +203,8 @@ def advance(
 @step
 def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: Floats, run_times: Ints) -> None:
     """Sum up what has happened since the last look."""
-    state = sim.state[0]
-    for i in range(tally.n_read, state.n_logged):
+    clock = sim.state[0].clock
+    for i in range(tally.n_read, clock.n_logged):
         kind = sim.log[i, 1]
         if kind == event.SUBMITTED:
             _wait_until(tally, sim.log[i, 0], reward)
@@ -217,8 +224,8 @@ def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: 
                 tally.wait += wait
                 tally.slowdown += slowdown
                 tally.n_started += 1
-    tally.n_read = state.n_logged
-    _wait_until(tally, state.now, reward)
+    tally.n_read = clock.n_logged
+    _wait_until(tally, clock.now, reward)
 
 
 @step

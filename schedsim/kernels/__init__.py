@@ -25,8 +25,9 @@ rank = door(revisions.rank)
 def set_timer(sim: Arrays, when: int, kind: int, argument: int, wakes: int) -> None:
     """Set a timer; those of one second fire in the order in which they were set."""
     state = sim.state[0]
-    state.n_timers += 1
-    ordered_lists.insert(sim.lists, state, at.TIMERS, when, state.n_timers, kind, argument, wakes)
+    clock = state.clock
+    clock.n_timers += 1
+    ordered_lists.insert(sim.lists, state, at.TIMERS, when, clock.n_timers, kind, argument, wakes)
 
 
 @lean

@@ -13,8 +13,8 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.keys import score_at
 from schedsim.kernels.ordered_lists import insert, leaf_at, list_slots, node_at, remove, slot_from
-from schedsim.kernels.queue import dequeue, enqueue, give_back
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.queue import dequeue, enqueue, first_step, give_back
+from schedsim.kernels.records import Arrays, Changes, JobNow, State
 
 
 @step
@@ -23,17 +23,17 @@ def check_account(sim: Arrays, job: JobNow, fresh: int) -> bool:
 
     A job just submitted also starts with less, the less the further its account is overdrawn.
     """
-    account = sim.accounts[sim.site_jobs[job.row].account]
+    account = sim.changes.accounts[sim.changes.site_jobs[job.row].account]
     spent, granted = account.spent, account.granted
     if spent < granted:
         return False
     if account.blocks:
         return True
-    if account.overburning and spent < 2 * granted and sim.site_jobs[job.row].may_overburn:
+    if account.overburning and spent < 2 * granted and sim.changes.site_jobs[job.row].may_overburn:
         return False
     job.tier = 1
     job.node_set = -1
-    job.queue_number = sim.state[0].spent_queue
+    job.queue_number = sim.state[0].site.spent_queue
     if fresh == at.YES:
         job.score = max(0.0, 1.0 - (spent - granted) / granted) * job.score
     return False
@@ -44,12 +44,12 @@ def hold(sim: Arrays, slot: int, why: int) -> None:
     """Hold a waiting job; the ticks before now are its own."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     if job.hold_reasons == 0:
-        now = state.now
+        now = state.clock.now
         job.score = score_at(job, state, now - 1)
         job.scored_from = now
         job.held_since = now
         dequeue(sim, slot)
-        state.n_held += 1
+        state.site.n_held += 1
         if job.n_children == 0:
             row = job.row
             insert(lists, state, at.DEPENDANTS, row, row, slot, job.procs, job.requested_time)
@@ -60,19 +60,19 @@ def hold(sim: Arrays, slot: int, why: int) -> None:
 @step
 def release_hold(sim: Arrays, slot: int, why: int) -> None:
     """Take away reasons to hold a job; without any it is queued, its eligible time going on where it stopped."""
-    job, site_jobs, lists, state = sim.jobs_now[slot], sim.site_jobs, sim.lists, sim.state[0]
+    job, site_jobs, lists, state = sim.jobs_now[slot], sim.changes.site_jobs, sim.lists, sim.state[0]
     if job.hold_reasons & why == 0:
         return
     job.hold_reasons -= job.hold_reasons & why
     if job.hold_reasons != 0:
         return
-    now, row = state.now, job.row
+    now, row = state.clock.now, job.row
     if site_jobs[row].account >= 0 and job.tier == 0 and check_account(sim, job, at.NO):
         job.hold_reasons = at.BY_ACCOUNT
         return
     job.eligible_since += now - job.held_since
     job.scored_from = now
-    state.n_held -= 1
+    state.site.n_held -= 1
     if job.n_children == 0:
         remove(lists, state, at.DEPENDANTS, row, row)
     enqueue(sim, slot)
@@ -81,8 +81,8 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
 @step
 def _check_waiting(sim: Arrays, account: int) -> None:
     """Check the waiting jobs of an account anew."""
-    site_jobs, jobs_now, state, scratch = sim.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
-    n = list_slots(sim, at.QUEUE, state.n_queued)
+    site_jobs, jobs_now, state, scratch = sim.changes.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
+    n = list_slots(sim, at.QUEUE, state.queue.n_queued)
     for i in range(n):
         slot = scratch[i]
         job = jobs_now[slot]
@@ -105,7 +105,7 @@ def dependant(sim: Arrays, row: int) -> int:
 @step
 def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
     """Let a child start with a share of its parent's score, if that is more than its own."""
-    share = state.inherited_share * parent.score
+    share = state.site.inherited_share * parent.score
     if share > job.score:
         job.score = share
 
@@ -114,20 +114,22 @@ def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
 def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
     """Release a child at a second."""
     state = sim.state[0]
-    state.n_timers += 1
-    insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RELEASE_CHILD, job.row, at.YES)
+    clock = state.clock
+    clock.n_timers += 1
+    insert(sim.lists, state, at.TIMERS, when, clock.n_timers, at.RELEASE_CHILD, job.row, at.YES)
 
 
 @rare
 def on_submit(sim: Arrays, slot: int) -> int:
     """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    submitted = sim.site_jobs[job.row]
+    clock = state.clock
+    submitted = sim.changes.site_jobs[job.row]
     job.score = submitted.start_score
     job.score_gain = submitted.score_gain
-    job.eligible_since = state.now
-    job.scored_from = state.now
-    job.held_since = state.now
+    job.eligible_since = clock.now
+    job.scored_from = clock.now
+    job.held_since = clock.now
     job.node_set = submitted.node_set
     job.tier = submitted.tier
     job.n_children = submitted.n_later_children
@@ -152,7 +154,7 @@ def on_submit(sim: Arrays, slot: int) -> int:
                     give_back(sim, place)
     job.hold_reasons = reasons
     if reasons != 0:
-        state.n_held += 1
+        state.site.n_held += 1
     if reasons != 0 or job.n_children > 0:
         insert(lists, state, at.DEPENDANTS, job.row, job.row, slot, job.procs, job.requested_time)
     return reasons
@@ -165,53 +167,74 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
     Within a pass no job is queued: a child of a job of length zero is released at a further instant of this second.
     """
     state = sim.state[0]
-    if parent.exit_state == at.BADLY and state.holds_orphans:
+    if parent.exit_state == at.BADLY and state.site.holds_orphans:
         return at.BY_FAILURE
     _inherit(job, parent, state)
-    due = parent.end + sim.site_jobs[job.row].think_time
-    if due > state.now or in_pass == at.YES:
+    due = parent.end + sim.changes.site_jobs[job.row].think_time
+    if due > state.clock.now or in_pass == at.YES:
         _wait_until(sim, job, due)
         return at.BY_PARENT
     return 0
 
 
-@rare
-def release_child(sim: Arrays, row: int) -> None:
+@step
+def release_child(sim: Arrays, changes: Changes | None, row: int) -> None:
     """Let a job wait for its parent no more."""
+    if changes is not None:
+        _release_child(sim, row)
+
+
+@rare
+def _release_child(sim: Arrays, row: int) -> None:
     slot = dependant(sim, row)
     if slot >= 0:
         release_hold(sim, slot, at.BY_PARENT)
 
 
+@step
+def on_start(sim: Arrays, changes: Changes | None, job: JobNow) -> None:
+    """Note the score with which a job starts, and count it in its node set, where the site has rules."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.site_jobs) > 0:
+            _on_start(sim, job)
+
+
 @rare
-def on_start(sim: Arrays, job: JobNow) -> None:
-    """Note the score with which a job starts, and count it in its node set."""
+def _on_start(sim: Arrays, job: JobNow) -> None:
     state = sim.state[0]
-    job.score = score_at(job, state, state.now)
+    job.score = score_at(job, state, state.clock.now)
     job.scored_from = at.NEVER
     enter_set(sim, job)
 
 
 @step
-def exit_state(sim: Arrays, job: JobNow) -> int:
+def _exit_state(sim: Arrays, job: JobNow) -> int:
     """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
-    killed = sim.state[0].kill and job.run_time > job.requested_time
-    return at.BADLY if killed or sim.site_jobs[job.row].fails else at.WELL
+    killed = sim.state[0].rules.kill and job.run_time > job.requested_time
+    return at.BADLY if killed or sim.changes.site_jobs[job.row].fails else at.WELL
+
+
+@step
+def on_end(sim: Arrays, changes: Changes | None, slot: int, interrupted: int, in_pass: int) -> bool:
+    """Charge a job that has ended, and tell its children; return whether its record is needed no more.
+
+    Under the rules of a site it is needed until the last child is submitted.
+    """
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.site_jobs) > 0:
+            return _on_end(sim, slot, interrupted, in_pass)
+    return True
 
 
 @rare
-def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
-    """Charge a job that has ended, well or badly, and tell its children; return whether its record is needed no more.
-
-    It is needed until the last child is submitted.
-    """
+def _on_end(sim: Arrays, slot: int, interrupted: int, in_pass: int) -> bool:
     job, state = sim.jobs_now[slot], sim.state[0]
     leave_set(sim, job)
-    job.exit_state = how
-    job.end = state.now
-    if sim.site_jobs[job.row].account >= 0 and job.start >= 0:
-        _charge(sim, job, sim.site_jobs[job.row].account)
-    child = sim.site_jobs[job.row].first_child
+    job.exit_state = at.BADLY if interrupted == at.YES else _exit_state(sim, job)
+    job.end = state.clock.now
+    if sim.changes.site_jobs[job.row].account >= 0 and job.start >= 0:
+        _charge(sim, job, sim.changes.site_jobs[job.row].account)
+    child = sim.changes.site_jobs[job.row].first_child
     while child >= 0:
         place = dependant(sim, child)
         if place >= 0 and sim.jobs_now[place].hold_reasons & at.BY_PARENT != 0:
@@ -220,39 +243,61 @@ def on_end(sim: Arrays, slot: int, how: int, in_pass: int) -> bool:
                 release_hold(sim, place, at.BY_PARENT)
             elif reason == at.BY_FAILURE:
                 sim.jobs_now[place].hold_reasons += at.BY_FAILURE - at.BY_PARENT
-        child = sim.site_jobs[child].next_child
+        child = sim.changes.site_jobs[child].next_child
     return job.n_children == 0
 
 
 @step
 def _charge(sim: Arrays, job: JobNow, number: int) -> None:
     """Let an account pay for a job; once that spends it, or spends it twice, its waiting jobs are checked anew."""
-    account = sim.accounts[number]
+    account = sim.changes.accounts[number]
     before, granted = account.spent, account.granted
-    account.spent += job.procs * (sim.state[0].now - job.start)
+    account.spent += job.procs * (sim.state[0].clock.now - job.start)
     if before < granted <= account.spent or before < 2 * granted <= account.spent:
         _check_waiting(sim, number)
 
 
-@rare
-def set_allows(sim: Arrays, job: JobNow) -> bool:
+@step
+def on_return(sim: Arrays, changes: Changes | None, slot: int, start: int) -> None:
+    """Let a job that was stopped, and had started at a second, be as it was before: with all its estimate steps."""
+    if changes is None:
+        return
+    job, now = sim.jobs_now[slot], sim.state[0].clock.now
+    first_step(sim, slot)
+    if len(changes.site_jobs) > 0:
+        leave_set(sim, job)
+        job.eligible_since += now - start  # its eligible time goes on where it stopped
+        job.scored_from = now
+
+
+@step
+def set_allows(sim: Arrays, changes: Changes | None, job: JobNow) -> bool:
     """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(changes.sets) > 0:
+            return _set_allows(sim, job)
+    return True
+
+
+@rare
+def _set_allows(sim: Arrays, job: JobNow) -> bool:
     state = sim.state[0]
+    clock = state.clock
     if job.node_set < 0:
         return True
-    own = sim.sets[job.node_set]
+    own = sim.changes.sets[job.node_set]
     left = own.limit - own.used
-    if own.waiting_in_pass == state.n_passes:
-        in_time = state.now + job.candidate_estimate <= own.shadow_time
+    if own.waiting_in_pass == clock.n_passes:
+        in_time = clock.now + job.candidate_estimate <= own.shadow_time
         if job.procs <= left and (in_time or job.procs <= own.extra_procs):
             return True
     elif job.procs <= left:
         return True
     else:
-        own.waiting_in_pass = state.n_passes
+        own.waiting_in_pass = clock.n_passes
         own.shadow_time, own.extra_procs = _shadow(sim, job.node_set, job.procs - left)
-    job.tried_in_pass = state.n_passes
-    state.node_set_waits = True
+    job.tried_in_pass = clock.n_passes
+    state.site.node_set_waits = True
     return False
 
 
@@ -261,7 +306,7 @@ def _shadow(sim: Arrays, number: int, need: int) -> tuple[int, int]:
     """Return when the running jobs of a set will have released `need` processors, and how many more by then."""
     lists, state = sim.lists, sim.state[0]
     shadow = at.NEVER
-    for i in range(state.n_nodes[at.RUNNING]):
+    for i in range(state.queue.n_nodes[at.RUNNING]):
         node = node_at(lists, at.RUNNING, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -280,9 +325,9 @@ def enter_set(sim: Arrays, job: JobNow) -> None:
     """Count a job that starts in its node set, and what it takes beside the reservation there."""
     if job.node_set < 0 or job.run_time == 0:
         return
-    own, state = sim.sets[job.node_set], sim.state[0]
+    own, clock = sim.changes.sets[job.node_set], sim.state[0].clock
     own.used += job.procs
-    if own.waiting_in_pass == state.n_passes and state.now + job.candidate_estimate > own.shadow_time:
+    if own.waiting_in_pass == clock.n_passes and clock.now + job.candidate_estimate > own.shadow_time:
         own.extra_procs -= job.procs
 
 
@@ -290,4 +335,4 @@ def enter_set(sim: Arrays, job: JobNow) -> None:
 def leave_set(sim: Arrays, job: JobNow) -> None:
     """Count a job that has ended out of its node set."""
     if job.node_set >= 0 and job.run_time > 0:
-        sim.sets[job.node_set].used -= job.procs
+        sim.changes.sets[job.node_set].used -= job.procs

@@ -11,6 +11,7 @@ from predictors.core.jit import rare, step
 from schedsim.kernels.cobalt import on_submit, release_child
 from schedsim.kernels.corrections import asks_again, corrected
 from schedsim.kernels.keys import WFP3, next_tick
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import (
     first_key,
     first_leaf,
@@ -22,7 +23,7 @@ from schedsim.kernels.ordered_lists import (
 )
 from schedsim.kernels.postponed import postpone, release, release_if_idle, release_time
 from schedsim.kernels.queue import enqueue, record, static_key_of
-from schedsim.kernels.records import Arrays, Estimates, State
+from schedsim.kernels.records import Arrays, Changes, Estimates, State
 from schedsim.kernels.revisions import (
     apply_revisions,
     estimates_of,
@@ -39,76 +40,84 @@ from schedsim.kernels.start_end import end_due
 
 
 @step
-def until_pass(sim: Arrays, estimates: Estimates) -> int:
+def until_pass(sim: Arrays, site: NodeArrays | None, estimates: Estimates) -> int:
     """Go on to the next scheduling pass; return PASS_IS_DUE or the reason of a pause."""
     state = sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     while True:
-        if state.phase == at.AT_ADVANCE:
+        if clock.phase == at.AT_ADVANCE:
             stop = _advance(sim)
             if stop != 0:
                 return stop
-            state.phase = at.AT_ENDS
-        if state.phase == at.AT_ENDS:
+            clock.phase = at.AT_ENDS
+        if clock.phase == at.AT_ENDS:
             if _log_is_short(sim):
                 return at.GROW_LOG
-            end_due(sim)
-            state.phase = at.AT_TIMERS
-        if state.phase == at.AT_TIMERS:
-            if state.n_nodes[at.TIMERS] > 0:
-                stop = _fire_timers(sim)
+            end_due(sim, site)
+            clock.phase = at.AT_TIMERS
+        if clock.phase == at.AT_TIMERS:
+            if queue.n_nodes[at.TIMERS] > 0:
+                stop = _fire_timers(sim, sim.changes)
                 if stop != 0:
                     return stop
-            state.phase = at.AT_SUBMISSIONS
-        if state.phase == at.AT_SUBMISSIONS:
+            clock.phase = at.AT_SUBMISSIONS
+        if clock.phase == at.AT_SUBMISSIONS:
             stop = _submit(sim)
             if stop != 0:
                 return stop
-            if state.revises and not revisions_fit(estimates, state):
+            if not revisions_fit(estimates, state, sim.changes):
                 return at.GROW_REVISIONS
-            state.phase = at.AT_QUEUEING
-            if state.in_loop and _forecast_is_due(state):
-                return state.n_logged
-        if state.phase == at.AT_QUEUEING:
-            stop = _take_in_submitted(sim, estimates)
+            clock.phase = at.AT_QUEUEING
+            if rules.in_loop and _forecast_is_due(state):
+                return clock.n_logged
+        if clock.phase == at.AT_QUEUEING:
+            stop = _take_in_submitted(sim, sim.changes, estimates)
             if stop != 0:
                 return stop
-            if state.n_revised < state.n_revisions:
-                stop = take_revisions(sim, estimates)
-                if stop != 0:
-                    return stop
-            if state.causes == 0:  # only timers that do not wake
-                state.phase = at.AT_ADVANCE
+            stop = take_revisions(sim, sim.changes, estimates)
+            if stop != 0:
+                return stop
+            if clock.causes == 0:  # only timers that do not wake
+                clock.phase = at.AT_ADVANCE
                 continue
-            if state.n_nodes[at.REVISIONS] > 0:
-                apply_revisions(sim)
+            apply_revisions(sim, sim.changes)
             _correct_expired(sim)
-            if state.n_postponed > 0 and (state.n_queued == 0 or state.release_looks & at.BEFORE != 0):
-                release_if_idle(sim)
-            state.n_passes += 1
-            state.phase = at.AT_ORDER
-        if state.phase == at.AT_ORDER or state.phase == at.AT_REORDER:
-            if state.n_queued == 0 and not state.is_apart:
-                state.phase = at.AT_ADVANCE
+            if queue.n_queued == 0 or rules.release_looks & at.BEFORE != 0:
+                release_if_idle(sim, sim.changes)
+            clock.n_passes += 1
+            clock.phase = at.AT_ORDER
+        if clock.phase == at.AT_ORDER or clock.phase == at.AT_REORDER:
+            if queue.n_queued == 0 and not clock.is_apart:
+                clock.phase = at.AT_ADVANCE
                 continue
-            if state.outdated:
-                update_waiting(sim)
-            if state.postponed_outdated:
-                update_postponed(sim)
-            if max(state.order, state.backfill_order) >= WFP3:
-                stop = reorder(sim)
-                if stop != 0:
-                    return stop
-            state.phase = at.AT_PASS
+            stop = _bring_up_to_date(sim, sim.changes)
+            if stop != 0:
+                return stop
+            clock.phase = at.AT_PASS
         return at.PASS_IS_DUE
+
+
+@step
+def _bring_up_to_date(sim: Arrays, changes: Changes | None) -> int:
+    """Sort anew what has changed of the waiting jobs; return ASK_ORDER if the client must give keys first, else 0."""
+    if changes is None:
+        return 0
+    state = sim.state[0]
+    if state.queue.outdated:
+        update_waiting(sim)
+    if state.queue.postponed_outdated:
+        update_postponed(sim)
+    return reorder(sim) if max(state.rules.order, state.rules.backfill_order) >= WFP3 else 0
 
 
 @step
 def repeat_pass(state: State) -> int:
     """Return the phase after a pass that does not go on by itself when a job of length zero frees its processors."""
-    if state.causes & at.ENDED_AT_ONCE == 0:
+    clock = state.clock
+    if clock.causes & at.ENDED_AT_ONCE == 0:
         return at.AT_ADVANCE
-    state.causes = at.BY_END
-    state.n_passes += 1
+    clock.causes = at.BY_END
+    clock.n_passes += 1
     return at.AT_ORDER
 
 
@@ -116,56 +125,57 @@ def repeat_pass(state: State) -> int:
 def _advance(sim: Arrays) -> int:
     """Move the time to the next event; return 0, or why it does not move."""
     lists, state = sim.lists, sim.state[0]
-    if state.asks_ends and state.ends_known_at != state.n_events:
-        state.ends_known_at = state.n_events
+    clock, queue = state.clock, state.queue
+    if state.rules.asks_ends and clock.ends_known_at != clock.n_events:
+        clock.ends_known_at = clock.n_events
         return at.ASK_ENDS
     time = at.NEVER
-    if state.n_running > 0:
+    if clock.n_running > 0:
         time = first_key(lists, state, at.ENDS)
-    if state.next_submission < state.end_of_submissions:
-        time = min(time, sim.jobs[state.next_submission].submit)
-    if state.n_nodes[at.TIMERS] > 0:
+    if clock.next_submission < clock.end_of_submissions:
+        time = min(time, sim.jobs[clock.next_submission].submit)
+    if queue.n_nodes[at.TIMERS] > 0:
         time = min(time, first_key(lists, state, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
-    cause = 0
-    if state.scored and state.n_queued > 0:
-        tick = next_tick(sim, time)
-        if tick < time:
-            time, cause = tick, at.BY_TIMER
-    if time > state.until:
+    cause, tick = 0, next_tick(sim, sim.changes, time)
+    if tick < time:
+        time, cause = tick, at.BY_TIMER
+    if time > clock.until:
         return at.REACHED
-    state.now = time
-    state.causes = cause
-    state.n_newcomers = 0
+    clock.now = time
+    clock.causes = cause
+    clock.n_newcomers = 0
     return 0
 
 
 @rare
-def _fire_timers(sim: Arrays) -> int:
+def _fire_timers(sim: Arrays, changes: Changes | None) -> int:
     """Take the timers that are due; return a pause for one that asks the client, else 0."""
     lists, state = sim.lists, sim.state[0]
-    while state.n_nodes[at.TIMERS] > 0:
+    clock, queue = state.clock, state.queue
+    while queue.n_nodes[at.TIMERS] > 0:
         leaf = first_leaf(lists, state, at.TIMERS)
-        if leaf.key[0] > state.now:
+        if leaf.key[0] > clock.now:
             return 0
         kind, argument, wakes = leaf.slot[0], leaf.procs[0], leaf.length[0]
         if wakes == 1:
-            state.causes |= at.BY_TIMER
-        if kind == at.RELEASE:
-            release(sim, argument)
-            continue
+            clock.causes |= at.BY_TIMER
+        if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if kind == at.RELEASE:
+                release(sim, argument)
+                continue
         remove_first(lists, state, at.TIMERS)
         if kind == at.STEP:
-            state.ends_known_at = -1
+            clock.ends_known_at = -1
         elif kind == at.RELEASE_CHILD:
-            release_child(sim, argument)
+            release_child(sim, sim.changes, argument)
         elif kind == at.CALENDAR:
-            state.free -= argument
-            state.stale = True
+            queue.free -= argument
+            queue.stale = True
         elif kind != at.RECHECK:
-            state.asked_about = kind
-            state.answer = argument
+            clock.asked_about = kind
+            clock.answer = argument
             return at.ASK_TIMER
     return 0
 
@@ -173,13 +183,13 @@ def _fire_timers(sim: Arrays) -> int:
 @step
 def _submit(sim: Arrays) -> int:
     """Log the jobs submitted now; return GROW_LOG if it might overflow before the next instant, else 0."""
-    state = sim.state[0]
-    while state.next_submission < state.end_of_submissions and sim.jobs[state.next_submission].submit == state.now:
+    clock = sim.state[0].clock
+    while clock.next_submission < clock.end_of_submissions and sim.jobs[clock.next_submission].submit == clock.now:
         if _log_is_short(sim):
             return at.GROW_LOG
-        record(sim, event.SUBMITTED, state.next_submission, at.NOTHING)
-        state.next_submission += 1
-        state.causes |= at.BY_SUBMISSION
+        record(sim, event.SUBMITTED, clock.next_submission, at.NOTHING)
+        clock.next_submission += 1
+        clock.causes |= at.BY_SUBMISSION
     return 0
 
 
@@ -187,32 +197,35 @@ def _submit(sim: Arrays) -> int:
 def _log_is_short(sim: Arrays) -> bool:
     """Return whether all that may happen before the next look might not fit into the log."""
     state = sim.state[0]
-    if not state.restarts and state.n_logged + 3 * len(sim.jobs) - state.n_events <= len(sim.log):
+    clock, queue = state.clock, state.queue
+    if not state.rules.restarts and clock.n_logged + 3 * len(sim.jobs) - clock.n_events <= len(sim.log):
         return False
-    waiting = state.n_queued + state.n_postponed + state.n_held
-    present = state.n_running + waiting + state.next_submission - state.next_queued
-    return state.n_logged + 3 * (present + 1) > len(sim.log)
+    waiting = queue.n_queued + queue.n_postponed + state.site.n_held
+    present = clock.n_running + waiting + clock.next_submission - clock.next_queued
+    return clock.n_logged + 3 * (present + 1) > len(sim.log)
 
 
 @step
 def _forecast_is_due(state: State) -> bool:
     """Return whether the forecast is asked at this instant: jobs are new, or ends may change what it said of others."""
-    if state.next_queued < state.next_submission:
+    clock, queue = state.clock, state.queue
+    if clock.next_queued < clock.next_submission:
         return True
-    return state.revises and state.n_queued + state.n_postponed > 0 and state.causes & at.BY_END != 0
+    return queue.revises and queue.n_queued + queue.n_postponed > 0 and clock.causes & at.BY_END != 0
 
 
 @step
-def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
+def _take_in_submitted(sim: Arrays, changes: Changes | None, estimates: Estimates) -> int:
     """Give the jobs submitted now a record and a place in the queue; return 0 or a pause."""
     state = sim.state[0]
-    is_alone = state.n_newcomers == 0 and state.next_queued + 1 == state.next_submission
-    state.is_apart = state.tries_newcomers and is_alone
-    while state.next_queued < state.next_submission:
-        row = state.next_queued
-        running, candidate, order = estimates_of(estimates, state, row, sim.jobs[row].requested_time)
+    clock, rules = state.clock, state.rules
+    is_alone = clock.n_newcomers == 0 and clock.next_queued + 1 == clock.next_submission
+    clock.is_apart = clock.tries_newcomers and is_alone
+    while clock.next_queued < clock.next_submission:
+        row = clock.next_queued
+        running, candidate, order = estimates_of(estimates, state, changes, row, sim.jobs[row].requested_time)
         if min(running, candidate, order) < 0:
-            state.asked_about = row
+            clock.asked_about = row
             return at.BAD_ESTIMATE
         slot = _unused_slot(sim)
         if slot < 0:
@@ -223,37 +236,41 @@ def _take_in_submitted(sim: Arrays, estimates: Estimates) -> int:
         job.first_estimate = running
         job.candidate_estimate = candidate
         job.order_estimate = order
-        keep_steps(sim, estimates, slot)
-        if state.grouped:
-            job.group = sim.group_of[row]
-            join_revision(sim, slot)
+        if changes is not None:
+            keep_steps(sim, estimates, slot)
+            if state.queue.grouped:
+                job.group = changes.group_of[row]
+                join_revision(sim, slot)
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
-        if state.candidate_kind == at.BACKFILL:
+        if rules.candidate_kind == at.BACKFILL:
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
-        state.next_queued += 1
-        if state.site_rules and on_submit(sim, slot) != 0:
-            continue
-        if state.postpones and release_time(sim, row) > state.now:
-            job.release_time = release_time(sim, row)
-            postpone(sim, slot)
-        elif not state.is_apart:
+        clock.next_queued += 1
+        if changes is not None:
+            if len(changes.site_jobs) > 0 and on_submit(sim, slot) != 0:
+                continue
+            if release_time(sim, row) > clock.now:
+                job.release_time = release_time(sim, row)
+                postpone(sim, slot)
+            else:
+                enqueue(sim, slot)
+        elif not clock.is_apart:
             enqueue(sim, slot)
-        state.n_newcomers += 1
-        state.last_queued = slot
+        clock.n_newcomers += 1
+        clock.last_queued = slot
     return 0
 
 
 @step
 def _unused_slot(sim: Arrays) -> int:
     """Return a record for a job, one given back if there is any; -1 if there is no room."""
-    state = sim.state[0]
-    if state.spare_slot >= 0:
-        slot = state.spare_slot
-        state.spare_slot = sim.jobs_now[slot].next_spare
+    clock = sim.state[0].clock
+    if clock.spare_slot >= 0:
+        slot = clock.spare_slot
+        clock.spare_slot = sim.jobs_now[slot].next_spare
         return slot
-    if state.n_slots < len(sim.jobs_now):
-        state.n_slots += 1
-        return state.n_slots - 1
+    if clock.n_slots < len(sim.jobs_now):
+        clock.n_slots += 1
+        return clock.n_slots - 1
     return -1
 
 
@@ -274,16 +291,19 @@ def _write_submitted(sim: Arrays, slot: int, row: int) -> None:
     job.tried_in_pass = -1
     job.times_held = 0
     job.release_time = at.NEVER
+    job.next_step = at.NEVER
+    job.steps_done = 0
 
 
 @step
 def _correct_expired(sim: Arrays) -> None:
     """Correct the estimates of running jobs that were to end by now."""
     lists, state = sim.lists, sim.state[0]
-    if state.n_nodes[at.OVERDUE] > 0:
+    clock = state.clock
+    if state.queue.n_nodes[at.OVERDUE] > 0:
         _ask_again(sim)
-    while state.n_running > 0:
-        if first_key(lists, state, at.RUNNING) > state.now:
+    while clock.n_running > 0:
+        if first_key(lists, state, at.RUNNING) > clock.now:
             return
         _correct_first(sim)
 
@@ -292,37 +312,39 @@ def _correct_expired(sim: Arrays) -> None:
 def _correct_first(sim: Arrays) -> None:
     """Correct the estimate of the running job that was to end first."""
     lists, state = sim.lists, sim.state[0]
+    clock, rules = state.clock, state.rules
     slot = first_slot(lists, state, at.RUNNING)
     job = sim.jobs_now[slot]
     remove_first(lists, state, at.RUNNING)
     old, limit = job.current_estimate, job.requested_time
-    estimate = corrected(state.correction, old, job.first_estimate, limit, state.now - job.start)
+    estimate = corrected(rules.correction, old, job.first_estimate, limit, clock.now - job.start)
     job.current_estimate = estimate
     insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
-    if estimate > limit and state.keeps_limits:
+    if estimate > limit and rules.keeps_limits:
         remove(lists, state, at.LIMITS, job.start + max(limit, old), job.row)
         insert(lists, state, at.LIMITS, job.start + estimate, job.row, slot, job.procs, limit)
-    if asks_again(state.correction) and not is_overdue(sim, slot):
+    if asks_again(rules.correction) and not is_overdue(sim, slot):
         insert(lists, state, at.OVERDUE, job.row, job.row, slot, job.procs, limit)
-    state.stale = True
-    state.causes |= at.CORRECTED
+    state.queue.stale = True
+    clock.causes |= at.CORRECTED
 
 
 @rare
 def _ask_again(sim: Arrays) -> None:
     """Correct the estimates of all overdue jobs anew, by what is left to their requests now."""
     lists, state = sim.lists, sim.state[0]
+    clock = state.clock
     for i in range(list_slots(sim, at.OVERDUE, len(sim.jobs_now))):
         slot = sim.scratch[i]
         job = sim.jobs_now[slot]
-        elapsed, old, limit = state.now - job.start, job.current_estimate, job.requested_time
+        elapsed, old, limit = clock.now - job.start, job.current_estimate, job.requested_time
         if elapsed >= min(old, limit):  # it has expired, and is corrected as one that has
             continue
-        estimate = corrected(state.correction, old, job.first_estimate, limit, elapsed)
+        estimate = corrected(state.rules.correction, old, job.first_estimate, limit, elapsed)
         if estimate == old:
             continue
         remove(lists, state, at.RUNNING, job.start + old, job.row)
         job.current_estimate = estimate
         insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, limit)
-        state.stale = True
-        state.causes |= at.CORRECTED
+        state.queue.stale = True
+        clock.causes |= at.CORRECTED

@@ -6,9 +6,9 @@ import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import compiled
-from schedsim.kernels.cobalt import leave_set, on_end
+from schedsim.kernels.cobalt import on_end, on_return
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
-from schedsim.kernels.queue import end_tie, enqueue, first_step, give_back, record
+from schedsim.kernels.queue import end_tie, enqueue, give_back, record
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.revisions import cancel_revision, not_overdue
 
@@ -26,7 +26,7 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
         end = ends[place]
         if kill:
             end = min(end, job.start + job.requested_time)
-        end = max(end, state.now + 1)
+        end = max(end, state.clock.now + 1)
         if end != job.end:
             remove(lists, state, at.ENDS, job.end, end_tie(sim, job))
             insert(lists, state, at.ENDS, end, end_tie(sim, job), slot, job.procs, job.requested_time)
@@ -37,21 +37,22 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
 def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
     """Stop a running job now. It joins the queue by its old keys, to run from the beginning; or it is gone."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     start, estimate, limit = job.start, job.current_estimate, job.requested_time
     remove(lists, state, at.ENDS, job.end, end_tie(sim, job))
     remove(lists, state, at.RUNNING, start + estimate, job.row)
-    if state.keeps_limits:
+    if rules.keeps_limits:
         remove(lists, state, at.LIMITS, start + max(limit, estimate), job.row)
-    cancel_revision(sim, job)
+    cancel_revision(sim, sim.changes, job)
     not_overdue(sim, slot)
-    if state.kill and job.run_time > limit:
-        state.n_kills -= 1
-    state.free += job.procs
-    state.n_running -= 1
-    state.stale = True
+    if rules.kill and job.run_time > limit:
+        clock.n_kills -= 1
+    queue.free += job.procs
+    clock.n_running -= 1
+    queue.stale = True
     if not restarts:
         record(sim, event.ENDED, job.row, estimate)
-        if not state.site_rules or on_end(sim, slot, at.BADLY, at.NO):
+        if on_end(sim, sim.changes, slot, at.YES, at.NO):
             give_back(sim, slot)
         return
     record(sim, event.RETURNED, job.row, estimate)
@@ -64,11 +65,7 @@ def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
     job.planned_start = at.NEVER
     job.release_time = at.NEVER
     job.group = -1  # forecasts, for which it runs on, do not revise its estimates any more
-    first_step(sim, slot)
-    if state.site_rules:
-        leave_set(sim, job)
-        job.eligible_since += state.now - start  # its eligible time goes on where it stopped
-        job.scored_from = state.now
+    on_return(sim, sim.changes, slot, start)
     enqueue(sim, slot)
-    state.n_newcomers += 1
-    state.last_queued = slot
+    clock.n_newcomers += 1
+    clock.last_queued = slot

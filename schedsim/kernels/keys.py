@@ -20,7 +20,7 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import mixed
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import first_key, leaf_at, node_at
-from schedsim.kernels.records import Arrays, Job, JobNow, State
+from schedsim.kernels.records import Arrays, Changes, Job, JobNow, State
 
 FCFS: Final = 0
 SJF: Final = 1
@@ -124,13 +124,14 @@ def stays_ahead(code: int, now: int, a: Job, b: Job) -> int:
 @lean
 def priority_key(job: JobNow, state: State, submit: int) -> int:
     """Return the key now of a job by its priority: overdue jobs first, in the order of their submission."""
-    if state.now > job.due:
+    clock, rules = state.clock, state.rules
+    if clock.now > job.due:
         return OVERDUE + job.row
     return sortable(
         -(
-            math.log10(state.now - submit + state.head_start)
-            - state.estimate_weight * math.log10(job.order_estimate)
-            + state.procs_weight * math.log10(job.procs)
+            math.log10(clock.now - submit + rules.head_start)
+            - rules.estimate_weight * math.log10(job.order_estimate)
+            + rules.procs_weight * math.log10(job.procs)
         )
     )
 
@@ -154,13 +155,13 @@ def score_at(job: JobNow, state: State, now: int) -> float:
     """Return the score of a job in the queue, the ticks up to `now` included."""
     if job.scored_from > now:
         return job.score
-    return job.score + job.score_gain * squares(state.tick, job.eligible_since, job.scored_from, now)
+    return job.score + job.score_gain * squares(state.site.tick, job.eligible_since, job.scored_from, now)
 
 
 @step
 def score_key(job: JobNow, state: State) -> int:
     """Return the key now of a job in the queue: highest score first, the second tier behind the first."""
-    key = sortable(-score_at(job, state, state.now))
+    key = sortable(-score_at(job, state, state.clock.now))
     return key + SECOND_TIER if job.tier > 0 else key
 
 
@@ -192,7 +193,7 @@ def _first_passing(a: JobNow, b: JobNow, state: State, low: int, high: int) -> i
     alike = b.score_gain == a.score_gain and b.score == a.score
     if alike and a.scored_from <= b.scored_from and a.eligible_since <= b.eligible_since and a.row < b.row:
         return high + 1
-    tick, span = state.tick, high - low
+    tick, span = state.site.tick, high - low
     while low < high:
         end = min(low + span, high)
         if end == low + 1:
@@ -210,28 +211,37 @@ def _first_passing(a: JobNow, b: JobNow, state: State, low: int, high: int) -> i
     return high + 1
 
 
-@rare
-def next_tick(sim: Arrays, time: int) -> int:
+@step
+def next_tick(sim: Arrays, changes: Changes | None, time: int) -> int:
     """Return the first tick after now and before `time` at which a pass might start something, else `time`.
 
     Nothing frees a processor between two instants, so such a pass must find another head (or another order, where more
     than the head counts), a planned end that has passed and is corrected, or a shadow time that the last pass made old
     (jobs that it started count for the next one by another estimate).
     """
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].site.ticking > 0 and sim.state[0].queue.n_queued > 0:
+            return _next_tick(sim, time)
+    return time
+
+
+@rare
+def _next_tick(sim: Arrays, time: int) -> int:
     lists, state = sim.lists, sim.state[0]
-    tick, now = state.tick, state.now
+    queue, site = state.queue, state.site
+    tick, now = site.tick, state.clock.now
     low, found = now // tick, (time - 1) // tick + 1
     if low + 1 >= found:
         return time
-    if state.ticking == at.AT_EVERY_TICK or (state.stale and state.head >= 0):
+    if site.ticking == at.AT_EVERY_TICK or (queue.stale and queue.head >= 0):
         return (low + 1) * tick
     for which in (at.RUNNING, at.REVISIONS):
-        if state.n_nodes[which] > 0:
+        if queue.n_nodes[which] > 0:
             found = min(found, max(low + 1, -(-first_key(lists, state, which) // tick)))
-    any_order = state.ticking == at.AT_NEW_ORDERS or state.node_set_waits
-    if state.head >= 0 or any_order:
-        before = -1 if any_order else state.head
-        for i in range(state.n_nodes[at.QUEUE]):
+    any_order = site.ticking == at.AT_NEW_ORDERS or site.node_set_waits
+    if queue.head >= 0 or any_order:
+        before = -1 if any_order else queue.head
+        for i in range(queue.n_nodes[at.QUEUE]):
             node = node_at(lists, at.QUEUE, i)
             for j in range(node.count):
                 leaf = leaf_at(lists, node, j)

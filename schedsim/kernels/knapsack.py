@@ -32,43 +32,45 @@ ROUNDING: Final = 1e-12
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
+    rules = state.rules
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
-        if state.dated:
+        if rules.dated:
             read_dates(sim)
         if reasons is not None:
             why.note_choice(reasons, sim)
-        n = list_slots(sim, at.QUEUE, state.window)
+        n = list_slots(sim, at.QUEUE, rules.window)
         chosen = _choose(sim, n)
         for i in range(n):
             job = sim.jobs_now[sim.scratch[i]]
             if chosen >> i & 1 and clears(sim, job):
                 if reasons is not None:
                     reasons[sim.scratch[i]].rule = why.STARTS
-                start(sim, sim.scratch[i], at.READY)
+                start(sim, None, sim.scratch[i], at.READY)
                 note_start(sim, job)
-        if chosen == 0 or state.n_queued == 0:
-            state.phase = at.AT_ADVANCE
+        if chosen == 0 or state.queue.n_queued == 0:
+            state.clock.phase = at.AT_ADVANCE
 
 
 @step
 def _choose(sim: Arrays, n: int) -> int:
     """Return the jobs to start as a set of bits."""
     state, best = sim.state[0], sim.capacities
+    clock, queue = state.clock, state.queue
     total, longest, fitting, unit = 0, 0, 0, 0
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
-        longest = max(longest, state.now - sim.jobs[job.row].submit)
-        if job.procs <= state.free and clears(sim, job):
+        longest = max(longest, clock.now - sim.jobs[job.row].submit)
+        if job.procs <= queue.free and clears(sim, job):
             total += job.procs
             fitting |= 1 << i
             unit = _divisor(job.procs, unit)
-    by_mean = state.reward >= at.CAPABILITY_MEAN
-    if fitting == 0 or (total <= state.free and not by_mean):  # of means a part may be better than all
+    by_mean = state.rules.reward >= at.CAPABILITY_MEAN
+    if fitting == 0 or (total <= queue.free and not by_mean):  # of means a part may be better than all
         return fitting
-    room = state.free // unit  # all that fit come in multiples of it: the sets are the same, found sooner
+    room = queue.free // unit  # all that fit come in multiples of it: the sets are the same, found sooner
     if by_mean:
         return _choose_by_mean(sim, n, fitting, room, unit, longest)
     for c in range(room + 1):
@@ -77,7 +79,7 @@ def _choose(sim: Arrays, n: int) -> int:
     for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
         if fitting >> i & 1:
             job = sim.jobs_now[sim.scratch[i]]
-            wait = state.now - sim.jobs[job.row].submit
+            wait = clock.now - sim.jobs[job.row].submit
             _offer(best, room, i, job.procs // unit, _worth(job, state, wait, longest))
     return best[room].chosen & ((1 << at.COUNT_BITS) - 1)
 
@@ -89,7 +91,8 @@ def _choose_by_mean(sim: Arrays, n: int, fitting: int, room: int, unit: int, lon
     `best[k * (room + 1) + c]` is the greatest sum of k jobs that use exactly c times `unit` processors; -1: none do.
     """
     state, best, width = sim.state[0], sim.capacities, room + 1
-    capability = state.reward == at.CAPABILITY_MEAN
+    rules = state.rules
+    capability = rules.reward == at.CAPABILITY_MEAN
     most, rates = 0, 0.0
     for i in range(n):
         most += fitting >> i & 1
@@ -101,10 +104,10 @@ def _choose_by_mean(sim: Arrays, n: int, fitting: int, room: int, unit: int, lon
     for i in range(n - 1, -1, -1):  # from the back, so that ties go to the front
         if fitting >> i & 1:
             job = sim.jobs_now[sim.scratch[i]]
-            wait = state.now - sim.jobs[job.row].submit
+            wait = state.clock.now - sim.jobs[job.row].submit
             worth = 1.0 / float(job.candidate_estimate)
             if capability:
-                worth = float(wait * state.machine_procs + job.procs * max(1, longest))
+                worth = float(wait * rules.machine_procs + job.procs * max(1, longest))
             procs = job.procs // unit
             for k in range(most, 0, -1):
                 for c in range(room, procs - 1, -1):
@@ -152,9 +155,10 @@ def _divisor(a: int, b: int) -> int:
 @step
 def _worth(job: JobNow, state: State, wait: int, longest: int) -> float:
     """Return what starting a job is worth; the capability reward times three machines times the longest wait."""
-    if state.reward == at.CAPACITY:
+    rules = state.rules
+    if rules.reward == at.CAPACITY:
         return 1.0 / float(job.candidate_estimate)
-    return float(wait * state.machine_procs + 2 * job.procs * max(1, longest))
+    return float(wait * rules.machine_procs + 2 * job.procs * max(1, longest))
 
 
 @step

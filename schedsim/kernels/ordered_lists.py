@@ -32,19 +32,20 @@ def size_class(procs: int) -> int:
 @step
 def take_row(lists: Records[ListRow], state: State) -> int:
     """Return an unused row, emptied."""
-    if state.spare_row >= 0:
-        place = state.spare_row
-        state.spare_row = lists[place].next_spare
+    queue = state.queue
+    if queue.spare_row >= 0:
+        place = queue.spare_row
+        queue.spare_row = lists[place].next_spare
     else:
-        place = state.n_rows
-        state.n_rows += 1
+        place = queue.n_rows
+        queue.n_rows += 1
     row = lists[place]
     row.count = 0
     row.procs_sum = 0
     row.least_procs = at.NEVER
     row.is_loose = False
     row.first_until = at.NOTHING
-    for c in range(state.n_classes):
+    for c in range(queue.n_classes):
         row.least_length[c] = at.NEVER
     _empty_places(row, at.NOTHING, at.PLACES)
     return place
@@ -61,20 +62,21 @@ def _empty_places(leaf: ListRow, begin: int, end: int) -> None:
 @step
 def give_back_row(lists: Records[ListRow], state: State, place: int) -> None:
     """Give a row back."""
-    lists[place].next_spare = state.spare_row
-    state.spare_row = place
+    queue = state.queue
+    lists[place].next_spare = queue.spare_row
+    queue.spare_row = place
 
 
 @step
 def is_searched(state: State, which: int) -> bool:
     """Return whether a list is searched for backfills; the others need sums of processors at most."""
-    return which == state.candidates or which == at.POSTPONED or which >= at.GROUPS
+    return which == state.queue.candidates or which == at.POSTPONED or which >= at.GROUPS
 
 
 @step
 def _is_only_leaf(state: State, which: int, node: ListRow) -> bool:
     """Return whether this node of a list is the only one and has one leaf: it is searched without a look at bounds."""
-    return node.count + state.n_nodes[which] == 2
+    return node.count + state.queue.n_nodes[which] == 2
 
 
 @step
@@ -86,7 +88,7 @@ def add(row: ListRow, state: State, bounded: bool, procs: int, length: int) -> N
         return
     if procs < row.least_procs:
         row.least_procs = procs
-    for c in range(size_class(procs), state.n_classes):
+    for c in range(size_class(procs), state.queue.n_classes):
         if row.least_length[c] <= length:
             return  # in wider classes too
         row.least_length[c] = length
@@ -95,8 +97,9 @@ def add(row: ListRow, state: State, bounded: bool, procs: int, length: int) -> N
 @rare
 def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
     """Compute a leaf's sums anew."""
+    queue = state.queue
     total, least = 0, at.NEVER
-    for c in range(state.n_classes):
+    for c in range(queue.n_classes):
         leaf.least_length[c] = at.NEVER
     for j in range(leaf.count):
         procs = leaf.procs[j]
@@ -105,7 +108,7 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
             least = min(least, procs)
             c = size_class(procs)
             leaf.least_length[c] = min(leaf.least_length[c], leaf.length[j])
-    for c in range(1, state.n_classes):
+    for c in range(1, queue.n_classes):
         leaf.least_length[c] = min(leaf.least_length[c], leaf.least_length[c - 1])
     leaf.procs_sum = total
     leaf.least_procs = least
@@ -116,11 +119,12 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
 @rare
 def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: bool) -> None:
     """Compute a node's sums anew from those of its leaves."""
+    queue = state.queue
     node.procs_sum = 0
     node.least_procs = at.NEVER
     node.is_loose = False
     node.first_until = at.NOTHING
-    for c in range(state.n_classes):
+    for c in range(queue.n_classes):
         node.least_length[c] = at.NEVER
     for j in range(node.count):
         leaf = lists[node.leaves[j]]
@@ -128,7 +132,7 @@ def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: boo
         if searched:
             node.least_procs = min(node.least_procs, leaf.least_procs)
             node.is_loose |= leaf.is_loose
-            for c in range(state.n_classes):
+            for c in range(queue.n_classes):
                 node.least_length[c] = min(node.least_length[c], leaf.least_length[c])
 
 
@@ -154,7 +158,7 @@ def ends_before(leaf: ListRow, key: int, tie: int) -> bool:
 @step
 def node_of(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
     """Return the place of the first node that does not end before (key, tie), or the number of nodes."""
-    low, high = 0, state.n_nodes[which]
+    low, high = 0, state.queue.n_nodes[which]
     while low < high:
         middle = (low + high) >> 1
         node = node_at(lists, which, middle)
@@ -168,7 +172,7 @@ def node_of(lists: Records[ListRow], state: State, which: int, key: int, tie: in
 @step
 def _node_among(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
     """Return the place of the first node that does not end before (key, tie); if all do, of the last; there is one."""
-    low, high = 0, state.n_nodes[which] - 1
+    low, high = 0, state.queue.n_nodes[which] - 1
     while low < high:
         middle = (low + high) >> 1
         node = node_at(lists, which, middle)
@@ -205,7 +209,7 @@ def place_of(leaf: ListRow, key: int, tie: int) -> int:
 @step
 def first_leaf(lists: Records[ListRow], state: State, which: int) -> ListRow:
     """Return the first leaf of a list that is not empty; its first entry is the list's."""
-    return lists[state.first_leaf[which]]
+    return lists[state.queue.first_leaf[which]]
 
 
 @step
@@ -232,7 +236,7 @@ def _leaf_of_list(lists: Records[ListRow], state: State, which: int, i: int, j: 
 def slot_from(lists: Records[ListRow], state: State, which: int, key: int, tie: int) -> int:
     """Return the slot of the first entry not before (key, tie), or -1."""
     i = node_of(lists, state, which, key, tie)
-    if i == state.n_nodes[which]:
+    if i == state.queue.n_nodes[which]:
         return -1
     node = node_at(lists, which, i)
     leaf = leaf_at(lists, node, leaf_of(lists, node, key, tie))
@@ -244,7 +248,7 @@ def list_slots(sim: Arrays, which: int, most: int) -> int:
     """Write the slots of the first entries, at most so many, into `scratch`; return how many."""
     lists, state = sim.lists, sim.state[0]
     n = 0
-    for i in range(state.n_nodes[which]):
+    for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -281,14 +285,15 @@ def next_fitting(
 
     It may if it needs at most `free` processors, and its length is at most `slack` or it needs at most `extra`.
     """
-    if state.n_nodes[which] == 0:
+    queue = state.queue
+    if queue.n_nodes[which] == 0:
         return -1
     if _is_only_leaf(state, which, node_at(lists, which, at.NOTHING)):
         leaf = first_leaf(lists, state, which)
         return _fitting_in(leaf, place_of(leaf, key, tie), free, slack, extra)
     c = size_class(free)
     first = node_of(lists, state, which, key, tie)
-    for i in range(first, state.n_nodes[which]):
+    for i in range(first, queue.n_nodes[which]):
         node = node_at(lists, which, i)
         if not _may_fit(node, c, free, slack, extra):
             continue
@@ -323,7 +328,7 @@ def time_of_release(lists: Records[ListRow], state: State, which: int, need: int
     The time is a key of the list; all that are released at that very time count.
     """
     shadow = at.NEVER
-    for i in range(state.n_nodes[which]):
+    for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
         if node.procs_sum < need:
             need -= node.procs_sum
@@ -346,7 +351,7 @@ def time_of_release(lists: Records[ListRow], state: State, which: int, need: int
 def released_by(lists: Records[ListRow], state: State, which: int, time: int) -> int:
     """Return the sum of the processors of the entries with key <= `time`."""
     released = 0
-    for i in range(state.n_nodes[which]):
+    for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
         if ends_before(leaf_at(lists, node, node.count - 1), time + 1, at.FIRST_KEY):
             released += node.procs_sum
@@ -363,11 +368,12 @@ def released_by(lists: Records[ListRow], state: State, which: int, time: int) ->
 @rare
 def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> ListRow:
     """Put an empty node into a list as its i-th."""
+    queue = state.queue
     place = take_row(lists, state)
-    for k in range(state.n_nodes[which], i, -1):
+    for k in range(queue.n_nodes[which], i, -1):
         lists[k].node[which] = lists[k - 1].node[which]
     lists[i].node[which] = place
-    state.n_nodes[which] += 1
+    queue.n_nodes[which] += 1
     return lists[place]
 
 
@@ -424,7 +430,7 @@ def insert(
     lists: Records[ListRow], state: State, which: int, key: int, tie: int, slot: int, procs: int, length: int
 ) -> None:
     """Add an entry to a list."""
-    if state.n_nodes[which] == 0:
+    if state.queue.n_nodes[which] == 0:
         _open_list(lists, state, which)
     i = _node_among(lists, state, which, key, tie)
     j = leaf_of(lists, node_at(lists, which, i), key, tie)
@@ -440,11 +446,12 @@ def insert(
 @step
 def _open_list(lists: Records[ListRow], state: State, which: int) -> None:
     """Give an empty list a node with a leaf: the last ones that it had, unless they were given back."""
-    if state.first_leaf[which] == at.NO_LEAF:
+    queue = state.queue
+    if queue.first_leaf[which] == at.NO_LEAF:
         _open_leaf(lists, state, _open_node(lists, state, which, at.NOTHING), at.NOTHING)
-        state.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
+        queue.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
     else:
-        state.n_nodes[which] = 1
+        queue.n_nodes[which] = 1
 
 
 @rare
@@ -522,9 +529,10 @@ def _close_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) ->
 @step
 def _close_node(lists: Records[ListRow], state: State, which: int, i: int) -> None:
     """Take the i-th node out of a list."""
+    queue = state.queue
     give_back_row(lists, state, lists[i].node[which])
-    state.n_nodes[which] -= 1
-    for k in range(i, state.n_nodes[which]):
+    queue.n_nodes[which] -= 1
+    for k in range(i, queue.n_nodes[which]):
         lists[k].node[which] = lists[k + 1].node[which]
 
 
@@ -547,7 +555,7 @@ def _join_leaves(lists: Records[ListRow], state: State, which: int, node: ListRo
 @step
 def _join_nodes(lists: Records[ListRow], state: State, which: int, i: int) -> bool:
     """Join the i-th node and the next if together they are at most half full."""
-    if i < 0 or i + 1 >= state.n_nodes[which]:
+    if i < 0 or i + 1 >= state.queue.n_nodes[which]:
         return False
     node, following = node_at(lists, which, i), node_at(lists, which, i + 1)
     if node.count + following.count > at.FAN // 2:
@@ -577,7 +585,7 @@ def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -
         _join_nodes(lists, state, which, i - 1)
     elif not _join_nodes(lists, state, which, i):
         _join_nodes(lists, state, which, i - 1)
-    state.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
+    state.queue.first_leaf[which] = node_at(lists, which, at.NOTHING).leaves[0]
 
 
 @step
@@ -592,7 +600,7 @@ def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int,
     leaf.first_until = node.first_until = at.NOTHING
     if _is_only_leaf(state, which, node):
         if leaf.count == 0:
-            state.n_nodes[which] = 0
+            state.queue.n_nodes[which] = 0
         return
     if is_searched(state, which):
         c = size_class(procs)
@@ -621,22 +629,23 @@ def remove_first(lists: Records[ListRow], state: State, which: int) -> None:
 @rare
 def clear(lists: Records[ListRow], state: State, which: int) -> None:
     """Take out all entries of a list."""
-    for i in range(state.n_nodes[which]):
+    queue = state.queue
+    for i in range(queue.n_nodes[which]):
         node = node_at(lists, which, i)
         for j in range(node.count):
             give_back_row(lists, state, node.leaves[j])
-    for i in range(state.n_nodes[which]):
+    for i in range(queue.n_nodes[which]):
         give_back_row(lists, state, lists[i].node[which])
-    if state.n_nodes[which] > 0:
-        state.first_leaf[which] = at.NO_LEAF
-    state.n_nodes[which] = 0
+    if queue.n_nodes[which] > 0:
+        queue.first_leaf[which] = at.NO_LEAF
+    queue.n_nodes[which] = 0
 
 
 @rare
 def renew_keys(sim: Arrays, which: int, kind: int) -> None:
     """Take the keys of a list anew from its records, where they sort as before; `kind` is that of the keys."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
-    for i in range(state.n_nodes[which]):
+    for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -649,7 +658,7 @@ def renew_lengths(sim: Arrays, which: int) -> None:
     """Take the lengths of a list that is searched for backfills anew from its records."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
     searched = is_searched(state, which)
-    for i in range(state.n_nodes[which]):
+    for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)

@@ -9,7 +9,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
 from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
-from schedsim.kernels.records import Arrays, JobNow
+from schedsim.kernels.records import Arrays, Changes, JobNow
 
 
 @step
@@ -18,15 +18,16 @@ def release_time(sim: Arrays, row: int) -> int:
     job = sim.jobs[row]
     if job.deadline < 0:
         return -1
-    return job.deadline - job.requested_time - sim.state[0].release_lead
+    return job.deadline - job.requested_time - sim.state[0].rules.release_lead  # endless where none are postponed
 
 
 @rare
 def enlist(sim: Arrays, slot: int) -> None:
     """Put a job into the list of postponed ones."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    if state.candidates == at.GROUPED:
-        job.group += state.n_groups
+    queue = state.queue
+    if queue.candidates == at.GROUPED:
+        job.group += queue.n_groups
         join_group(sim, slot)
     insert(lists, state, at.POSTPONED, candidate_key(job, state), job.row, slot, job.procs, job.candidate_estimate)
 
@@ -35,10 +36,11 @@ def enlist(sim: Arrays, slot: int) -> None:
 def unlist(sim: Arrays, job: JobNow) -> None:
     """Take a job out of the list of postponed ones."""
     state = sim.state[0]
+    queue = state.queue
     remove(sim.lists, state, at.POSTPONED, candidate_key(job, state), job.row)
-    if state.candidates == at.GROUPED:
+    if queue.candidates == at.GROUPED:
         leave_group(sim, job)
-        job.group -= state.n_groups
+        job.group -= queue.n_groups
 
 
 @rare
@@ -47,29 +49,47 @@ def postpone(sim: Arrays, slot: int) -> None:
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     enlist(sim, slot)
     insert(lists, state, at.TIMERS, job.release_time, -1 - job.row, at.RELEASE, slot, at.YES)
-    state.n_postponed += 1
+    state.queue.n_postponed += 1
+
+
+@step
+def release_started(sim: Arrays, changes: Changes | None, slot: int) -> None:
+    """Let a job that is about to start join the queue, if it is postponed."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.jobs_now[slot].release_time != at.NEVER:
+            release(sim, slot)
 
 
 @rare
 def release(sim: Arrays, slot: int) -> None:
     """Let a postponed job join the queue."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    queue = state.queue
     unlist(sim, job)
     remove(lists, state, at.TIMERS, job.release_time, -1 - job.row)
     job.release_time = at.NEVER
-    state.n_postponed -= 1
-    state.stale = True
-    state.outdated |= state.postponed_outdated and state.lists_estimates
+    queue.n_postponed -= 1
+    queue.stale = True
+    queue.outdated |= queue.postponed_outdated and queue.lists_estimates
     enqueue(sim, slot)
 
 
-@rare
-def release_if_idle(sim: Arrays) -> bool:
+@step
+def release_if_idle(sim: Arrays, changes: Changes | None) -> bool:
     """Let all postponed jobs join the queue if it is empty, or few processors are in use; return whether any did."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_postponed > 0:
+            return _release_if_idle(sim)
+    return False
+
+
+@rare
+def _release_if_idle(sim: Arrays) -> bool:
     lists, state = sim.lists, sim.state[0]
-    in_use = state.machine_procs - state.free
-    if state.n_postponed == 0 or (state.n_queued > 0 and in_use >= state.idle_below):
+    queue, rules = state.queue, state.rules
+    in_use = rules.machine_procs - queue.free
+    if queue.n_queued > 0 and in_use >= rules.idle_below:
         return False
-    while state.n_postponed > 0:
+    while queue.n_postponed > 0:
         release(sim, first_slot(lists, state, at.POSTPONED))
     return True

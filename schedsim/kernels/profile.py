@@ -1,7 +1,7 @@
 """Availability profile: processors free from when on, by the estimates of running jobs and by reservations.
 
-`profile` holds levels: a second, and the processors free from then until the next level; `state.profile_size` counts
-them. The first is the present; from the last on everything stays as it is.
+`profile` holds levels: a second, and the processors free from then until the next level; `profile_size` counts them.
+The first is the present; from the last on everything stays as it is.
 
 The calendar is the timers of kind `CALENDAR`: at such a date so many processors more, or fewer, are reserved. A job may
 start at a second only if at every later date within its requested time it fits beside what is reserved then and beside
@@ -21,7 +21,8 @@ def free_for(state: State, procs: int) -> int:
 
     Wide jobs are exempt from the ceiling.
     """
-    return state.free if procs >= state.exempt_from else state.free - state.exempt_only
+    queue, rules = state.queue, state.rules
+    return queue.free if procs >= rules.exempt_from else queue.free - rules.exempt_only
 
 
 @step
@@ -29,7 +30,7 @@ def plan_running(sim: Arrays) -> None:
     """Begin a profile with the running jobs, and what is reserved of the machine."""
     state = sim.state[0]
     plan_ends(sim, at.RUNNING)
-    if state.dated:
+    if state.rules.dated:
         read_dates(sim)
 
 
@@ -37,10 +38,11 @@ def plan_running(sim: Arrays) -> None:
 def plan_ends(sim: Arrays, which: int) -> None:
     """Begin a profile with the running jobs, ending as one of their lists has it, and what the machine reserves."""
     lists, state, profile = sim.lists, sim.state[0], sim.profile
-    free = state.free
-    profile[0].time, profile[0].free = state.now, free
+    queue = state.queue
+    free = queue.free
+    profile[0].time, profile[0].free = state.clock.now, free
     size = 1
-    for i in range(state.n_nodes[which]):
+    for i in range(queue.n_nodes[which]):
         node = node_at(lists, which, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -50,22 +52,22 @@ def plan_ends(sim: Arrays, which: int) -> None:
                     profile[size].time = leaf.key[k]
                     size += 1
                 profile[size - 1].free = free
-    state.profile_size = size
-    if state.dated:
+    queue.profile_size = size
+    if state.rules.dated:
         _plan_reserved(sim)
 
 
 @step
 def _plan_reserved(sim: Arrays) -> None:
     """Take the processors that are reserved of the machine out of a profile."""
-    lists, state, profile = sim.lists, sim.state[0], sim.profile
-    for i in range(state.n_nodes[at.TIMERS]):
+    lists, queue, profile = sim.lists, sim.state[0].queue, sim.profile
+    for i in range(queue.n_nodes[at.TIMERS]):
         node = node_at(lists, at.TIMERS, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
                 if leaf.slot[k] == at.CALENDAR:
-                    for level in range(_split_at(sim, leaf.key[k]), state.profile_size):
+                    for level in range(_split_at(sim, leaf.key[k]), queue.profile_size):
                         profile[level].free -= leaf.procs[k]
 
 
@@ -76,7 +78,7 @@ def earliest(sim: Arrays, procs: int, length: int, limit: int) -> int:
     By the requested time, `limit`, the job then clears what is reserved of the machine.
     """
     state, profile = sim.state[0], sim.profile
-    size, i = state.profile_size, 0
+    size, i = state.queue.profile_size, 0
     if profile[size - 1].free < procs:
         return at.NEVER
     while True:
@@ -88,7 +90,7 @@ def earliest(sim: Arrays, procs: int, length: int, limit: int) -> int:
         if j < size and profile[j].time < end:
             i = j + 1
             continue
-        date = at.NEVER if not state.dated else conflict(sim, profile[i].time, procs, limit)
+        date = at.NEVER if not state.rules.dated else conflict(sim, profile[i].time, procs, limit)
         if date == at.NEVER:
             return profile[i].time
         while profile[i].time < date:
@@ -103,13 +105,13 @@ def is_free(sim: Arrays, start: int, procs: int, length: int, limit: int) -> boo
     """
     if shortage(sim, start, procs, length) != at.NEVER:
         return False
-    return not sim.state[0].dated or conflict(sim, start, procs, limit) == at.NEVER
+    return not sim.state[0].rules.dated or conflict(sim, start, procs, limit) == at.NEVER
 
 
 @step
 def shortage(sim: Arrays, start: int, procs: int, length: int) -> int:
     """Return the first second from `start` on, within `length` seconds, with fewer processors free; or NEVER."""
-    profile, size = sim.profile, sim.state[0].profile_size
+    profile, size = sim.profile, sim.state[0].queue.profile_size
     i = level_at(sim, start)
     while i < size and profile[i].time < start + length:
         if profile[i].free < procs:
@@ -122,7 +124,7 @@ def shortage(sim: Arrays, start: int, procs: int, length: int) -> int:
 def level_at(sim: Arrays, time: int) -> int:
     """Return the level that holds at a second, which is not before the profile."""
     state, profile = sim.state[0], sim.profile
-    low, high = 0, state.profile_size - 1
+    low, high = 0, state.queue.profile_size - 1
     while low < high:
         middle = (low + high + 1) >> 1
         if profile[middle].time <= time:
@@ -135,14 +137,14 @@ def level_at(sim: Arrays, time: int) -> int:
 @step
 def _split_at(sim: Arrays, time: int) -> int:
     """Make a level begin at a second; return its place."""
-    state, profile = sim.state[0], sim.profile
+    queue, profile = sim.state[0].queue, sim.profile
     i = level_at(sim, time)
     if profile[i].time == time:
         return i
-    for j in range(state.profile_size, i + 1, -1):
+    for j in range(queue.profile_size, i + 1, -1):
         profile[j].time, profile[j].free = profile[j - 1].time, profile[j - 1].free
     profile[i + 1].time, profile[i + 1].free = time, profile[i].free
-    state.profile_size += 1
+    queue.profile_size += 1
     return i + 1
 
 
@@ -155,7 +157,7 @@ def book(sim: Arrays, start: int, procs: int, length: int, limit: int) -> None:
     state, profile = sim.state[0], sim.profile
     if start == at.NEVER:
         return
-    if state.dated:
+    if state.rules.dated:
         book_dates(sim, start, procs, limit)
     first = _split_at(sim, start)
     last = _split_at(sim, start + length)
@@ -167,14 +169,14 @@ def book(sim: Arrays, start: int, procs: int, length: int, limit: int) -> None:
 def trim(sim: Arrays) -> None:
     """Let the profile begin now: nothing in it changes between its begin and now."""
     state, profile = sim.state[0], sim.profile
-    profile[0].time = state.now
+    profile[0].time = state.clock.now
 
 
 @step
 def first_drop(sim: Arrays) -> int:
     """Return the first level with less free than now, or the number of levels."""
     state, profile = sim.state[0], sim.profile
-    i, size = 1, state.profile_size
+    i, size = 1, state.queue.profile_size
     while i < size and profile[i].free >= profile[0].free:
         i += 1
     return i
@@ -184,8 +186,9 @@ def first_drop(sim: Arrays) -> int:
 def read_dates(sim: Arrays) -> None:
     """Write the dates ahead, and the room that running jobs leave then by their requested times."""
     lists, state, dates = sim.lists, sim.state[0], sim.dates
+    queue = state.queue
     n, taken = 0, 0
-    for i in range(state.n_nodes[at.TIMERS]):
+    for i in range(queue.n_nodes[at.TIMERS]):
         node = node_at(lists, at.TIMERS, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -196,16 +199,16 @@ def read_dates(sim: Arrays) -> None:
                 taken += more
                 if more > 0:
                     dates[n].time = date
-                    dates[n].room = state.free - taken + released_by(lists, state, at.LIMITS, date)
+                    dates[n].room = queue.free - taken + released_by(lists, state, at.LIMITS, date)
                     n += 1
-    state.n_dates = n
+    queue.n_dates = n
 
 
 @rare
 def conflict(sim: Arrays, start: int, procs: int, limit: int) -> int:
     """Return the first date within a job's requested time at which it would not fit, or NEVER."""
     state, dates = sim.state[0], sim.dates
-    for i in range(state.n_dates):
+    for i in range(state.queue.n_dates):
         if dates[i].time >= start + limit:
             break
         if dates[i].time > start and dates[i].room < procs:
@@ -217,16 +220,16 @@ def conflict(sim: Arrays, start: int, procs: int, limit: int) -> int:
 def clears(sim: Arrays, job: JobNow) -> bool:
     """Return whether a waiting job may start now for all that is reserved."""
     state = sim.state[0]
-    if not state.dated:
+    if not state.rules.dated:
         return True
-    return conflict(sim, state.now, job.procs, job.requested_time) == at.NEVER
+    return conflict(sim, state.clock.now, job.procs, job.requested_time) == at.NEVER
 
 
 @rare
 def book_dates(sim: Arrays, start: int, procs: int, limit: int) -> None:
     """Take a job's processors (give them back, if negative) at the dates within its requested time."""
     state, dates = sim.state[0], sim.dates
-    for i in range(state.n_dates):
+    for i in range(state.queue.n_dates):
         if start < dates[i].time < start + limit:
             dates[i].room -= procs
 
@@ -235,5 +238,5 @@ def book_dates(sim: Arrays, start: int, procs: int, limit: int) -> None:
 def note_start(sim: Arrays, job: JobNow) -> None:
     """Let a job that has just started count at the dates ahead."""
     state = sim.state[0]
-    if state.dated and job.run_time > 0:
-        book_dates(sim, state.now, job.procs, job.requested_time)
+    if state.rules.dated and job.run_time > 0:
+        book_dates(sim, state.clock.now, job.procs, job.requested_time)

@@ -13,50 +13,71 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.keys import SCORE, score_key, static_key
 from schedsim.kernels.ordered_lists import insert, next_fitting, remove, slot_from
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, Changes, JobNow, State
 
 
 @step
 def enqueue(sim: Arrays, slot: int) -> None:
     """Put a waiting job into the queue, by its keys."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    if state.order == SCORE:
-        job.keys[at.QUEUE] = score_key(job, state)
+    queue = state.queue
+    _enter(sim, sim.changes, slot)
     insert(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row, slot, job.procs, job.candidate_estimate)
-    if state.candidates == at.BACKFILL:
-        if state.backfill_order == SCORE:
-            job.keys[at.BACKFILL] = score_key(job, state)
+    if queue.candidates == at.BACKFILL:
         insert(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row, slot, job.procs, job.candidate_estimate)
-    if state.grouped and job.group >= 0:
-        sim.groups[job.group].n_waiting += 1
-        if state.candidates == at.GROUPED:
+    queue.n_queued += 1
+
+
+@step
+def _enter(sim: Arrays, changes: Changes | None, slot: int) -> None:
+    """Give a job that enters the queue its score now, and its place among those of its group."""
+    if changes is None:
+        return
+    job, state = sim.jobs_now[slot], sim.state[0]
+    queue, rules = state.queue, state.rules
+    if rules.order == SCORE:
+        job.keys[at.QUEUE] = score_key(job, state)
+    if rules.backfill_order == SCORE:
+        job.keys[at.BACKFILL] = score_key(job, state)
+    if queue.grouped and job.group >= 0:
+        changes.groups[job.group].n_waiting += 1
+        if queue.candidates == at.GROUPED:
             join_group(sim, slot)
-    elif state.by_row:
-        insert(lists, state, at.GROUPED, at.NOTHING, job.row, slot, job.procs, at.NOTHING)
-    state.n_queued += 1
+    elif queue.by_row:
+        insert(sim.lists, state, at.GROUPED, at.NOTHING, job.row, slot, job.procs, at.NOTHING)
 
 
 @step
 def leave_queue(sim: Arrays, job: JobNow) -> None:
     """Take a job that starts, or waits no more, out of the lists of waiting jobs."""
     lists, state = sim.lists, sim.state[0]
+    queue = state.queue
     remove(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row)
-    if state.candidates == at.BACKFILL:
+    if queue.candidates == at.BACKFILL:
         remove(lists, state, at.BACKFILL, job.keys[at.BACKFILL], job.row)
-    if state.grouped and job.group >= 0:
-        sim.groups[job.group].n_waiting -= 1
-        if state.candidates == at.GROUPED:
+    _leave(sim, sim.changes, job)
+    queue.n_queued -= 1
+
+
+@step
+def _leave(sim: Arrays, changes: Changes | None, job: JobNow) -> None:
+    """Take a job that leaves the queue from those of its group."""
+    if changes is None:
+        return
+    queue = sim.state[0].queue
+    if queue.grouped and job.group >= 0:
+        changes.groups[job.group].n_waiting -= 1
+        if queue.candidates == at.GROUPED:
             leave_group(sim, job)
-    elif state.by_row:
-        remove(lists, state, at.GROUPED, at.NOTHING, job.row)
-    state.n_queued -= 1
+    elif queue.by_row:
+        remove(sim.lists, sim.state[0], at.GROUPED, at.NOTHING, job.row)
 
 
 @rare
 def join_group(sim: Arrays, slot: int) -> None:
     """Put a job among the waiting ones of its group."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
-    group = sim.groups[job.group]
+    group = sim.changes.groups[job.group]
     insert(lists, state, at.GROUPED, job.group, job.row, slot, job.procs, at.NOTHING)
     if group.listed < 0 or job.row < group.row:
         list_group(sim, job.group, slot)
@@ -65,7 +86,7 @@ def join_group(sim: Arrays, slot: int) -> None:
 @rare
 def leave_group(sim: Arrays, job: JobNow) -> None:
     """Take a job from the waiting ones of its group."""
-    group = sim.groups[job.group]
+    group = sim.changes.groups[job.group]
     remove(sim.lists, sim.state[0], at.GROUPED, job.group, job.row)
     if group.listed >= 0 and group.row == job.row:
         list_group(sim, job.group, _first_of_group(sim, job.group, job.row))
@@ -81,14 +102,14 @@ def _first_of_group(sim: Arrays, number: int, row: int) -> int:
 @rare
 def list_group(sim: Arrays, number: int, slot: int) -> None:
     """Let a job stand for its group in the list of groups, in the place of another; or none, for -1."""
-    group, lists, state = sim.groups[number], sim.lists, sim.state[0]
-    which = at.GROUPS if number < state.n_groups else at.POSTPONED_GROUPS
+    group, lists, state = sim.changes.groups[number], sim.lists, sim.state[0]
+    which = at.GROUPS if number < state.queue.n_groups else at.POSTPONED_GROUPS
     if group.listed >= 0:
         remove(lists, state, which, group.key, group.row)
     group.listed = slot
     if slot < 0:
         return
-    job, lead = sim.jobs_now[slot], sim.groups[group.lead]
+    job, lead = sim.jobs_now[slot], sim.changes.groups[group.lead]
     job.candidate_estimate = lead.candidate_estimate
     job.order_estimate = lead.order_estimate
     group.key = static_key_of(sim, job, at.BACKFILL)
@@ -96,27 +117,44 @@ def list_group(sim: Arrays, number: int, slot: int) -> None:
     insert(lists, state, which, group.key, job.row, number, job.procs, job.candidate_estimate)
 
 
+@step
+def move_group_on(sim: Arrays, changes: Changes | None, slot: int) -> None:
+    """Let the next job of a group stand for it for the rest of the pass, if this one was tried in vain."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if (
+            sim.state[0].queue.candidates == at.GROUPED
+            and sim.jobs_now[slot].tried_in_pass == sim.state[0].clock.n_passes
+        ):
+            _move_group_on(sim, slot)
+
+
 @rare
-def move_group_on(sim: Arrays, slot: int) -> None:
-    """Let the next job of a group stand for it for the rest of the pass: this one was tried in vain."""
-    job, state = sim.jobs_now[slot], sim.state[0]
-    group, number = sim.groups[job.group], state.first_moved
+def _move_group_on(sim: Arrays, slot: int) -> None:
+    job, queue = sim.jobs_now[slot], sim.state[0].queue
+    group, number = sim.changes.groups[job.group], queue.first_moved
     while number >= 0 and number != job.group:
-        number = sim.groups[number].next_moved
+        number = sim.changes.groups[number].next_moved
     if number < 0:
-        group.next_moved = state.first_moved
-        state.first_moved = job.group
+        group.next_moved = queue.first_moved
+        queue.first_moved = job.group
     list_group(sim, job.group, _first_of_group(sim, job.group, job.row + 1))
 
 
-@rare
-def move_groups_back(sim: Arrays) -> None:
+@step
+def move_groups_back(sim: Arrays, changes: Changes | None) -> None:
     """Let the first of its jobs stand for each group again, after a pass."""
-    state = sim.state[0]
-    while state.first_moved >= 0:
-        number = state.first_moved
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.first_moved >= 0:
+            _move_groups_back(sim)
+
+
+@rare
+def _move_groups_back(sim: Arrays) -> None:
+    queue = sim.state[0].queue
+    while queue.first_moved >= 0:
+        number = queue.first_moved
         list_group(sim, number, _first_of_group(sim, number, at.FIRST_TIE))
-        state.first_moved = sim.groups[number].next_moved
+        queue.first_moved = sim.changes.groups[number].next_moved
 
 
 @step
@@ -124,16 +162,18 @@ def first_step(sim: Arrays, slot: int) -> None:
     """Let a job have all its estimate steps before it."""
     job = sim.jobs_now[slot]
     job.steps_done = 0
-    job.next_step = sim.steps[slot, 0].elapsed if sim.steps.shape[1] > 0 else at.NEVER
+    job.next_step = sim.changes.steps[slot, 0].elapsed if sim.changes.steps.shape[1] > 0 else at.NEVER
 
 
 @step
-def refresh(sim: Arrays, slot: int) -> None:
+def refresh(sim: Arrays, changes: Changes | None, slot: int) -> None:
     """Give a waiting job the estimates and steps of its group, if these were revised since it had them."""
-    job = sim.jobs_now[slot]
-    if not sim.state[0].grouped or job.group < 0:
+    if changes is None:
         return
-    if job.revision != sim.groups[sim.groups[job.group].lead].revision:
+    job = sim.jobs_now[slot]
+    if not sim.state[0].queue.grouped or job.group < 0:
+        return
+    if job.revision != sim.changes.groups[sim.changes.groups[job.group].lead].revision:
         _take_over(sim, slot)
 
 
@@ -141,71 +181,76 @@ def refresh(sim: Arrays, slot: int) -> None:
 def _take_over(sim: Arrays, slot: int) -> None:
     """Give a waiting job the estimates and steps of its group."""
     job = sim.jobs_now[slot]
-    lead = sim.groups[job.group].lead
-    group = sim.groups[lead]
+    lead = sim.changes.groups[job.group].lead
+    group = sim.changes.groups[lead]
     job.current_estimate = group.current_estimate
     job.first_estimate = group.current_estimate
     job.candidate_estimate = group.candidate_estimate
     job.order_estimate = group.order_estimate
-    for i in range(sim.steps.shape[1]):
-        sim.steps[slot, i].elapsed = sim.group_steps[lead, i].elapsed
-        sim.steps[slot, i].estimate = sim.group_steps[lead, i].estimate
+    for i in range(sim.changes.steps.shape[1]):
+        sim.changes.steps[slot, i].elapsed = sim.changes.group_steps[lead, i].elapsed
+        sim.changes.steps[slot, i].estimate = sim.changes.group_steps[lead, i].estimate
     first_step(sim, slot)
     job.revision = group.revision
 
 
 @step
-def next_candidate(sim: Arrays, which: int, free: int, slack: int, extra: int) -> int:
+def next_candidate(sim: Arrays, changes: Changes | None, which: int, free: int, slack: int, extra: int) -> int:
     """Return the next job of a list, behind the last tried, that may be backfilled, or -1: see `next_fitting`."""
     lists, state = sim.lists, sim.state[0]
-    if state.candidates != at.GROUPED:
-        return next_fitting(lists, state, which, state.after_key, state.after_tie, free, slack, extra)
-    groups = at.GROUPS if which == at.GROUPED else at.POSTPONED_GROUPS
-    number = next_fitting(lists, state, groups, state.after_key, state.after_tie, free, slack, extra)
-    return sim.groups[number].listed if number >= 0 else -1
+    queue = state.queue
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if queue.candidates == at.GROUPED:
+            groups = at.GROUPS if which == at.GROUPED else at.POSTPONED_GROUPS
+            number = next_fitting(lists, state, groups, queue.after_key, queue.after_tie, free, slack, extra)
+            return changes.groups[number].listed if number >= 0 else -1
+    return next_fitting(lists, state, which, queue.after_key, queue.after_tie, free, slack, extra)
 
 
 @step
 def dequeue(sim: Arrays, slot: int) -> None:
     """Take a job that goes on waiting out of the queue; if it was the head, there is none for now."""
-    state = sim.state[0]
+    queue = sim.state[0].queue
     leave_queue(sim, sim.jobs_now[slot])
-    if state.head == slot:
-        state.head = -1
-        state.stale = True
+    if queue.head == slot:
+        queue.head = -1
+        queue.stale = True
 
 
 @step
 def candidate_key(job: JobNow, state: State) -> int:
     """Return a waiting job's own key among the candidates for backfills."""
-    return job.keys[state.candidate_kind]
+    return job.keys[state.rules.candidate_kind]
 
 
 @step
-def key_as_candidate(sim: Arrays, job: JobNow) -> int:
+def key_as_candidate(sim: Arrays, changes: Changes | None, job: JobNow) -> int:
     """Return a waiting job's key in the list that is searched for backfills now."""
-    return sim.groups[job.group].key if sim.state[0].candidates == at.GROUPED else candidate_key(job, sim.state[0])
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.candidates == at.GROUPED:
+            return changes.groups[job.group].key
+    return candidate_key(job, sim.state[0])
 
 
 @step
 def give_back(sim: Arrays, slot: int) -> None:
     """Give a record back."""
-    state = sim.state[0]
-    sim.jobs_now[slot].next_spare = state.spare_slot
-    state.spare_slot = slot
+    clock = sim.state[0].clock
+    sim.jobs_now[slot].next_spare = clock.spare_slot
+    clock.spare_slot = slot
 
 
 @step
 def record(sim: Arrays, kind: int, row: int, note: int) -> None:
     """Append an event to the log."""
-    state = sim.state[0]
-    i = state.n_logged
-    sim.log[i, 0] = state.now
+    clock = sim.state[0].clock
+    i = clock.n_logged
+    sim.log[i, 0] = clock.now
     sim.log[i, 1] = kind
     sim.log[i, 2] = row
     sim.start_notes[i] = note
-    state.n_logged += 1
-    state.n_events += 1
+    clock.n_logged += 1
+    clock.n_events += 1
 
 
 @step
@@ -218,9 +263,10 @@ def end_tie(sim: Arrays, job: JobNow) -> int:
 def static_key_of(sim: Arrays, job: JobNow, kind: int) -> int:
     """Return a job's key in the queue, or in the list searched for backfills, under an order that does not change."""
     state, since = sim.state[0], max(1, sim.jobs[job.row].submit - sim.jobs[0].submit)
-    if state.finds_first and kind == at.QUEUE:
+    rules = state.rules
+    if state.queue.finds_first and kind == at.QUEUE:
         return job.row
-    code, seed = state.order, state.seed
+    code, seed = rules.order, rules.seed
     if kind == at.BACKFILL:
-        code, seed = state.backfill_order, state.backfill_seed
+        code, seed = rules.backfill_order, rules.backfill_seed
     return static_key(code, job.row, since, job.procs, job.order_estimate, seed, sim.jobs[job.row].job_id)

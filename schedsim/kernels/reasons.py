@@ -14,7 +14,7 @@ from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.profile import book, conflict, free_for, shortage
 from schedsim.kernels.queue import candidate_key, refresh
-from schedsim.kernels.records import Arrays, Records, record_type
+from schedsim.kernels.records import Arrays, Picker, Records, record_type
 
 
 class Reason:
@@ -75,13 +75,13 @@ def no_reasons(slots: int) -> Reasons:
 @step
 def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job in the queue's order, or by a rule that has nothing to do with the head."""
-    refresh(sim, slot)
+    refresh(sim, sim.changes, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
     last.number += 1
     one.rule = rule
     one.row = job.row
-    one.free = state.free
+    one.free = state.queue.free
     one.room = free_for(state, job.procs)
     one.head = -1
     one.shadow = at.NEVER
@@ -93,10 +93,17 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     one.due = job.release_time
     one.estimate = job.candidate_estimate
     one.number = last.number
-    if state.agent != at.NO_AGENT and state.picked == slot:
-        one.place = state.picked_place
-        one.choices = state.picked_of
-        one.score = state.picked_score
+    _note_pick(one, sim.agent, slot)
+
+
+@step
+def _note_pick(one: Reason, agent: Picker | None, slot: int) -> None:
+    """Note where in its window an agent picked a job, if it did."""
+    if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if agent.one[0].picked == slot:
+            one.place = agent.one[0].picked_place
+            one.choices = agent.one[0].picked_of
+            one.score = agent.one[0].picked_score
 
 
 @step
@@ -104,11 +111,12 @@ def note_behind(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job behind the head, if there is one."""
     note(reasons, sim, slot, rule)
     state, one = sim.state[0], reasons[slot]
-    if state.head >= 0:
-        one.head = sim.jobs_now[state.head].row
-        one.shadow = state.shadow_time
-        if not state.placed and state.shadow_time != at.NEVER:
-            one.extra = state.extra_procs
+    queue = state.queue
+    if queue.head >= 0:
+        one.head = sim.jobs_now[queue.head].row
+        one.shadow = queue.shadow_time
+        if not state.rules.placed and queue.shadow_time != at.NEVER:
+            one.extra = queue.extra_procs
         if rule != STARTS and sim.jobs_now[slot].release_time != at.NEVER:
             one.rule = POSTPONED
 
@@ -116,21 +124,23 @@ def note_behind(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
 @step
 def note_head(reasons: Reasons, sim: Arrays) -> None:
     """Note the head, before any job behind it is looked at."""
-    state = sim.state[0]
-    if state.head < 0 or state.after_key != at.FIRST_KEY or state.after_tie != at.FIRST_TIE:
+    queue = sim.state[0].queue
+    if queue.head < 0 or queue.after_key != at.FIRST_KEY or queue.after_tie != at.FIRST_TIE:
         return
-    if reasons[state.head].rule == HEAD:  # noted before the client was asked
+    if reasons[queue.head].rule == HEAD:  # noted before the client was asked
         return
-    note_behind(reasons, sim, state.head, HEAD)
-    if sim.jobs_now[state.head].procs <= state.free:
-        reasons[state.head].collides = _date_hit(sim, state.head)
+    note_behind(reasons, sim, queue.head, HEAD)
+    if sim.jobs_now[queue.head].procs <= queue.free:
+        reasons[queue.head].collides = _date_hit(sim, queue.head)
 
 
 @step
 def _date_hit(sim: Arrays, slot: int) -> int:
     """Return when a job that starts now would run into what is reserved of the machine, or NEVER."""
     job = sim.jobs_now[slot]
-    return conflict(sim, sim.state[0].now, job.procs, job.requested_time) if sim.state[0].dated else at.NEVER
+    return (
+        conflict(sim, sim.state[0].clock.now, job.procs, job.requested_time) if sim.state[0].rules.dated else at.NEVER
+    )
 
 
 @step
@@ -144,7 +154,7 @@ def note_turns(reasons: Reasons, sim: Arrays) -> None:
             return
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
-        if slot != state.head and job.tried_in_pass != state.n_passes:
+        if slot != state.queue.head and job.tried_in_pass != state.clock.n_passes:
             note_behind(reasons, sim, slot, TURN)
             reasons[slot].extra = at.NEVER
 
@@ -152,10 +162,10 @@ def note_turns(reasons: Reasons, sim: Arrays) -> None:
 @step
 def note_promise(reasons: Reasons, sim: Arrays, slot: int) -> None:
     """Note that a job would break the head's promise."""
-    state = sim.state[0]
+    queue = sim.state[0].queue
     note_behind(reasons, sim, slot, PROMISE)
-    reasons[slot].shadow = state.guaranteed_start
-    reasons[slot].extra = state.extra_at_promise
+    reasons[slot].shadow = queue.guaranteed_start
+    reasons[slot].extra = queue.extra_at_promise
 
 
 @step
@@ -172,7 +182,7 @@ def note_promise_or_outage(reasons: Reasons, sim: Arrays, slot: int, keeps_promi
 def note_share(reasons: Reasons, sim: Arrays, slot: int) -> None:
     """Note that a job must wait for its node set."""
     note(reasons, sim, slot, SHARE)
-    one, own = reasons[slot], sim.sets[sim.jobs_now[slot].node_set]
+    one, own = reasons[slot], sim.changes.sets[sim.jobs_now[slot].node_set]
     one.room = own.limit - own.used
     one.shadow = own.shadow_time
     one.extra = own.extra_procs
@@ -196,7 +206,7 @@ def note_postponed(reasons: Reasons, sim: Arrays) -> None:
     """Note the postponed jobs that the pass has not looked at."""
     state = sim.state[0]
     key, tie = at.FIRST_KEY, at.FIRST_TIE
-    while state.n_postponed > 0:
+    while state.queue.n_postponed > 0:
         slot = slot_from(sim.lists, state, at.POSTPONED, key, tie)
         if slot < 0:
             return
@@ -211,8 +221,9 @@ def note_postponed(reasons: Reasons, sim: Arrays) -> None:
 def note_choice(reasons: Reasons, sim: Arrays) -> None:
     """Note, before the first choice of an instant, who cannot be chosen; others are not chosen, unless they start."""
     state = sim.state[0]
+    queue = state.queue
     key, tie, place = at.FIRST_KEY, at.FIRST_TIE, 0
-    while state.n_queued > 0:
+    while queue.n_queued > 0:
         slot = slot_from(sim.lists, state, at.QUEUE, key, tie)
         if slot < 0:
             return
@@ -221,8 +232,8 @@ def note_choice(reasons: Reasons, sim: Arrays) -> None:
         place += 1
         if one.rule != 0:
             continue
-        note(reasons, sim, slot, NOT_CHOSEN if place <= state.window else WINDOW)
-        if job.procs > state.free:
+        note(reasons, sim, slot, NOT_CHOSEN if place <= state.rules.window else WINDOW)
+        if job.procs > queue.free:
             one.rule = PROCESSORS
         elif _date_hit(sim, slot) != at.NEVER:
             one.rule = OUTAGE
@@ -233,15 +244,15 @@ def note_choice(reasons: Reasons, sim: Arrays) -> None:
 def note_planned(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     """Note what becomes of a job that is planned behind the head, with what was free beside it before this pass."""
     note_behind(reasons, sim, slot, rule)
-    if sim.state[0].head >= 0:
-        reasons[slot].extra = reasons[sim.state[0].head].extra
+    if sim.state[0].queue.head >= 0:
+        reasons[slot].extra = reasons[sim.state[0].queue.head].extra
 
 
 @step
 def note_reservation(reasons: Reasons, sim: Arrays, slot: int) -> None:
     """Note what in the profile keeps a job, which holds no processors there, from starting now."""
     note_planned(reasons, sim, slot, RESERVATION)
-    job, one, now = sim.jobs_now[slot], reasons[slot], sim.state[0].now
+    job, one, now = sim.jobs_now[slot], reasons[slot], sim.state[0].clock.now
     one.known = one.number
     one.collides = shortage(sim, now, job.procs, job.candidate_estimate)
     if one.collides == now:
@@ -260,7 +271,7 @@ def note_booking(reasons: Reasons, sim: Arrays, slot: int) -> None:
         one.planned = job.planned_start
         one.booked = job.planned_start
     elif job.run_time > 0:
-        one.booked = sim.state[0].now
+        one.booked = sim.state[0].clock.now
 
 
 @step

@@ -2,17 +2,16 @@
 
 The whole state of a simulation is a few arrays of records; a fork copies them and shares the rest.
 
-* `jobs_now` (slots,) of `JobNow`: one record for each waiting or running job, with `steps` (slots, steps) of `Step`.
+* `jobs_now` (slots,) of `JobNow`: one record for each waiting or running job.
 * `lists` (rows,) of `ListRow`: the ordered lists (see `ordered_lists`).
-* `state` of `State`: the time, cursors, counters, and the policy as codes.
-* `sets` of `NodeSet` and `accounts` of `Account`, where the site has rules.
+* `state` of `State`: the time, cursors, counters, the queue's head, and the policy as codes.
 * `profile` of `Level` and `dates` of `Date`: the availability profile (see `profile`).
-* `groups` of `Group` with `group_steps`: waiting jobs whose estimates are revised as one (see `queue`).
+* `changes`: node sets and accounts, where the site has rules; the steps of revised estimates, and `groups` of waiting
+  jobs whose estimates are revised as one (see `queue`).
 
-Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, `site_jobs` of `SiteJob`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event, `weights` (n,) and `net` (n,) of an agent
-that scores jobs inside the pass; with what a network needs besides, see `schedsim.kernels.agents.networks`. `scratch`
-and `observation` are written anew before they are read.
+Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, the estimates, `log` (n, 3)
+the events (time, kind, job row), `start_notes` (n,) a number for each event. `scratch` is written anew before it is
+read. What only some simulations have stands in a tuple of its own, or is None: `Changes` of waiting jobs, a `Picker`.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
 and Python read a record alike: `jobs_now[slot].procs`.
@@ -95,8 +94,11 @@ def _field(name: str) -> property:
     return property(itemgetter(name), set_field)
 
 
+_PLAIN: Final = {int: np.int64, float: np.float64, bool: np.bool_}
+
+
 def record_type(face: type) -> np.dtype[Any]:
-    """Return the NumPy type of the records that a class describes.
+    """Return the NumPy type of the records that a class describes; a field may be such a record itself.
 
     >>> record_type(Step).names
     ('elapsed', 'estimate')
@@ -104,8 +106,8 @@ def record_type(face: type) -> np.dtype[Any]:
     fields: list[Any] = []
     for name, hint in get_type_hints(face, include_extras=True).items():
         length = getattr(hint, "__metadata__", ())
-        fields.append((name, {float: np.float64, bool: np.bool_}.get(hint, np.int64), length))
-    scalar = type(face.__name__, (np.void,), {name: _field(name) for name, *_ in fields})
+        fields.append((name, np.int64 if length else _PLAIN.get(hint) or record_type(hint), length))
+    scalar = type(face.__name__, (np.void,), {"__slots__": (), **{name: _field(name) for name, *_ in fields}})
     return np.dtype((scalar, np.dtype(fields, align=True)))
 
 
@@ -222,40 +224,22 @@ class ListRow:
     next_spare: int  # of a row given back: the next such row, or -1
 
 
-class State:
-    """Where a simulation stands: the time, cursors, counters; the policy as codes."""
+class Clock:
+    """Where a simulation stands in time: the phase of the instant, cursors and counters; what a pause asks."""
 
     now: int
     phase: int
-    free: int  # processors
-    machine_procs: int
     origin: int  # what the log's own clock shows at second 0
     next_submission: int  # first row not yet submitted
     next_queued: int  # first row not yet in the queue
     end_of_submissions: int  # no row from here on is submitted
-    n_queued: int
-    first_moved: int  # number of a group of which this pass has tried a job in vain, or -1
     n_running: int
     n_logged: int  # rows used in `log`
     n_events: int  # events so far, those in earlier chunks of the log included
     spare_slot: int  # the record given back last, or -1
     n_slots: int  # slots from here on were never used
-    spare_row: int  # the row of `lists` given back last, or -1
-    n_rows: int  # rows from here on were never used
-    n_nodes: Annotated[Numbers, LISTS]  # nodes of each list
-    first_leaf: Annotated[Numbers, LISTS]  # row of each list's first leaf, which an empty list keeps; or NO_LEAF
-    n_classes: int  # of numbers of processors, by powers of two, on this machine
     causes: int  # what made this instant, bits below
     until: int  # stop before the first instant later than this
-    head: int  # slot of the blocked head, or -1
-    shadow_time: int
-    extra_procs: int
-    stale: bool  # the shadow time must be computed anew
-    guaranteed_start: int  # of the head, by its promise
-    extra_at_promise: int  # processors free beside the head at that second
-    after_key: int  # the pass has tried all entries up to here
-    after_tie: int
-    searched: int  # which list the pass searches for backfills
     n_passes: int
     asked_about: int  # slot (or row) that a pause asks about
     answer: int
@@ -265,17 +249,55 @@ class State:
     tries_newcomers: bool  # a job that is submitted alone is tried before it joins the queue, see `reservation`
     is_apart: bool  # the job queued last has not joined the queue yet
     n_timers: int  # set so far
+    ends_known_at: int  # how many events it knew when it last did; -1: it must be asked again
+
+
+class Queue:
+    """The queue and what a pass knows: its head and shadow time, where the search is, the ordered lists."""
+
+    free: int  # processors
+    n_queued: int
+    first_moved: int  # number of a group of which this pass has tried a job in vain, or -1
+    spare_row: int  # the row of `lists` given back last, or -1
+    n_rows: int  # rows from here on were never used
+    n_nodes: Annotated[Numbers, LISTS]  # nodes of each list
+    first_leaf: Annotated[Numbers, LISTS]  # row of each list's first leaf, which an empty list keeps; or NO_LEAF
+    n_classes: int  # of numbers of processors, by powers of two, on this machine
+    head: int  # slot of the blocked head, or -1
+    shadow_time: int
+    extra_procs: int
+    stale: bool  # the shadow time must be computed anew
+    guaranteed_start: int  # of the head, by its promise
+    extra_at_promise: int  # processors free beside the head at that second
+    after_key: int  # the pass has tried all entries up to here
+    after_tie: int
+    searched: int  # which list the pass searches for backfills
     profile_size: int  # levels of the availability profile; 0: there is none
     n_reservations: int  # in the profile
     n_dates: int  # dates ahead at which the reserved part grows
-    # the policy, as codes
-    order: int
     finds_first: bool  # the list QUEUE stays by rows: the first in the order is found by itself, see `reservation`
     ranked_at: int  # second of the last pass that looked for it
+    candidates: int  # which list is searched for backfills
+    revises: bool  # a forecast revises estimates
+    grouped: bool  # it revises those of a group as one
+    n_groups: int  # of jobs in the queue; from this number on they are of postponed jobs
+    by_row: bool  # it revises each by itself: they are found by the list GROUPED, as one group
+    lists_estimates: bool  # places in the lists of waiting jobs, or what is searched there, follow from their estimates
+    outdated: bool  # jobs in the queue, listed by their own estimates, are still to take over those of their group
+    postponed_outdated: bool  # so are the postponed ones
+    n_revisions: int  # how many it gave last
+    n_revised: int  # how many of them are taken in
+    n_postponed: int
+
+
+class Rules:
+    """The policy as codes, and what the machine asks for; written before the first second."""
+
+    machine_procs: int
+    order: int
     backfill_order: int
     seed: int
     backfill_seed: int
-    candidates: int  # which list is searched for backfills
     candidate_kind: int  # which of a job's keys sorts the candidates: that of the list QUEUE or BACKFILL
     depth: int
     correction: int
@@ -292,17 +314,37 @@ class State:
     grace: float  # least time between submission and due date [s]; infinite: there are no due dates
     share: float  # of the time that the work ahead takes, added to the grace
     gated: bool
-    agent: int  # which agent picks, see below
-    agent_seed: int
+    window: int
+    reward: int
+    in_loop: bool  # a forecast is asked at submissions
+    several_estimates: bool  # candidates, running jobs and the order may have different estimates
+    asks_ends: bool  # the client says when running jobs end
+    placed: bool  # which processors are free decides who fits, and the client knows
+    exempt_only: int  # processors that only exempt jobs may use
+    exempt_from: int  # from this many processors on
+    passes_over: bool  # a job that only the ceiling stops is passed over, and holds no reservation
+    release_lead: (
+        int  # so long before they must start by their requests they join the queue [s]; NEVER: none are postponed
+    )
+    idle_below: int  # all join it while fewer processors are in use
+    release_looks: int  # when it is looked at whether few are in use: sum of BEFORE and AFTER a pass
+    backfills_postponed: bool
+    dated: bool  # processors may be reserved or fail, and only their numbers count
+    keeps_limits: bool  # the list LIMITS is kept
+    restarts: bool  # running jobs may be stopped and start again
+
+
+class AgentState:
+    """An agent that picks jobs, and its network."""
+
+    kind: int  # which agent picks, see below
+    seed: int
     reserve: int  # which job holds the reservation where an agent picks, see below
     n_picks: int  # of the agent, so far
     picked: int  # slot of the job that it picked last, or -1
     picked_place: int  # of that job in its window, from 1 on
     picked_of: int  # jobs in that window
     picked_score: float  # its score; NaN where a client picked
-    window: int
-    reward: int
-    # an agent's network
     layers: Annotated[Numbers, LAYERS]  # numbers in each layer, inputs first; 0: there are no more
     activation: int  # of a network that scores one job after the other
     by_value: bool  # the network tells the value of one job after the other, else it scores the whole window at once
@@ -310,8 +352,7 @@ class State:
     explore: float  # chance that any job of the window is picked, whatever the scores
     is_raw: bool  # its inputs have no scale
     is_permuted: bool  # it sees each job's numbers at the place of another job of the window
-    learns: bool  # picks are kept for a learner
-    instants: int  # passes between two updates
+    instants: int  # passes between two updates of a learner, for which picks are kept; 0: there is none
     next_update: int  # number of the pass after which the learner is asked
     n_choices: int  # picks kept since the last update
     pick_reward: int  # what a pick earns, see below
@@ -319,47 +360,27 @@ class State:
     procs_share: float
     used_share: float
     least_wait: int  # floor of the longest wait that the wait is measured by [s]
-    # estimates
-    in_loop: bool  # a forecast is asked at submissions
-    several_estimates: bool  # candidates, running jobs and the order may have different estimates
-    revises: bool  # a forecast revises estimates
-    grouped: bool  # it revises those of a group as one
-    n_groups: int  # of jobs in the queue; from this number on they are of postponed jobs
-    by_row: bool  # it revises each by itself: they are found by the list GROUPED, as one group
-    lists_estimates: bool  # places in the lists of waiting jobs, or what is searched there, follow from their estimates
-    outdated: bool  # jobs in the queue, listed by their own estimates, are still to take over those of their group
-    postponed_outdated: bool  # so are the postponed ones
-    n_revisions: int  # how many it gave last
-    n_revised: int  # how many of them are taken in
-    # run times and places
-    asks_ends: bool  # the client says when running jobs end
-    ends_known_at: int  # how many events it knew when it last did; -1: it must be asked again
-    placed: bool  # which processors are free decides who fits, and the client knows
-    # a ceiling on utilisation, and postponed jobs
-    exempt_only: int  # processors that only exempt jobs may use
-    exempt_from: int  # from this many processors on
-    passes_over: bool  # a job that only the ceiling stops is passed over, and holds no reservation
-    postpones: bool  # jobs with a deadline are postponed
-    release_lead: int  # so long before they must start by their requests they join the queue [s]
-    idle_below: int  # all join it while fewer processors are in use
-    release_looks: int  # when it is looked at whether few are in use: sum of BEFORE and AFTER a pass
-    backfills_postponed: bool
-    n_postponed: int
-    # a site's rules
-    site_rules: bool
-    scored: bool  # the ticks of the score are looked at
+
+
+class SiteState:
+    """What a site's rules ask for, see `schedsim.cobalt.rules`."""
+
     tick: int  # seconds between two ticks of the score
-    ticking: int  # at which ticks a pass is due, see below
+    ticking: int  # at which ticks a pass is due, see below; 0: at none
     n_held: int  # waiting jobs that are held
-    n_node_sets: int
     inherited_share: float  # share of its parent's score that a child starts with
     holds_orphans: bool  # the children of a failed job stay held
     spent_queue: int  # number of the queue for jobs of spent accounts, or -1
     node_set_waits: bool  # in the last pass a job waited for its node set alone
-    # reservations and failures
-    dated: bool  # processors may be reserved or fail, and only their numbers count
-    keeps_limits: bool  # the list LIMITS is kept
-    restarts: bool  # running jobs may be stopped and start again
+
+
+class State:
+    """Where a simulation stands, in parts."""
+
+    clock: Clock
+    queue: Queue
+    rules: Rules
+    site: SiteState
 
 
 class NodeSet:
@@ -428,34 +449,55 @@ class Estimates(NamedTuple):
     steps: Table[RevisedStep]
 
 
-class Arrays(NamedTuple):
-    """All arrays of a simulation, as the kernels pass them on."""
+class Changes(NamedTuple):
+    """All arrays of what changes jobs while they wait: rules of a site, revised estimates; each may be empty.
 
-    jobs: Records[Job]
-    site_jobs: Records[SiteJob]
-    jobs_now: Records[JobNow]
-    steps: Table[Step]
-    group_of: Ints  # number of each job's group, by row
-    groups: Records[Group]
-    group_steps: Table[Step]
-    lists: Records[ListRow]
-    state: Records[State]  # one
+    They also stand for orders by keys that change with time, and for postponed jobs, which need no arrays of their own.
+    Without them a job stays in the queue what it was at its submission.
+    """
+
+    site_jobs: Records[SiteJob]  # read-only
     sets: Records[NodeSet]
     accounts: Records[Account]
-    profile: Records[Level]
-    dates: Records[Date]
-    capacities: Records[Capacity]
-    scratch: Numbers  # slots, written out to be gone through or sorted
-    weights: Floats
+    steps: Table[Step]  # by slot
+    group_of: Ints  # number of each job's group, by row; read-only
+    groups: Records[Group]
+    group_steps: Table[Step]
+
+
+class Picker(NamedTuple):
+    """All arrays of an agent, as the kernels pass them on."""
+
+    one: Records[AgentState]
+    weights: Floats  # of features, or of a shared network; read-only
     observation: Observed  # what an agent sees that is asked from outside, see `observation`
-    net: Singles  # weights of a network of DRAS
+    net: Singles  # weights of a network of DRAS; read-only
     holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
     hidden: Floats  # features of a job, and the layers of the network that scores it
     neurons: Singles  # layers of a network of DRAS
     seen: Seen  # what it saw at each pick that a learner has not read
     choices: Choices  # such picks: place, jobs in the window, reward, greatest value
+
+
+class Arrays(NamedTuple):
+    """All arrays of a simulation, as the kernels pass them on.
+
+    A part that a simulation does not have is None. A step that takes such a part as an argument and asks whether it is
+    None is compiled without what it does with one: numba decides so by an argument alone, by no field of another.
+    """
+
+    jobs: Records[Job]
+    jobs_now: Records[JobNow]
+    lists: Records[ListRow]
+    state: Records[State]  # one
+    profile: Records[Level]
+    dates: Records[Date]
+    capacities: Records[Capacity]
+    scratch: Numbers  # slots, written out to be gone through or sorted
     log: Ints
     start_notes: Ints
+    changes: Changes  # or None: steps that are reached then take it as an argument and ask
+    agent: Picker | None
 
 
 JOB: Final = record_type(Job)
@@ -465,6 +507,7 @@ STEP_RECORD: Final = record_type(Step)
 GROUP: Final = record_type(Group)
 LIST_ROW: Final = record_type(ListRow)
 STATE: Final = record_type(State)
+AGENT_STATE: Final = record_type(AgentState)
 NODE_SET: Final = record_type(NodeSet)
 ACCOUNT: Final = record_type(Account)
 LEVEL: Final = record_type(Level)
@@ -588,9 +631,8 @@ GREEDY: Final = -1  # no reservation: no job waits for the head
 NO_BACKFILL: Final = 0
 ALL: Final = NEVER
 
-# agents: nobody picks, a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees,
+# agents: a client is asked, the greatest weighted sum, a draw, a client is asked and shown what it sees,
 # a network for one job, a network of DRAS
-NO_AGENT: Final = 0
 ASKED: Final = 1
 LINEAR: Final = 2
 RANDOM_PICK: Final = 3

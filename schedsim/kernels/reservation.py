@@ -12,136 +12,150 @@ from schedsim.kernels.agents.observation import ask_for_pick
 from schedsim.kernels.agents.picks import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import fits_now, note_nodes, reserve, use_spare
 from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, Changes, JobNow, Picker, Rules, State
 from schedsim.kernels.sorting import first_now
 from schedsim.kernels.start_end import begin, start
 
 
 @step
-def start_in_order(sim: Arrays, reasons: Reasons | None) -> int:
+def start_in_order(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: Reasons | None) -> int:
     """Start jobs in the queue's order until one is blocked: the head, or -1; return 0, or the reason of a pause.
 
     Jobs that a gate holds, or their node set, are passed over.
     """
     state = sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
     while True:
-        slot = _first_untried(sim)
-        if state.agent != at.NO_AGENT and slot >= 0:
-            if is_asked(state) and state.answer == at.NOT_ANSWERED and not _keeps_reserved(state):
-                state.asked_about = 1
-                return ask_for_pick(sim)
-            slot = _picked(sim, slot)
-        elif state.keeps_head and state.head >= 0 and sim.jobs_now[state.head].tried_in_pass != state.n_passes:
-            slot = state.head
+        slot = _first_untried(sim, sim.changes)
+        if agent is not None:
+            if slot >= 0:
+                if is_asked(agent) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(sim, agent):
+                    clock.asked_about = 1
+                    return ask_for_pick(sim, agent)
+                slot = _picked(sim, agent, slot)
+        elif rules.keeps_head and queue.head >= 0 and sim.jobs_now[queue.head].tried_in_pass != clock.n_passes:
+            slot = queue.head
         if slot < 0:
-            state.head = -1
+            queue.head = -1
             return 0
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         job = sim.jobs_now[slot]
-        if state.n_node_sets > 0 and not set_allows(sim, job):
+        if not set_allows(sim, sim.changes, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             continue
-        clear = clears(sim, job)
-        if job.procs > free_for(state, job.procs) or not clear:
-            if state.passes_over and clear and job.procs <= state.free:  # only the ceiling stops it
-                job.tried_in_pass = state.n_passes
+        if not _fits_now(sim, site, slot):
+            if rules.passes_over and job.procs <= queue.free and clears(sim, job):  # only the ceiling stops it
+                job.tried_in_pass = clock.n_passes
                 if reasons is not None:
                     why.note(reasons, sim, slot, why.CEILING)
                 continue
-            if state.head != slot:
-                state.head = slot
-                state.stale = True
+            if queue.head != slot:
+                queue.head = slot
+                queue.stale = True
             return 0
         verdict = verdict_on(job, state, slot)
         if verdict == at.NOT_ASKED:
             return at.ASK_GATE
         if verdict == at.NO_PLACE:
-            state.head = slot
+            queue.head = slot
             return 0
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS if verdict == at.MAY_START else why.GATE)
+            note_nodes(reasons, sim, site, slot)
         if verdict == at.MAY_START:
-            has_waited = sim.jobs[job.row].submit < state.now
-            reserved = job.has_reservation or (state.depth == at.ALL and has_waited)
-            start(sim, slot, at.BY_RESERVATION if reserved else at.READY)
+            has_waited = sim.jobs[job.row].submit < clock.now
+            reserved = job.has_reservation or (rules.depth == at.ALL and has_waited)
+            start(sim, site, slot, at.BY_RESERVATION if reserved else at.READY)
             note_start(sim, job)
-            state.head = -1
+            queue.head = -1
 
 
 @step
-def _keeps_reserved(state: State) -> bool:
+def _keeps_reserved(sim: Arrays, agent: Picker) -> bool:
     """Return whether the job reserved is kept until it starts, so that the agent picks no other before."""
-    return state.head >= 0 and state.reserve != at.PICKED_AGAIN
+    return sim.state[0].queue.head >= 0 and agent.one[0].reserve != at.PICKED_AGAIN
 
 
 @rare
-def _picked(sim: Arrays, oldest: int) -> int:
+def _picked(sim: Arrays, agent: Picker, oldest: int) -> int:
     """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
-    state = sim.state[0]
-    if _keeps_reserved(state):
-        return state.head
-    slot = take_answer(state) if is_asked(state) else pick_next(sim)
-    if state.reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, sim.jobs_now[slot]):
+    if _keeps_reserved(sim, agent):
+        return sim.state[0].queue.head
+    slot = take_answer(sim, agent) if is_asked(agent) else pick_next(sim, agent)
+    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, None, slot):
         return oldest
     return slot
 
 
 @step
-def _fits_now(sim: Arrays, job: JobNow) -> bool:
-    """Return whether a job may start now by the processors free, and by what is reserved of the machine."""
+def _fits_now(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
+    """Return whether a job may start now by what is free, and by what is reserved of the machine."""
+    if site is not None:
+        return fits_now(sim, site, slot)
+    job = sim.jobs_now[slot]
     return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
 
 
 @step
-def _first_untried(sim: Arrays) -> int:
+def _first_untried(sim: Arrays, changes: Changes | None) -> int:
     """Return the first job of the queue that this pass has not passed over, or -1."""
-    lists, state = sim.lists, sim.state[0]
-    slot = _first(sim) if state.n_queued > 0 else -1
-    while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.n_passes:
+    state = sim.state[0]
+    queue = state.queue
+    slot = _first(sim, changes) if queue.n_queued > 0 else -1
+    while slot >= 0 and sim.jobs_now[slot].tried_in_pass == state.clock.n_passes:
+        if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if queue.finds_first:
+                move_group_on(sim, changes, slot)
+                slot = _first(sim, changes) if queue.n_nodes[at.GROUPS] > 0 else -1
+                continue
         job = sim.jobs_now[slot]
-        if state.finds_first:
-            move_group_on(sim, slot)
-            slot = _first(sim) if state.n_nodes[at.GROUPS] > 0 else -1
-        else:
-            slot = slot_from(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
+        slot = slot_from(sim.lists, state, at.QUEUE, job.keys[at.QUEUE], job.row + 1)
     return slot
 
 
 @step
-def _first(sim: Arrays) -> int:
+def _first(sim: Arrays, changes: Changes | None) -> int:
     """Return the first job of the queue, which is not empty; where its list is by rows, the first in the order.
 
     Where groups are listed it is -1 once a pass has passed over the jobs of all of them: their list is empty then.
     """
     lists, state = sim.lists, sim.state[0]
-    if not state.finds_first:
-        return first_slot(lists, state, at.QUEUE)
-    if state.order >= WFP3:
-        return first_now(sim)
-    return sim.groups[first_slot(lists, state, at.GROUPS)].listed if state.n_nodes[at.GROUPS] > 0 else -1
+    queue = state.queue
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if queue.finds_first:
+            if state.rules.order >= WFP3:
+                return first_now(sim)
+            return changes.groups[first_slot(lists, state, at.GROUPS)].listed if queue.n_nodes[at.GROUPS] > 0 else -1
+    return first_slot(lists, state, at.QUEUE)
 
 
 @step
-def reserve_head(sim: Arrays) -> None:
+def reserve_head(sim: Arrays, site: NodeArrays | None) -> None:
     """Find the head's shadow time and the extra processors, and what it is promised."""
     lists, state = sim.lists, sim.state[0]
-    head = sim.jobs_now[state.head]
+    queue, rules = state.queue, state.rules
+    head = sim.jobs_now[queue.head]
     head.has_reservation = True
-    if state.dated:
+    if site is not None:
+        reserve(sim, site)
+        return
+    if rules.dated:
         _reserve_among_dates(sim, head)
         return
-    if not state.stale or state.placed:
+    if not queue.stale or rules.placed:
         return
     need = head.procs - free_for(state, head.procs)
-    state.shadow_time, state.extra_procs = time_of_release(lists, state, at.RUNNING, need)
-    state.stale = False
-    if state.promises:
+    queue.shadow_time, queue.extra_procs = time_of_release(lists, state, at.RUNNING, need)
+    queue.stale = False
+    if rules.promises:
         promise_head(sim, head, need)
 
 
@@ -149,84 +163,91 @@ def reserve_head(sim: Arrays) -> None:
 def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
     """Do so where processors are reserved or may fail: in the profile, which then holds the head's reservation."""
     state, profile, dates = sim.state[0], sim.profile, sim.dates
+    queue, rules = state.queue, state.rules
     procs, limit = head.procs, head.requested_time
-    below = state.free - free_for(state, procs)  # a ceiling lies so far below the machine
-    state.stale = False
-    if state.promises:
+    below = queue.free - free_for(state, procs)  # a ceiling lies so far below the machine
+    queue.stale = False
+    if rules.promises:
         promise_among_dates(sim, head)
     plan_ends(sim, at.RUNNING)
-    state.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
-    state.extra_procs = at.NEVER
-    if state.shadow_time != at.NEVER:
-        book(sim, state.shadow_time, procs, head.candidate_estimate, limit)
-        state.extra_procs = profile[level_at(sim, state.shadow_time)].free - below
-    if state.promises and state.guaranteed_start != at.NEVER:
-        for i in range(state.n_dates):  # also then it must clear them, beside whoever starts now
+    queue.shadow_time = earliest(sim, procs + below, head.candidate_estimate, limit)
+    queue.extra_procs = at.NEVER
+    if queue.shadow_time != at.NEVER:
+        book(sim, queue.shadow_time, procs, head.candidate_estimate, limit)
+        queue.extra_procs = profile[level_at(sim, queue.shadow_time)].free - below
+    if rules.promises and queue.guaranteed_start != at.NEVER:
+        for i in range(queue.n_dates):  # also then it must clear them, beside whoever starts now
             date = dates[i].time
-            if state.guaranteed_start < date < state.guaranteed_start + limit and not (
-                state.shadow_time < date < state.shadow_time + limit
+            if queue.guaranteed_start < date < queue.guaranteed_start + limit and not (
+                queue.shadow_time < date < queue.shadow_time + limit
             ):
                 dates[i].room -= procs
 
 
 @step
-def nothing_changed(sim: Arrays) -> bool:
+def nothing_changed(sim: Arrays, agent: Picker | None, site: NodeArrays | None) -> bool:
     """Return whether this pass can start nothing because the last one could not.
 
     Since then no processor was freed, no estimate of a running job was corrected and the head is the same: the other
     waiting jobs have only less time left until the shadow time. So just the newcomer counts, if it is one.
     """
+    if site is not None:  # see `newcomer_counts` in `nodes.site`
+        return False
     state = sim.state[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.gated:
+    clock, queue, rules = state.clock, state.queue, state.rules
+    if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or rules.gated:
         return False
-    if state.agent != at.NO_AGENT:
-        if state.agent == at.ASKED or state.reserve == at.PICKED_AGAIN:
+    if agent is not None:
+        if agent.one[0].kind == at.ASKED or agent.one[0].reserve == at.PICKED_AGAIN:
             return False
-    elif not state.keeps_head and _first(sim) != state.head:
+    elif not rules.keeps_head and _first(sim, sim.changes) != queue.head:
         return False
-    if state.depth == at.NO_BACKFILL:
+    if rules.depth == at.NO_BACKFILL:
         return True
-    return state.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[state.last_queued], state)
+    return clock.n_newcomers == 1 and not fits_beside_head(sim.jobs_now[clock.last_queued], state)
 
 
 @step
-def tries_newcomers(state: State) -> bool:
+def tries_newcomers(rules: Rules, agent: Picker | None, site: NodeArrays | None, changes: Changes | None) -> bool:
     """Return whether a job that is submitted alone may be tried before it joins the queue (see `start_newcomer`).
 
-    Not where a pass has more to ask about it: an agent, a gate, a site's rules, reservations of the machine, or orders
-    and estimates that change while jobs wait.
+    Not where a pass has more to ask about it, where nodes differ, or where jobs change while they wait.
     """
-    if state.agent != at.NO_AGENT or state.gated or state.site_rules or state.n_node_sets > 0 or state.scored:
+    if agent is not None:
         return False
-    if state.dated or state.placed or state.asks_ends or state.restarts or state.postpones or state.passes_over:
+    if site is not None:
         return False
-    if state.revises or state.grouped or state.by_row or state.finds_first or state.keeps_head:
+    if changes is not None:
         return False
-    return max(state.order, state.backfill_order) < WFP3
+    asks = rules.gated or rules.dated or rules.asks_ends or rules.restarts
+    return not (asks or rules.passes_over or rules.keeps_head)
 
 
 @step
-def start_newcomer(sim: Arrays) -> bool:
+def start_newcomer(sim: Arrays, site: NodeArrays | None) -> bool:
     """Start a job that is submitted alone, without a pass, if it may start at once; else let it join the queue.
 
     If nobody waits it starts if it fits. If somebody does, and nothing has changed for the blocked head since the last
     pass, then of all waiting jobs only the newcomer can start (see `nothing_changed`), by the rule of EASY. Such jobs,
     often every second one, are in no list of waiting jobs, and nobody looks for them there. Returns whether it started.
     """
-    state = sim.state[0]
-    if not state.is_apart:
+    if site is not None:
         return False
-    state.is_apart = False
-    slot = state.last_queued
+    state = sim.state[0]
+    clock, queue = state.clock, state.queue
+    if not clock.is_apart:
+        return False
+    clock.is_apart = False
+    slot = clock.last_queued
     job = sim.jobs_now[slot]
-    if state.n_queued == 0:
+    if queue.n_queued == 0:
         if job.procs <= free_for(state, job.procs):
-            state.head = -1
-            begin(sim, slot, at.READY)
+            queue.head = -1
+            begin(sim, site, slot, at.READY)
             return True
     elif _is_all_that_counts(sim, job) and fits_beside_head(job, state) and keeps_promise(job, state):
-        use_extra_procs(job, state)
-        begin(sim, slot, at.BACKFILLED)
+        use_extra_procs(sim, None, job)
+        begin(sim, site, slot, at.BACKFILLED)
         return True
     enqueue(sim, slot)
     return False
@@ -236,9 +257,10 @@ def start_newcomer(sim: Arrays) -> bool:
 def _is_all_that_counts(sim: Arrays, job: JobNow) -> bool:
     """Return whether the head is still blocked and first, also before this newcomer, and all else is as it was."""
     state = sim.state[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.depth == at.NO_BACKFILL:
+    queue = state.queue
+    if state.clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or state.rules.depth == at.NO_BACKFILL:
         return False
-    return _first(sim) == state.head and sim.jobs_now[state.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
+    return _first(sim, sim.changes) == queue.head and sim.jobs_now[queue.head].keys[at.QUEUE] <= job.keys[at.QUEUE]
 
 
 @step
@@ -247,34 +269,41 @@ def fits_beside_head(job: JobNow, state: State) -> bool:
 
     It may if it ends by the shadow time, or needs extra processors only.
     """
+    queue = state.queue
     if job.procs > free_for(state, job.procs):
         return False
-    return state.now + job.candidate_estimate <= state.shadow_time or job.procs <= state.extra_procs
+    return state.clock.now + job.candidate_estimate <= queue.shadow_time or job.procs <= queue.extra_procs
 
 
 @step
-def use_extra_procs(job: JobNow, state: State) -> None:
-    """Take what a job that is about to be backfilled uses of the processors free beside the head."""
+def use_extra_procs(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
+    """Take what a job that is about to be backfilled uses of what is free beside the head."""
+    if site is not None:
+        use_spare(sim, site, job)
+        return
+    state = sim.state[0]
+    queue = state.queue
     if job.run_time > 0:
-        if state.now + job.candidate_estimate > state.shadow_time:
-            state.extra_procs -= job.procs
+        if state.clock.now + job.candidate_estimate > queue.shadow_time:
+            queue.extra_procs -= job.procs
         use_spare_at_promise(job, state)
     # once it runs it counts by another estimate than the one it was started by
-    state.stale |= state.several_estimates
+    queue.stale |= state.rules.several_estimates
 
 
 @step
 def verdict_on(job: JobNow, state: State, slot: int) -> int:
     """Return whether the gate lets the job start: MAY_START, HELD, NO_PLACE, or NOT_ASKED if it must be asked first."""
-    if not state.gated:
+    clock = state.clock
+    if not state.rules.gated:
         return at.MAY_START
-    if state.asked_about == slot and state.answer >= 0:
-        verdict = state.answer
-        state.asked_about = -1
-        state.answer = at.NOT_ANSWERED
+    if clock.asked_about == slot and clock.answer >= 0:
+        verdict = clock.answer
+        clock.asked_about = -1
+        clock.answer = at.NOT_ANSWERED
         if verdict != at.MAY_START:
-            job.tried_in_pass = state.n_passes
+            job.tried_in_pass = clock.n_passes
         return verdict
-    state.asked_about = slot
-    state.answer = at.NOT_ANSWERED
+    clock.asked_about = slot
+    clock.answer = at.NOT_ANSWERED
     return at.NOT_ASKED

@@ -27,7 +27,7 @@ from schedsim.kernels.ordered_lists import (
 )
 from schedsim.kernels.postponed import enlist, unlist
 from schedsim.kernels.queue import enqueue, first_step, list_group, refresh, static_key_of
-from schedsim.kernels.records import Arrays, Estimates, JobNow, State, Step, Table
+from schedsim.kernels.records import Arrays, Changes, Estimates, JobNow, State, Step, Table
 from schedsim.kernels.sorting import put_in_order, sort_slots
 
 
@@ -42,43 +42,57 @@ def in_range(seconds: float, limit: int) -> int:
 
 
 @step
-def estimates_of(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
+def estimates_of(
+    estimates: Estimates, state: State, changes: Changes | None, row: int, limit: int
+) -> tuple[int, int, int]:
     """Return the estimates [s] of a job once it runs, as a candidate and for the order; -1 where there is none."""
-    if not state.revises:
-        running = in_range(estimates.running[row], limit)
-        if not state.several_estimates:
-            return running, running, running
-        return running, in_range(estimates.candidate[row], limit), in_range(estimates.order[row], limit)
-    if state.n_revised >= state.n_revisions or estimates.revisions[state.n_revised].row != row:
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if state.queue.revises:
+            return _revised_estimates(estimates, state, row, limit)
+    running = in_range(estimates.running[row], limit)
+    if not state.rules.several_estimates:
+        return running, running, running
+    return running, in_range(estimates.candidate[row], limit), in_range(estimates.order[row], limit)
+
+
+@step
+def _revised_estimates(estimates: Estimates, state: State, row: int, limit: int) -> tuple[int, int, int]:
+    """Return the present revision of a job, which must be of it."""
+    queue = state.queue
+    if queue.n_revised >= queue.n_revisions or estimates.revisions[queue.n_revised].row != row:
         return -1, -1, -1
-    answer = estimates.revisions[state.n_revised]
+    answer = estimates.revisions[queue.n_revised]
     return in_range(answer.running, limit), in_range(answer.candidate, limit), in_range(answer.order, limit)
 
 
 @step
-def revisions_fit(estimates: Estimates, state: State) -> bool:
-    """Return whether there is room for a revision of each waiting and each new job."""
-    waiting = state.n_queued + state.n_postponed + state.n_held
-    return waiting + state.next_submission - state.next_queued <= len(estimates.revisions)
+def revisions_fit(estimates: Estimates, state: State, changes: Changes | None) -> bool:
+    """Return whether there is room for a revision of each waiting and each new job, if there are any."""
+    if changes is None or not state.queue.revises:
+        return True
+    clock, queue = state.clock, state.queue
+    waiting = queue.n_queued + queue.n_postponed + state.site.n_held
+    return waiting + clock.next_submission - clock.next_queued <= len(estimates.revisions)
 
 
 @step
 def keep_steps(sim: Arrays, estimates: Estimates, slot: int) -> None:
     """Keep the estimate steps of the present revision with a waiting job, and go on to the next revision."""
     state = sim.state[0]
-    if state.revises:
-        _write_steps(sim.steps, slot, estimates, state, sim.jobs_now[slot].requested_time)
-    elif sim.steps.shape[1] > 0:
-        sim.steps[slot, 0].elapsed = at.NEVER
+    if state.queue.revises:
+        _write_steps(sim.changes.steps, slot, estimates, state, sim.jobs_now[slot].requested_time)
+    elif sim.changes.steps.shape[1] > 0:
+        sim.changes.steps[slot, 0].elapsed = at.NEVER
     first_step(sim, slot)
 
 
 @rare
 def _write_steps(steps: Table[Step], place: int, estimates: Estimates, state: State, limit: int) -> None:
     """Write the estimate steps of the present revision, and go on to the next."""
+    queue = state.queue
     kept, room = 0, steps.shape[1]
     for i in range(estimates.steps.shape[1]):
-        answer = estimates.steps[state.n_revised, i]
+        answer = estimates.steps[queue.n_revised, i]
         # a job ends at its requested time; NaN and infinity end the steps
         if not answer.elapsed < limit:
             break
@@ -87,12 +101,14 @@ def _write_steps(steps: Table[Step], place: int, estimates: Estimates, state: St
         kept += 1
     if kept < room:
         steps[place, kept].elapsed = at.NEVER
-    state.n_revised += 1
+    queue.n_revised += 1
 
 
 @step
-def schedule_revision(sim: Arrays, slot: int) -> None:
+def schedule_revision(sim: Arrays, changes: Changes | None, slot: int) -> None:
     """Note when a job that has just started, or was revised, reaches its next estimate step."""
+    if changes is None:
+        return
     job = sim.jobs_now[slot]
     if job.next_step != at.NEVER:
         due = job.start + job.next_step
@@ -100,8 +116,10 @@ def schedule_revision(sim: Arrays, slot: int) -> None:
 
 
 @step
-def cancel_revision(sim: Arrays, job: JobNow) -> None:
+def cancel_revision(sim: Arrays, changes: Changes | None, job: JobNow) -> None:
     """Forget the next estimate step of a job that has ended."""
+    if changes is None:
+        return
     if job.next_step != at.NEVER:
         remove(sim.lists, sim.state[0], at.REVISIONS, job.start + job.next_step, job.row)
 
@@ -110,7 +128,7 @@ def cancel_revision(sim: Arrays, job: JobNow) -> None:
 def is_overdue(sim: Arrays, slot: int) -> bool:
     """Return whether a running job is on the list of those that outlived their estimate."""
     state, row = sim.state[0], sim.jobs_now[slot].row
-    return state.n_nodes[at.OVERDUE] > 0 and slot_from(sim.lists, state, at.OVERDUE, row, row) == slot
+    return state.queue.n_nodes[at.OVERDUE] > 0 and slot_from(sim.lists, state, at.OVERDUE, row, row) == slot
 
 
 @step
@@ -120,40 +138,57 @@ def not_overdue(sim: Arrays, slot: int) -> None:
         remove(sim.lists, sim.state[0], at.OVERDUE, sim.jobs_now[slot].row, sim.jobs_now[slot].row)
 
 
-@rare
-def apply_revisions(sim: Arrays) -> None:
+@step
+def apply_revisions(sim: Arrays, changes: Changes | None) -> None:
     """Give the running jobs that have reached an estimate step its estimate."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_nodes[at.REVISIONS] > 0:
+            _apply_revisions(sim)
+
+
+@rare
+def _apply_revisions(sim: Arrays) -> None:
     lists, state = sim.lists, sim.state[0]
-    while state.n_nodes[at.REVISIONS] > 0:
-        if first_key(lists, state, at.REVISIONS) > state.now:
+    clock, queue = state.clock, state.queue
+    while queue.n_nodes[at.REVISIONS] > 0:
+        if first_key(lists, state, at.REVISIONS) > clock.now:
             return
         slot = first_slot(lists, state, at.REVISIONS)
         job = sim.jobs_now[slot]
         remove_first(lists, state, at.REVISIONS)
         estimate = job.current_estimate
         not_overdue(sim, slot)
-        while job.next_step <= state.now - job.start:
-            estimate = sim.steps[slot, job.steps_done].estimate
+        while job.next_step <= clock.now - job.start:
+            estimate = sim.changes.steps[slot, job.steps_done].estimate
             job.steps_done += 1
-            more = job.steps_done < sim.steps.shape[1]
-            job.next_step = sim.steps[slot, job.steps_done].elapsed if more else at.NEVER
-        schedule_revision(sim, slot)
+            more = job.steps_done < sim.changes.steps.shape[1]
+            job.next_step = sim.changes.steps[slot, job.steps_done].elapsed if more else at.NEVER
+        schedule_revision(sim, sim.changes, slot)
         remove(lists, state, at.RUNNING, job.start + job.current_estimate, job.row)
         job.current_estimate = estimate
         insert(lists, state, at.RUNNING, job.start + estimate, job.row, slot, job.procs, job.requested_time)
-        state.stale = True
-        state.causes |= at.CORRECTED
+        queue.stale = True
+        clock.causes |= at.CORRECTED
+
+
+@step
+def take_revisions(sim: Arrays, changes: Changes | None, estimates: Estimates) -> int:
+    """Take in the revisions of jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
+    if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if sim.state[0].queue.n_revised < sim.state[0].queue.n_revisions:
+            return _take_revisions(sim, estimates)
+    return 0
 
 
 @rare
-def take_revisions(sim: Arrays, estimates: Estimates) -> int:
-    """Take in the revisions of jobs that wait already; return BAD_ESTIMATE if one is no number, else 0."""
+def _take_revisions(sim: Arrays, estimates: Estimates) -> int:
     state = sim.state[0]
-    while state.n_revised < state.n_revisions:
-        row = int(estimates.revisions[state.n_revised].row)
-        taken = _revise_group(sim, estimates, row) if state.grouped else _revise_job(sim, estimates, row)
+    queue = state.queue
+    while queue.n_revised < queue.n_revisions:
+        row = int(estimates.revisions[queue.n_revised].row)
+        taken = _revise_group(sim, estimates, row) if queue.grouped else _revise_job(sim, estimates, row)
         if not taken:
-            state.asked_about = row
+            state.clock.asked_about = row
             return at.BAD_ESTIMATE
     return 0
 
@@ -162,10 +197,11 @@ def take_revisions(sim: Arrays, estimates: Estimates) -> int:
 def _revise_job(sim: Arrays, estimates: Estimates, row: int) -> bool:
     """Give a waiting job the present revision; return whether it waits and the revision is of numbers."""
     state, slot = sim.state[0], _slot_of(sim, row)
+    queue = state.queue
     if slot < 0:
         return False
     job = sim.jobs_now[slot]
-    running, candidate, order = estimates_of(estimates, state, row, job.requested_time)
+    running, candidate, order = _revised_estimates(estimates, state, row, job.requested_time)
     if min(running, candidate, order) < 0:
         return False
     keep_steps(sim, estimates, slot)
@@ -179,11 +215,11 @@ def _revise_job(sim: Arrays, estimates: Estimates, row: int) -> bool:
         if postponed:
             unlist(sim, job)
         _move(sim, at.QUEUE, slot, longer, postponed)
-        if state.candidates == at.BACKFILL:
+        if queue.candidates == at.BACKFILL:
             _move(sim, at.BACKFILL, slot, longer, postponed)
         if postponed:
             enlist(sim, slot)
-        state.stale = True
+        queue.stale = True
     return True
 
 
@@ -193,11 +229,11 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
     state = sim.state[0]
     if not 0 <= row < len(sim.jobs):
         return False
-    limit, lead = sim.jobs[row].requested_time, sim.groups[sim.group_of[row]].lead
-    running, candidate, order = estimates_of(estimates, state, row, limit)
+    limit, lead = sim.jobs[row].requested_time, sim.changes.groups[sim.changes.group_of[row]].lead
+    running, candidate, order = _revised_estimates(estimates, state, row, limit)
     if min(running, candidate, order) < 0:
         return False
-    _write_steps(sim.group_steps, lead, estimates, state, limit)
+    _write_steps(sim.changes.group_steps, lead, estimates, state, limit)
     _tell_groups(sim, lead, running, candidate, order)
     return True
 
@@ -206,18 +242,18 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
 def join_revision(sim: Arrays, slot: int) -> None:
     """Let what is forecast of a job that has just been submitted hold for the others of its group."""
     job = sim.jobs_now[slot]
-    lead = sim.groups[job.group].lead
-    for i in range(sim.steps.shape[1]):
-        sim.group_steps[lead, i].elapsed = sim.steps[slot, i].elapsed
-        sim.group_steps[lead, i].estimate = sim.steps[slot, i].estimate
+    lead = sim.changes.groups[job.group].lead
+    for i in range(sim.changes.steps.shape[1]):
+        sim.changes.group_steps[lead, i].elapsed = sim.changes.steps[slot, i].elapsed
+        sim.changes.group_steps[lead, i].estimate = sim.changes.steps[slot, i].estimate
     _tell_groups(sim, lead, job.first_estimate, job.candidate_estimate, job.order_estimate)
-    job.revision = sim.groups[lead].revision
+    job.revision = sim.changes.groups[lead].revision
 
 
 @step
 def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: int) -> None:
     """Note the estimates of groups that have the same ones; their jobs take them over when they are looked at."""
-    group, state, n = sim.groups[lead], sim.state[0], 0
+    group, queue, n = sim.changes.groups[lead], sim.state[0].queue, 0
     changed = candidate != group.candidate_estimate or order != group.order_estimate
     group.current_estimate = running
     group.candidate_estimate = candidate
@@ -227,14 +263,14 @@ def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: in
         return
     number = lead
     while number >= 0:
-        one = sim.groups[number]
+        one = sim.changes.groups[number]
         if one.listed >= 0:
             list_group(sim, number, one.listed)
         n += one.n_waiting
         number = one.next_alike
-    state.stale |= n + state.n_postponed > 0
-    state.outdated |= n > 0 and state.lists_estimates
-    state.postponed_outdated |= state.n_postponed > 0 and state.candidates != at.GROUPED
+    queue.stale |= n + queue.n_postponed > 0
+    queue.outdated |= n > 0 and queue.lists_estimates
+    queue.postponed_outdated |= queue.n_postponed > 0 and queue.candidates != at.GROUPED
 
 
 @rare
@@ -244,23 +280,24 @@ def update_waiting(sim: Arrays) -> None:
     So it is done where the queue is listed by their own estimates. One walk over them all takes as long as the revision
     of a few alone.
     """
-    state = sim.state[0]
-    state.outdated = False
-    n = list_slots(sim, at.QUEUE, state.n_queued)
+    queue = sim.state[0].queue
+    queue.outdated = False
+    n = list_slots(sim, at.QUEUE, queue.n_queued)
     if _take_over(sim, n):
         _list_anew(sim, at.QUEUE, at.QUEUE, n)
-        if state.candidates == at.BACKFILL:
-            _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, state.n_queued))
+        if queue.candidates == at.BACKFILL:
+            _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, queue.n_queued))
 
 
 @rare
 def update_postponed(sim: Arrays) -> None:
     """Let the postponed jobs do so."""
     state = sim.state[0]
-    state.postponed_outdated = False
-    n = list_slots(sim, at.POSTPONED, state.n_postponed)
+    queue = state.queue
+    queue.postponed_outdated = False
+    n = list_slots(sim, at.POSTPONED, queue.n_postponed)
     if _take_over(sim, n):
-        _list_anew(sim, at.POSTPONED, state.candidate_kind, n)
+        _list_anew(sim, at.POSTPONED, state.rules.candidate_kind, n)
 
 
 @step
@@ -271,7 +308,7 @@ def _take_over(sim: Arrays, n: int) -> bool:
         job = sim.jobs_now[sim.scratch[i]]
         if job.group < 0:
             continue
-        group = sim.groups[sim.groups[job.group].lead]
+        group = sim.changes.groups[sim.changes.groups[job.group].lead]
         if job.candidate_estimate == group.candidate_estimate and job.order_estimate == group.order_estimate:
             continue
         job.candidate_estimate = group.candidate_estimate
@@ -284,10 +321,10 @@ def _take_over(sim: Arrays, n: int) -> bool:
 @step
 def _renew_keys(sim: Arrays, job: JobNow) -> None:
     """Compute the keys of a waiting job anew, where they follow from the job alone."""
-    state = sim.state[0]
-    if has_own_key(state.order):
+    rules = sim.state[0].rules
+    if has_own_key(rules.order):
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
-    if state.candidate_kind == at.BACKFILL and has_own_key(state.backfill_order):
+    if rules.candidate_kind == at.BACKFILL and has_own_key(rules.backfill_order):
         job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
 
 
@@ -308,45 +345,46 @@ def has_own_key(code: int) -> bool:
 @step
 def dissolve_groups(sim: Arrays, candidates: int) -> None:
     """Let each waiting job have estimates and a place of its own again; `candidates` is the list that is searched."""
-    state = sim.state[0]
+    queue = sim.state[0].queue
     list_singly(sim, candidates)
     update_waiting(sim)
     update_postponed(sim)
     for which in (at.QUEUE, at.POSTPONED):
-        for i in range(list_slots(sim, which, state.n_queued + state.n_postponed)):
-            refresh(sim, sim.scratch[i])
-    state.grouped = False
+        for i in range(list_slots(sim, which, queue.n_queued + queue.n_postponed)):
+            refresh(sim, sim.changes, sim.scratch[i])
+    queue.grouped = False
 
 
 @step
 def list_singly(sim: Arrays, candidates: int) -> None:
     """Give each waiting job a place of its own again, where the candidates are merged from groups."""
     lists, state = sim.lists, sim.state[0]
-    if state.candidates != at.GROUPED:
+    queue = state.queue
+    if queue.candidates != at.GROUPED:
         return
-    n = list_slots(sim, at.QUEUE, state.n_queued)
+    n = list_slots(sim, at.QUEUE, queue.n_queued)
     for which in (at.QUEUE, at.GROUPED, at.GROUPS, at.POSTPONED_GROUPS):
         clear(lists, state, which)
-    state.candidates = candidates
-    state.lists_estimates = True
-    state.finds_first = False
-    state.n_queued = 0
+    queue.candidates = candidates
+    queue.lists_estimates = True
+    queue.finds_first = False
+    queue.n_queued = 0
     for i in range(n):
         slot = sim.scratch[i]
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         job = sim.jobs_now[slot]
-        sim.groups[job.group].listed = -1
-        sim.groups[job.group].n_waiting -= 1
+        sim.changes.groups[job.group].listed = -1
+        sim.changes.groups[job.group].n_waiting -= 1
         _renew_keys(sim, job)
         enqueue(sim, slot)
-    n = list_slots(sim, at.POSTPONED, state.n_postponed)
+    n = list_slots(sim, at.POSTPONED, queue.n_postponed)
     clear(lists, state, at.POSTPONED)
     for i in range(n):
         slot = sim.scratch[i]
         job = sim.jobs_now[slot]
-        sim.groups[job.group].listed = -1
-        job.group -= state.n_groups
-        refresh(sim, slot)
+        sim.changes.groups[job.group].listed = -1
+        job.group -= queue.n_groups
+        refresh(sim, sim.changes, slot)
         _renew_keys(sim, job)
         enlist(sim, slot)
 
@@ -355,14 +393,15 @@ def list_singly(sim: Arrays, candidates: int) -> None:
 def rank(sim: Arrays) -> int:
     """Write the queue, which is listed by rows, into `scratch` in the order of the last pass; return its length."""
     state = sim.state[0]
-    n = list_slots(sim, at.QUEUE, state.n_queued)
+    queue, rules = state.queue, state.rules
+    n = list_slots(sim, at.QUEUE, queue.n_queued)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
-        if state.order >= WFP3:
-            wait = max(0, state.ranked_at - sim.jobs[job.row].submit)
-            job.keys[at.BACKFILL] = dynamic_key(state.order, wait, job.procs, job.requested_time)
+        if rules.order >= WFP3:
+            wait = max(0, queue.ranked_at - sim.jobs[job.row].submit)
+            job.keys[at.BACKFILL] = dynamic_key(rules.order, wait, job.procs, job.requested_time)
         else:
-            refresh(sim, sim.scratch[i])
+            refresh(sim, sim.changes, sim.scratch[i])
             job.keys[at.BACKFILL] = static_key_of(sim, job, at.BACKFILL)
     sort_slots(sim, at.BACKFILL, n)
     return n
@@ -372,23 +411,24 @@ def rank(sim: Arrays) -> int:
 def _slot_of(sim: Arrays, row: int) -> int:
     """Return the record of a waiting job, or -1; a walk over the queue where no list has the rows in their order."""
     lists, state, scratch = sim.lists, sim.state[0], sim.scratch
-    if state.n_held > 0:
+    queue = state.queue
+    if state.site.n_held > 0:
         slot = slot_from(lists, state, at.DEPENDANTS, row, row)
         if slot >= 0 and sim.jobs_now[slot].row == row and sim.jobs_now[slot].hold_reasons != 0:
             return slot
-    if state.order == FCFS:
+    if state.rules.order == FCFS:
         slot = slot_from(lists, state, at.QUEUE, row, row)
         if slot >= 0 and sim.jobs_now[slot].row == row:
             return slot
-    elif state.by_row:
+    elif queue.by_row:
         slot = slot_from(lists, state, at.GROUPED, at.NOTHING, row)
         if slot >= 0 and sim.jobs_now[slot].row == row:
             return slot
     else:
-        for i in range(list_slots(sim, at.QUEUE, state.n_queued)):
+        for i in range(list_slots(sim, at.QUEUE, queue.n_queued)):
             if sim.jobs_now[scratch[i]].row == row:
                 return scratch[i]
-    for i in range(list_slots(sim, at.POSTPONED, state.n_postponed)):
+    for i in range(list_slots(sim, at.POSTPONED, queue.n_postponed)):
         if sim.jobs_now[scratch[i]].row == row:
             return scratch[i]
     return -1
@@ -401,13 +441,14 @@ def _move(sim: Arrays, which: int, slot: int, longer: bool, postponed: bool) -> 
     Keys that change with time, and users' own, are not touched: they are computed anew before each pass.
     """
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
+    rules = state.rules
     old, new = job.keys[which], job.keys[which]
-    code = state.backfill_order if which == at.BACKFILL else state.order
+    code = rules.backfill_order if which == at.BACKFILL else rules.order
     if has_own_key(code):
         new = static_key_of(sim, job, which)
-    if postponed or (state.site_rules and job.hold_reasons != 0):
+    if postponed or (len(sim.changes.site_jobs) > 0 and job.hold_reasons != 0):
         job.keys[which] = new
-    elif new != old or (longer and which == state.candidates):
+    elif new != old or (longer and which == state.queue.candidates):
         remove(lists, state, which, old, job.row)
         job.keys[which] = new
         insert(lists, state, which, new, job.row, slot, job.procs, job.candidate_estimate)

@@ -18,19 +18,20 @@ from schedsim.kernels.records import Arrays, ListRow
 def reorder(sim: Arrays) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     state = sim.state[0]
-    if state.phase == at.AT_ORDER and max(state.order, state.backfill_order) == USER:
-        state.phase = at.AT_REORDER
+    clock, queue, rules = state.clock, state.queue, state.rules
+    if clock.phase == at.AT_ORDER and max(rules.order, rules.backfill_order) == USER:
+        clock.phase = at.AT_REORDER
         return at.ASK_ORDER
-    if state.finds_first and state.order >= WFP3:
-        state.ranked_at = state.now
-    elif state.order >= WFP3:
-        _sort(sim, at.QUEUE, state.order, at.QUEUE)
-    if state.candidates == at.BACKFILL and state.backfill_order >= WFP3:
-        _sort(sim, at.BACKFILL, state.backfill_order, at.BACKFILL)
-    if state.n_postponed > 0 and max(state.order, state.backfill_order) == USER:
+    if queue.finds_first and rules.order >= WFP3:
+        queue.ranked_at = clock.now
+    elif rules.order >= WFP3:
+        _sort(sim, at.QUEUE, rules.order, at.QUEUE)
+    if queue.candidates == at.BACKFILL and rules.backfill_order >= WFP3:
+        _sort(sim, at.BACKFILL, rules.backfill_order, at.BACKFILL)
+    if queue.n_postponed > 0 and max(rules.order, rules.backfill_order) == USER:
         sort_postponed(sim)  # the client has written their keys, too
-    if not state.keeps_head and (state.order != SCORE or state.ticking != at.AT_NEW_HEADS):
-        state.stale = True
+    if not rules.keeps_head and (rules.order != SCORE or state.site.ticking != at.AT_NEW_HEADS):
+        queue.stale = True
     return 0
 
 
@@ -39,9 +40,9 @@ def first_now(sim: Arrays) -> int:
     """Return the job that comes first now, in a queue with jobs whose list is sorted by rows."""
     lists, state = sim.lists, sim.state[0]
     first, key = -1, at.NEVER
-    for i in range(state.n_nodes[at.QUEUE]):
+    for i in range(state.queue.n_nodes[at.QUEUE]):
         node = node_at(lists, at.QUEUE, i)
-        if node.first_until <= state.now:
+        if node.first_until <= state.clock.now:
             _find_first_of_node(sim, node)
         own = _key_of_row(sim, node.first)
         if first < 0 or own < key:
@@ -53,10 +54,11 @@ def first_now(sim: Arrays) -> int:
 def _find_first_of_node(sim: Arrays, node: ListRow) -> None:
     """Find the first of a node's jobs now, and until when it is the first for certain."""
     lists, jobs, state = sim.lists, sim.jobs, sim.state[0]
+    clock = state.clock
     key, until = at.NEVER, at.NEVER
     for j in range(node.count):
         leaf = leaf_at(lists, node, j)
-        if leaf.first_until <= state.now:
+        if leaf.first_until <= clock.now:
             _find_first_of_leaf(sim, leaf)
         own = _key_of_row(sim, leaf.first)
         if j == 0 or own < key:
@@ -65,7 +67,7 @@ def _find_first_of_node(sim: Arrays, node: ListRow) -> None:
     for j in range(node.count):
         row = leaf_at(lists, node, j).first
         if row != node.first:
-            until = min(until, stays_ahead(state.order, state.now, jobs[node.first], jobs[row]))
+            until = min(until, stays_ahead(state.rules.order, clock.now, jobs[node.first], jobs[row]))
     node.first_until = until
 
 
@@ -81,7 +83,7 @@ def _find_first_of_leaf(sim: Arrays, leaf: ListRow) -> None:
     for k in range(leaf.count):
         row = leaf.tie[k]
         if row != leaf.first:
-            until = min(until, stays_ahead(state.order, state.now, jobs[leaf.first], jobs[row]))
+            until = min(until, stays_ahead(state.rules.order, state.clock.now, jobs[leaf.first], jobs[row]))
     leaf.first_until = until
 
 
@@ -89,24 +91,25 @@ def _find_first_of_leaf(sim: Arrays, leaf: ListRow) -> None:
 def _key_of_row(sim: Arrays, row: int) -> int:
     """Return the key now of a job in the queue under WFP3 or UNICEP."""
     job, state = sim.jobs[row], sim.state[0]
-    return dynamic_key(state.order, state.now - job.submit, job.procs, job.requested_time)
+    return dynamic_key(state.rules.order, state.clock.now - job.submit, job.procs, job.requested_time)
 
 
 @rare
 def sort_postponed(sim: Arrays) -> None:
     """Sort the postponed jobs by their keys now, if these change with time."""
     state = sim.state[0]
-    code = state.backfill_order if state.candidates == at.BACKFILL else state.order
+    queue, rules = state.queue, state.rules
+    code = rules.backfill_order if queue.candidates == at.BACKFILL else rules.order
     if code >= WFP3:
-        _sort(sim, at.POSTPONED, code, state.candidates)
+        _sort(sim, at.POSTPONED, code, queue.candidates)
 
 
 @step
 def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
     """Compute the keys of one list, of the kind QUEUE or BACKFILL, and fill it again, sorted."""
     jobs, jobs_now, state, scratch = sim.jobs, sim.jobs_now, sim.state[0], sim.scratch
-    now, n = state.now, list_slots(sim, which, len(jobs_now))
-    if code == PRIORITY and which == at.QUEUE and state.grace < math.inf:
+    now, n = state.clock.now, list_slots(sim, which, len(jobs_now))
+    if code == PRIORITY and which == at.QUEUE and state.rules.grace < math.inf:
         _set_due_dates(sim, n)
     for i in range(n):
         slot = scratch[i]
@@ -147,18 +150,19 @@ def sort_slots(sim: Arrays, kind: int, n: int) -> None:
 def _set_due_dates(sim: Arrays, n: int) -> None:
     """Give the newcomers among the `n` jobs in `scratch`, who are the last of them, a due date: see `Priority`."""
     state, scratch, work = sim.state[0], sim.scratch, 0.0
+    clock, rules = state.clock, state.rules
     if n == 0 or sim.jobs_now[scratch[n - 1]].due != at.NEVER:
         return
-    for i in range(state.n_nodes[at.RUNNING]):
+    for i in range(state.queue.n_nodes[at.RUNNING]):
         node = node_at(sim.lists, at.RUNNING, i)
         for j in range(node.count):
             leaf = leaf_at(sim.lists, node, j)
             for k in range(leaf.count):
-                work += float(max(0, leaf.key[k] - state.now)) * leaf.procs[k]
+                work += float(max(0, leaf.key[k] - clock.now)) * leaf.procs[k]
     for i in range(n):
         job = sim.jobs_now[scratch[i]]
         if job.due == at.NEVER:
-            job.due = state.now + int(state.grace + state.share * work / state.machine_procs)
+            job.due = clock.now + int(rules.grace + rules.share * work / rules.machine_procs)
         work += float(job.order_estimate) * job.procs
 
 

@@ -216,10 +216,8 @@ def _observes(agent: object) -> bool:
     return not isinstance(agent, Scored) and callable(getattr(agent, "choose", None))
 
 
-def code_of(agent: Agent | ObservingAgent | Scored | None) -> int:
+def code_of(agent: Agent | ObservingAgent | Scored) -> int:
     """Return the kernels' code of who picks."""
-    if agent is None:
-        return at.NO_AGENT
     codes = {Linear: at.LINEAR, RandomPicks: at.RANDOM_PICK, Shared: at.SHARED, Dras: at.DRAS}
     asked = at.ENCODED if _observes(agent) else at.ASKED
     return next((code for kind, code in codes.items() if isinstance(agent, kind)), asked)

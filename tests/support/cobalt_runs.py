@@ -20,7 +20,7 @@ def score_of(simulation, job):
     """A waiting job's score now."""
     state = simulation._state
     row = simulation.workload.job_id.tolist().index(job)
-    slots = np.flatnonzero(state.jobs_now["row"][: state.record.n_slots] == row)
+    slots = np.flatnonzero(state.jobs_now["row"][: state.record.clock.n_slots] == row)
     return score_now(state.arrays(), int(slots[-1]), simulation.now)
 
 

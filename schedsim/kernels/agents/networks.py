@@ -20,7 +20,7 @@ from predictors.core.hash_random import mixed, unit
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import leaf_at, node_at
 from schedsim.kernels.profile import clears, free_for
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, JobNow, Picker
 
 LEAK: Final = 0.01  # slope of leaky ReLU below zero
 TIME_SCALE: Final = 86_400.0  # seconds of an input of 1; processors are shares of the machine
@@ -40,13 +40,13 @@ VALUE: Final = 3
 
 
 @step
-def shared_score(sim: Arrays) -> float:
+def shared_score(agent: Picker) -> float:
     """Return what the shared network makes of the features at the front of `hidden`."""
-    state, hidden, weights = sim.state[0], sim.hidden, sim.weights
+    one, hidden, weights = agent.one[0], agent.hidden, agent.weights
     source, first, layer = 0, 0, 0
-    target = state.layers[0]
-    while state.layers[layer + 1] > 0:
-        n, m = state.layers[layer], state.layers[layer + 1]
+    target = one.layers[0]
+    while one.layers[layer + 1] > 0:
+        n, m = one.layers[layer], one.layers[layer + 1]
         for j in range(m):
             hidden[target + j] = weights[first + n * m + j]
         for i in range(n):
@@ -55,65 +55,73 @@ def shared_score(sim: Arrays) -> float:
                 hidden[target + j] += value * weights[first + i * m + j]
         first += (n + 1) * m
         layer += 1
-        if state.layers[layer + 1] > 0:
+        if one.layers[layer + 1] > 0:
             for j in range(m):
                 value = hidden[target + j]
-                hidden[target + j] = math.tanh(value) if state.activation == at.TANH else max(value, 0.0)
+                hidden[target + j] = math.tanh(value) if one.activation == at.TANH else max(value, 0.0)
         source, target = target, target + m
     return float(hidden[source])
 
 
+@step
+def take_nodes(sim: Arrays, agent: Picker | None, slot: int) -> None:
+    """Give a job that starts the free nodes of the lowest numbers, where a network sees nodes."""
+    if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if len(agent.holders) > 0:
+            _hold_nodes(agent, slot, sim.jobs_now[slot].procs)
+
+
 @rare
-def take_nodes(sim: Arrays, slot: int) -> None:
-    """Give a job that starts the free nodes of the lowest numbers."""
-    left, holders = sim.jobs_now[slot].procs, sim.holders
+def _hold_nodes(agent: Picker, slot: int, procs: int) -> None:
+    holders = agent.holders
     for node in range(len(holders)):
-        if left == 0:
+        if procs == 0:
             return
         if holders[node] < 0:
             holders[node] = slot
-            left -= 1
-
-
-@rare
-def free_nodes(sim: Arrays, slot: int) -> None:
-    """Take its nodes from a job that ends."""
-    holders = sim.holders
-    for node in range(len(holders)):
-        if holders[node] == slot:
-            holders[node] = -1
+            procs -= 1
 
 
 @step
-def scores_of(sim: Arrays, n: int) -> int:
+def free_nodes(agent: Picker | None, slot: int) -> None:
+    """Take its nodes from a job that ends."""
+    if agent is not None:
+        holders = agent.holders
+        for node in range(len(holders)):
+            if holders[node] == slot:
+                holders[node] = -1
+
+
+@step
+def scores_of(sim: Arrays, agent: Picker, n: int) -> int:
     """Score the first `n` jobs in `scratch`; return where in `neurons` their scores begin."""
-    state = sim.state[0]
-    rows, first, second = state.layers[0], state.layers[1], state.layers[2]
-    seen = sim.seen[state.n_choices if state.learns else 0]
-    net, neurons = sim.net, sim.neurons
+    one = agent.one[0]
+    rows, first, second = one.layers[0], one.layers[1], one.layers[2]
+    seen = agent.seen[one.n_choices if one.instants > 0 else 0]
+    net, neurons = agent.net, agent.neurons
     shift = 0
-    if state.is_permuted:
-        shift = mixed(state.agent_seed, state.n_picks, PERMUTING) % n
+    if one.is_permuted:
+        shift = mixed(one.seed, one.n_picks, PERMUTING) % n
     scores = 4 * first + second  # behind the layers
-    if not state.by_value:
-        window = state.layers[3]
+    if not one.by_value:
+        window = one.layers[3]
         for place in range(window):
             if place < n:
-                _see_job(sim, seen, 2 * place, sim.jobs_now[sim.scratch[(place + shift) % n]])
+                _see_job(sim, agent, seen, 2 * place, sim.jobs_now[sim.scratch[(place + shift) % n]])
             else:
                 seen[2 * place, 0] = seen[2 * place, 1] = seen[2 * place + 1, 0] = seen[2 * place + 1, 1] = 0
-        _see_nodes(sim, seen, 2 * window)
+        _see_nodes(sim, agent, seen, 2 * window)
         sum_rows(net, seen, neurons, 0, rows, rows, first)
         first_layer(net, neurons, first)
         other_layers(net, neurons, rows, first, second, window)
         return scores
     scores += 1  # behind the output
-    _see_nodes(sim, seen, 2)
+    _see_nodes(sim, agent, seen, 2)
     sum_rows(net, seen, neurons, 2, rows, rows, first)
     for j in range(2 * first):  # the nodes' part, kept behind the scores
         neurons[scores + n + j] = neurons[first + j]
     for place in range(n):
-        _see_job(sim, seen, 0, sim.jobs_now[sim.scratch[(place + shift) % n]])
+        _see_job(sim, agent, seen, 0, sim.jobs_now[sim.scratch[(place + shift) % n]])
         for j in range(2 * first):
             neurons[first + j] = neurons[scores + n + j]
         add_rows(net, seen, neurons, 0, 2, rows, first)
@@ -124,60 +132,61 @@ def scores_of(sim: Arrays, n: int) -> int:
 
 
 @step
-def pick_by_scores(sim: Arrays, n: int) -> int:
+def pick_by_scores(sim: Arrays, agent: Picker, n: int) -> int:
     """Return the place of the job picked among the first `n` in `scratch`, and note its score."""
-    state, neurons = sim.state[0], sim.neurons
-    scores = scores_of(sim, n)
+    one, neurons = agent.one[0], agent.neurons
+    scores = scores_of(sim, agent, n)
     best, greatest, value = 0, -math.inf, -math.inf
-    explores = state.explore > 0 and unit(state.agent_seed, state.n_picks, EXPLORING) < state.explore
+    explores = one.explore > 0 and unit(one.seed, one.n_picks, EXPLORING) < one.explore
     for place in range(n):
         score = float(neurons[scores + place])
         value = max(value, score)
-        if explores or state.is_drawn:
+        if explores or one.is_drawn:
             job_id = sim.jobs[sim.jobs_now[sim.scratch[place]].row].job_id
-            chance = unit(state.agent_seed, job_id, DRAWING + state.n_picks)
+            chance = unit(one.seed, job_id, DRAWING + one.n_picks)
             score = chance if explores else score - math.log(-math.log(chance))  # Gumbel's: a draw by the softmax
         if score > greatest:
             best, greatest = place, score
-    state.picked_score = neurons[scores + best]
-    if state.learns:
-        choice = sim.choices[state.n_choices]
+    one.picked_score = neurons[scores + best]
+    if one.instants > 0:
+        choice = agent.choices[one.n_choices]
         choice[PLACE], choice[OF], choice[VALUE] = best, n, value
-        if state.by_value:
-            shift = mixed(state.agent_seed, state.n_picks, PERMUTING) % n if state.is_permuted else 0
-            _see_job(sim, sim.seen[state.n_choices], 0, sim.jobs_now[sim.scratch[(best + shift) % n]])
+        if one.by_value:
+            shift = mixed(one.seed, one.n_picks, PERMUTING) % n if one.is_permuted else 0
+            _see_job(sim, agent, agent.seen[one.n_choices], 0, sim.jobs_now[sim.scratch[(best + shift) % n]])
     return best
 
 
 @step
-def keep_choice(sim: Arrays, slot: int, oldest_wait: int, behind_head: bool) -> None:
+def keep_choice(sim: Arrays, agent: Picker, slot: int, oldest_wait: int, behind_head: bool) -> None:
     """Note what the job picked earns: the pick is complete."""
-    state = sim.state[0]
-    sim.choices[state.n_choices, REWARD] = reward_of(sim, sim.jobs_now[slot], oldest_wait, behind_head)
-    state.n_choices += 1
+    one = agent.one[0]
+    agent.choices[one.n_choices, REWARD] = reward_of(sim, agent, sim.jobs_now[slot], oldest_wait, behind_head)
+    one.n_choices += 1
 
 
 @step
-def reward_of(sim: Arrays, job: JobNow, oldest_wait: int, behind_head: bool) -> float:
+def reward_of(sim: Arrays, agent: Picker, job: JobNow, oldest_wait: int, behind_head: bool) -> float:
     """Return the reward of picking a job, by equation 1 or 2; a job that starts counts as running already.
 
     Equation 1: its wait by the longest wait in the queue, its processors and those in use by the machine's, weighted.
     Equation 2: the mean of -1 / estimate over the queue without it if it starts, estimates in hours.
     """
     state = sim.state[0]
+    queue, rules, one = state.queue, state.rules, agent.one[0]
     starts = behind_head or (job.procs <= free_for(state, job.procs) and clears(sim, job))
-    if state.pick_reward == at.EQUATION_1:
-        wait = state.now - sim.jobs[job.row].submit
-        longest = max(oldest_wait, state.least_wait)
-        total = state.procs_share * job.procs / state.machine_procs
+    if one.pick_reward == at.EQUATION_1:
+        wait = state.clock.now - sim.jobs[job.row].submit
+        longest = max(oldest_wait, one.least_wait)
+        total = one.procs_share * job.procs / rules.machine_procs
         if longest > 0:
-            total += state.wait_share * wait / longest
-        used = state.machine_procs - state.free
+            total += one.wait_share * wait / longest
+        used = rules.machine_procs - queue.free
         if starts:
             used += job.procs
-        return float(total + state.used_share * used / state.machine_procs)
-    if state.pick_reward == at.EQUATION_2:
-        total, n = sum_of_rates(sim), state.n_queued
+        return float(total + one.used_share * used / rules.machine_procs)
+    if one.pick_reward == at.EQUATION_2:
+        total, n = sum_of_rates(sim), queue.n_queued
         if starts:
             total -= 1.0 / job.order_estimate
             n -= 1
@@ -190,7 +199,7 @@ def sum_of_rates(sim: Arrays) -> float:
     """Return the sum of 1 / estimate [1/s] over the jobs in the queue."""
     lists, state = sim.lists, sim.state[0]
     total = 0.0
-    for i in range(state.n_nodes[at.QUEUE]):
+    for i in range(state.queue.n_nodes[at.QUEUE]):
         node = node_at(lists, at.QUEUE, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -199,41 +208,46 @@ def sum_of_rates(sim: Arrays) -> float:
     return total
 
 
-@rare
-def update_is_due(state: State) -> bool:
-    """Return whether the learner is to be asked; without a pick it is not."""
-    if state.n_passes < state.next_update:
+@step
+def update_is_due(sim: Arrays, agent: Picker | None) -> bool:
+    """Return whether a learner is to be asked; without a pick it is not."""
+    if agent is None:
         return False
-    if state.n_choices > 0:
+    clock, one = sim.state[0].clock, agent.one[0]
+    if one.instants == 0 or clock.phase != at.AT_ADVANCE or clock.n_passes < one.next_update:
+        return False
+    if one.n_choices > 0:
         return True
-    state.next_update = state.n_passes + state.instants
+    one.next_update = clock.n_passes + one.instants
     return False
 
 
-@rare
-def choices_are_short(sim: Arrays) -> bool:
+@step
+def choices_are_short(sim: Arrays, agent: Picker | None) -> bool:
     """Return whether the picks of one pass might not fit into the memory: one a waiting job, and the job reserved."""
-    state = sim.state[0]
-    return state.n_choices + state.n_queued + 1 > len(sim.choices)
+    if agent is None:
+        return False
+    one = agent.one[0]
+    return one.instants > 0 and one.n_choices + sim.state[0].queue.n_queued + 1 > len(agent.choices)
 
 
 @step
-def _see_job(sim: Arrays, seen: Singles, row: int, job: JobNow) -> None:
+def _see_job(sim: Arrays, agent: Picker, seen: Singles, row: int, job: JobNow) -> None:
     """Write the two rows of a job: [processors, estimate], [priority, which no log tells, time in the queue]."""
     state = sim.state[0]
-    wait = state.now - sim.jobs[job.row].submit
-    if state.is_raw:
+    wait = state.clock.now - sim.jobs[job.row].submit
+    if agent.one[0].is_raw:
         seen[row, 0], seen[row, 1], seen[row + 1, 1] = job.procs, job.order_estimate, wait
     else:
-        seen[row, 0], seen[row, 1] = job.procs / state.machine_procs, job.order_estimate / TIME_SCALE
+        seen[row, 0], seen[row, 1] = job.procs / state.rules.machine_procs, job.order_estimate / TIME_SCALE
         seen[row + 1, 1] = wait / TIME_SCALE
     seen[row + 1, 0] = 0
 
 
 @step
-def _see_nodes(sim: Arrays, seen: Singles, row: int) -> None:
+def _see_nodes(sim: Arrays, agent: Picker, seen: Singles, row: int) -> None:
     """Write a row for each node: [1, 0] if it is free, else [0, time until it is free by the estimates]."""
-    state, holders = sim.state[0], sim.holders
+    state, holders = sim.state[0], agent.holders
     last, left = -1, 0.0
     for node in range(len(holders)):
         slot = holders[node]
@@ -242,8 +256,8 @@ def _see_nodes(sim: Arrays, seen: Singles, row: int) -> None:
             continue
         if slot != last:
             job = sim.jobs_now[slot]
-            left = max(0, job.start + job.current_estimate - state.now)
-            if not state.is_raw:
+            left = max(0, job.start + job.current_estimate - state.clock.now)
+            if not agent.one[0].is_raw:
                 left /= TIME_SCALE
             last = slot
         seen[row + node, 0], seen[row + node, 1] = 0, left

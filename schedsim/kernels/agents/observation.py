@@ -13,7 +13,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.picks import DECADE, FEATURES, list_candidates, longest_wait, see
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
-from schedsim.kernels.records import Arrays
+from schedsim.kernels.records import Arrays, Observed, Picker
 
 HORIZONS: Final = (600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800)
 """When the release profile tells how much of the machine will be free [s from now]."""
@@ -54,26 +54,27 @@ WEEK: Final = 604_800
 
 
 @rare
-def ask_for_pick(sim: Arrays) -> int:
+def ask_for_pick(sim: Arrays, agent: Picker) -> int:
     """Return the pause that asks the client, with the window in `scratch`; show it the features if it wants those.
 
     `asked_about` is the level: 1 for the front of the queue, 2 for the candidates for backfills.
     """
-    state = sim.state[0]
-    n = list_slots(sim, at.QUEUE, state.window) if state.asked_about == 1 else list_candidates(sim)
-    state.picked_of = n
-    if state.agent == at.ENCODED:
-        _write_observation(sim, n, state.asked_about == 2)
+    state, one = sim.state[0], agent.one[0]
+    clock = state.clock
+    n = list_slots(sim, at.QUEUE, state.rules.window) if clock.asked_about == 1 else list_candidates(sim)
+    one.picked_of = n
+    if one.kind == at.ENCODED:
+        _write_observation(sim, agent, n, clock.asked_about == 2)
     return at.ASK_PICK
 
 
 @step
-def answer_place(sim: Arrays, place: int) -> None:
+def answer_place(sim: Arrays, agent: Picker, place: int) -> None:
     """Take the place in the window that the client has picked."""
-    state = sim.state[0]
-    state.answer = sim.scratch[place]
-    state.picked_place = place + 1
-    state.picked_score = math.nan
+    one = agent.one[0]
+    sim.state[0].clock.answer = sim.scratch[place]
+    one.picked_place = place + 1
+    one.picked_score = math.nan
 
 
 @step
@@ -83,41 +84,42 @@ def decimal(number: float) -> float:
 
 
 @step
-def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
+def _write_observation(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> None:
     """Write what is seen of the first `n` jobs in `scratch`, and the context."""
-    state, out, oldest = sim.state[0], sim.observation, longest_wait(sim)
+    state, out, oldest = sim.state[0], agent.observation, longest_wait(sim)
+    clock, queue, rules = state.clock, state.queue, state.rules
     area, below, narrow, middle = 0.0, 0, 0, 0
     for place in range(n):
         job = sim.jobs_now[sim.scratch[place]]
-        share = job.procs / state.machine_procs
-        see(sim, job, behind_head, oldest, place)
+        share = job.procs / rules.machine_procs
+        see(sim, agent, job, behind_head, oldest, place)
         for i in range(N_FEATURES):
-            out[place * N_FEATURES + i] = sim.hidden[i]
+            out[place * N_FEATURES + i] = agent.hidden[i]
         area += share * job.order_estimate
         below += share <= WIDTHS[0]
         narrow += share <= WIDTHS[1]
         middle += share <= WIDTHS[2]
-    for i in range(n * N_FEATURES, state.window * N_FEATURES):
+    for i in range(n * N_FEATURES, rules.window * N_FEATURES):
         out[i] = 0.0
-    i = state.window * N_FEATURES
+    i = rules.window * N_FEATURES
     out[i] = behind_head
-    out[i + 1] = state.free / state.machine_procs
-    i = _write_profile(sim, i + 2)
-    out[i] = decimal(state.n_running)
+    out[i + 1] = queue.free / rules.machine_procs
+    i = _write_profile(sim, out, i + 2)
+    out[i] = decimal(clock.n_running)
     out[i + 1] = out[i + 2] = out[i + 3] = 0.0
-    if behind_head and state.head >= 0:
-        out[i + 1] = sim.jobs_now[state.head].procs / state.machine_procs
-        out[i + 2] = decimal(max(0, state.shadow_time - state.now))
-        out[i + 3] = max(0.0, min(1.0, state.extra_procs / state.machine_procs))
-    out[i + 4] = decimal(state.n_queued)
-    out[i + 5] = decimal(_procs_queued(sim) / state.machine_procs)
+    if behind_head and queue.head >= 0:
+        out[i + 1] = sim.jobs_now[queue.head].procs / rules.machine_procs
+        out[i + 2] = decimal(max(0, queue.shadow_time - clock.now))
+        out[i + 3] = max(0.0, min(1.0, queue.extra_procs / rules.machine_procs))
+    out[i + 4] = decimal(queue.n_queued)
+    out[i + 5] = decimal(_procs_queued(sim) / rules.machine_procs)
     out[i + 6] = decimal(oldest)
     out[i + 7] = decimal(area / DAY)
     out[i + 8] = below / n
     out[i + 9] = (narrow - below) / n
     out[i + 10] = (middle - narrow) / n
     out[i + 11] = (n - middle) / n
-    second = state.origin + state.now
+    second = clock.origin + clock.now
     day, week = second % DAY * (2 * math.pi / DAY), second % WEEK * (2 * math.pi / WEEK)
     out[i + 12] = math.sin(day)
     out[i + 13] = math.cos(day)
@@ -126,11 +128,12 @@ def _write_observation(sim: Arrays, n: int, behind_head: bool) -> None:
 
 
 @step
-def _write_profile(sim: Arrays, i: int) -> int:
+def _write_profile(sim: Arrays, out: Observed, i: int) -> int:
     """Write which share of the machine is free at each horizon, if no job starts; return the place behind."""
-    lists, state, out = sim.lists, sim.state[0], sim.observation
-    free, horizon, end = state.free, 0, state.now + HORIZONS[0]
-    for node_place in range(state.n_nodes[at.RUNNING]):
+    lists, state = sim.lists, sim.state[0]
+    clock, queue, rules = state.clock, state.queue, state.rules
+    free, horizon, end = queue.free, 0, clock.now + HORIZONS[0]
+    for node_place in range(queue.n_nodes[at.RUNNING]):
         node = node_at(lists, at.RUNNING, node_place)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -139,14 +142,14 @@ def _write_profile(sim: Arrays, i: int) -> int:
                 continue
             for k in range(leaf.count):
                 while leaf.key[k] > end:
-                    out[i + horizon] = free / state.machine_procs
+                    out[i + horizon] = free / rules.machine_procs
                     horizon += 1
                     if horizon == len(HORIZONS):
                         return i + horizon
-                    end = state.now + HORIZONS[horizon]
+                    end = clock.now + HORIZONS[horizon]
                 free += leaf.procs[k]
     while horizon < len(HORIZONS):
-        out[i + horizon] = free / state.machine_procs
+        out[i + horizon] = free / rules.machine_procs
         horizon += 1
     return i + horizon
 
@@ -155,6 +158,6 @@ def _write_profile(sim: Arrays, i: int) -> int:
 def _procs_queued(sim: Arrays) -> int:
     """Return how many processors the jobs in the queue ask for in sum."""
     total = 0
-    for i in range(sim.state[0].n_nodes[at.QUEUE]):
+    for i in range(sim.state[0].queue.n_nodes[at.QUEUE]):
         total += node_at(sim.lists, at.QUEUE, i).procs_sum
     return total

@@ -17,7 +17,7 @@ from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next
 from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import candidate_key
-from schedsim.kernels.records import Arrays, JobNow, State
+from schedsim.kernels.records import Arrays, JobNow, Picker
 
 FEATURES: Final = (
     "wait",
@@ -43,25 +43,26 @@ PICKING: Final = 71  # purpose of a random agent's draws
 
 
 @rare
-def pick_next(sim: Arrays) -> int:
+def pick_next(sim: Arrays, agent: Picker) -> int:
     """Return the job that the agent picks from the front of the queue, which is not empty."""
-    return _best_of(sim, list_slots(sim, at.QUEUE, sim.state[0].window), False)
+    return _best_of(sim, agent, list_slots(sim, at.QUEUE, sim.state[0].rules.window), False)
 
 
 @rare
-def pick_backfill(sim: Arrays) -> int:
+def pick_backfill(sim: Arrays, agent: Picker) -> int:
     """Return the job that the agent picks of those that may be backfilled; there is one at least."""
-    return _best_of(sim, list_candidates(sim), True)
+    return _best_of(sim, agent, list_candidates(sim), True)
 
 
 @step
 def list_candidates(sim: Arrays) -> int:
     """Write a window of the jobs that may be backfilled to `scratch`, and return how many they are."""
     state = sim.state[0]
-    free, time_left = free_for(state, state.free), state.shadow_time - state.now
+    queue = state.queue
+    free, time_left = free_for(state, queue.free), queue.shadow_time - state.clock.now
     key, tie, n = at.FIRST_KEY, at.FIRST_TIE, 0
-    while n < state.window:
-        slot = next_fitting(sim.lists, state, state.candidates, key, tie, free, time_left, state.extra_procs)
+    while n < state.rules.window:
+        slot = next_fitting(sim.lists, state, queue.candidates, key, tie, free, time_left, queue.extra_procs)
         if slot < 0:
             break
         job = sim.jobs_now[slot]
@@ -73,89 +74,93 @@ def list_candidates(sim: Arrays) -> int:
 
 
 @step
-def _best_of(sim: Arrays, n: int, behind_head: bool) -> int:
+def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
-    state, oldest = sim.state[0], longest_wait(sim)
+    one, oldest = agent.one[0], longest_wait(sim)
     best, greatest = 0, -math.inf
-    state.n_picks += 1
-    if state.agent == at.DRAS:
-        best = pick_by_scores(sim, n)
-        if state.learns:
-            keep_choice(sim, sim.scratch[best], oldest, behind_head)
+    one.n_picks += 1
+    if one.kind == at.DRAS:
+        best = pick_by_scores(sim, agent, n)
+        if one.instants > 0:
+            keep_choice(sim, agent, sim.scratch[best], oldest, behind_head)
     else:
         for place in range(n):
-            value = score(sim, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
+            value = score(sim, agent, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
             if value > greatest:
                 best, greatest = place, value
-        state.picked_score = greatest
-    state.picked = sim.scratch[best]
-    state.picked_place = best + 1
-    state.picked_of = n
-    return state.picked
+        one.picked_score = greatest
+    one.picked = sim.scratch[best]
+    one.picked_place = best + 1
+    one.picked_of = n
+    return one.picked
 
 
 @step
 def longest_wait(sim: Arrays) -> int:
     """Return the longest wait in the queue, which is not empty [s]."""
     lists, state = sim.lists, sim.state[0]
+    clock = state.clock
     first = sim.jobs[sim.jobs_now[first_slot(lists, state, at.QUEUE)].row].submit
-    if state.order == at.FIRST_COME:
-        return state.now - first
-    for i in range(state.n_nodes[at.QUEUE]):
+    if state.rules.order == at.FIRST_COME:
+        return clock.now - first
+    for i in range(state.queue.n_nodes[at.QUEUE]):
         node = node_at(lists, at.QUEUE, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
                 first = min(first, sim.jobs[sim.jobs_now[leaf.slot[k]].row].submit)
-    return state.now - first
+    return clock.now - first
 
 
 @step
-def is_asked(state: State) -> bool:
+def is_asked(agent: Picker) -> bool:
     """Return whether a client picks: the pass stops for each pick."""
-    return state.agent == at.ASKED or state.agent == at.ENCODED
+    kind = agent.one[0].kind
+    return kind == at.ASKED or kind == at.ENCODED
 
 
 @step
-def take_answer(state: State) -> int:
+def take_answer(sim: Arrays, agent: Picker) -> int:
     """Return the job that a client has picked, or -1; it has noted the place in the window itself."""
-    state.picked = state.answer
-    state.answer = at.NOT_ANSWERED
-    state.n_picks += 1
-    return state.picked
+    clock, one = sim.state[0].clock, agent.one[0]
+    one.picked = clock.answer
+    clock.answer = at.NOT_ANSWERED
+    one.n_picks += 1
+    return one.picked
 
 
 @step
-def score(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
+def score(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
     """Return the score of a job, which stands at a place of its window; `behind_head`: it is to be backfilled."""
-    state, weights = sim.state[0], sim.weights
-    if state.agent == at.RANDOM_PICK:
-        return unit(state.agent_seed, sim.jobs[job.row].job_id, PICKING + state.n_picks)
-    see(sim, job, behind_head, oldest_wait, place)
-    if state.agent == at.SHARED:
-        return shared_score(sim)
+    one, weights = agent.one[0], agent.weights
+    if one.kind == at.RANDOM_PICK:
+        return unit(one.seed, sim.jobs[job.row].job_id, PICKING + one.n_picks)
+    see(sim, agent, job, behind_head, oldest_wait, place)
+    if one.kind == at.SHARED:
+        return shared_score(agent)
     total = 0.0
     for i in range(len(weights)):
-        total += weights[i] * sim.hidden[i]
+        total += weights[i] * agent.hidden[i]
     return float(total)
 
 
 @step
-def see(sim: Arrays, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
+def see(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
     """Write the features of a job, see `FEATURES`, to the front of `hidden`."""
-    state, features = sim.state[0], sim.hidden
-    wait = state.now - sim.jobs[job.row].submit
+    state, features = sim.state[0], agent.hidden
+    clock, queue, rules = state.clock, state.queue, state.rules
+    wait = clock.now - sim.jobs[job.row].submit
     waited, length = math.log(1.0 + wait), math.log(job.order_estimate)  # log1p is three times as slow
-    share = job.procs / state.machine_procs
+    share = job.procs / rules.machine_procs
     features[0] = waited / DECADE
     features[1] = length / DECADE
     features[2] = math.log(job.procs) / DECADE
     features[3] = share
-    features[4] = min(1.0, job.procs / max(1, state.free))
-    features[5] = 1.0 if job.procs <= state.free else 0.0
-    features[6] = 1.0 if behind_head and state.now + job.candidate_estimate <= state.shadow_time else 0.0
-    features[7] = 1.0 if behind_head and job.procs <= state.extra_procs else 0.0
+    features[4] = min(1.0, job.procs / max(1, queue.free))
+    features[5] = 1.0 if job.procs <= queue.free else 0.0
+    features[6] = 1.0 if behind_head and clock.now + job.candidate_estimate <= queue.shadow_time else 0.0
+    features[7] = 1.0 if behind_head and job.procs <= queue.extra_procs else 0.0
     features[8] = (math.log(wait + job.order_estimate) - length) / DECADE
     features[9] = wait / oldest_wait if oldest_wait > 0 else 0.0
     features[10] = share * waited / DECADE
-    features[11] = place / state.window
+    features[11] = place / rules.window

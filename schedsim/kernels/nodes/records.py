@@ -67,6 +67,7 @@ class Places:
     occupied_at_scan: int
     head_at_scan: int  # row of its head, or -1
     dated_until: int  # from this second on `reserved_from` of the nodes must be found anew; NEVER: it stays
+    n_chosen: int  # nodes of the place found last; 0: none was found
     head_end: int  # when the head would end by its requested time if it started at its shadow time
 
 

@@ -33,20 +33,21 @@ from schedsim.kernels.start_end import start
 def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: SlurmArrays) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state, pace = sim.state[0], slurm.pace[0]
+    clock, queue = state.clock, state.queue
     while True:
-        stop = until_pass(sim, estimates)
+        stop = until_pass(sim, None, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
-        state.phase = at.AT_ADVANCE
-        if state.dated:
+        clock.phase = at.AT_ADVANCE
+        if state.rules.dated:
             read_dates(sim)
-        pace.is_changed |= state.causes & ~at.BY_TIMER != 0
+        pace.is_changed |= clock.causes & ~at.BY_TIMER != 0
         _count(sim, slurm)
         _main_loop(sim, reasons, slurm)
-        is_due = pace.backfills and state.now % pace.interval == 0
-        queued = state.n_queued
-        if state.head >= 0:
-            reserve_head(sim)
+        is_due = pace.backfills and clock.now % pace.interval == 0
+        queued = queue.n_queued
+        if queue.head >= 0:
+            reserve_head(sim, None)
             if reasons is not None:
                 _note_head(reasons, sim)
             if is_due:
@@ -54,7 +55,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
             elif reasons is not None:
                 why.note_turns(reasons, sim)
         if is_due:
-            pace.is_changed = state.n_queued < queued  # what it has started itself
+            pace.is_changed = queue.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
 
 
@@ -66,7 +67,7 @@ def _count(sim: Arrays, slurm: SlurmArrays) -> None:
         return
     for i in range(len(slurm.limits)):
         slurm.limits[i].used = 0
-    for i in range(state.n_nodes[at.ENDS]):
+    for i in range(state.queue.n_nodes[at.ENDS]):
         node = node_at(lists, at.ENDS, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
@@ -101,7 +102,7 @@ def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
     slurm.held_by[job.row] = limit
     if limit < 0:
         return False
-    job.tried_in_pass = sim.state[0].n_passes
+    job.tried_in_pass = sim.state[0].clock.n_passes
     if reasons is not None:
         why.note(reasons, sim, slot, why.GATE)
     return True
@@ -112,7 +113,7 @@ def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
     """Start a job, which counts against its limits from now on; one of length zero does not."""
     job = sim.jobs_now[slot]
     row, lasts = job.row, job.run_time > 0
-    start(sim, slot, how)
+    start(sim, None, slot, how)
     if lasts:
         _claim(slurm, row)
 
@@ -121,20 +122,21 @@ def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
 def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
     """Start jobs in the queue's order until one does not fit: the head, or -1; who is held is passed over."""
     lists, state = sim.lists, sim.state[0]
+    queue = state.queue
     key, tie = at.FIRST_KEY, at.FIRST_TIE
-    state.head = -1
-    while state.n_queued > 0:
+    queue.head = -1
+    while queue.n_queued > 0:
         slot = slot_from(lists, state, at.QUEUE, key, tie)
         if slot < 0:
             return
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         if _is_held(sim, reasons, slurm, slot):
             continue
-        if job.procs > state.free or not clears(sim, job):
-            state.head = slot
-            state.stale = True
+        if job.procs > queue.free or not clears(sim, job):
+            queue.head = slot
+            queue.stale = True
             return
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS)
@@ -146,17 +148,18 @@ def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None
 def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
     """Start what fits now beside the reservations of the jobs before it; reserve the others the earliest second."""
     lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
+    queue = state.queue
     plan_running(sim)
-    state.n_reservations = 0
+    queue.n_reservations = 0
     key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
-    while state.n_queued > 0 and (tested < pace.tested or reasons is not None):
+    while queue.n_queued > 0 and (tested < pace.tested or reasons is not None):
         slot = slot_from(lists, state, at.QUEUE, key, tie)
         if slot < 0:
             return
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
         tested += 1
-        refresh(sim, slot)
+        refresh(sim, sim.changes, slot)
         if tested > pace.tested:
             if reasons is not None:
                 _note_window(reasons, sim, slot)
@@ -168,24 +171,25 @@ def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> 
 def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
     """Start a job in the backfill loop, or reserve it the earliest second."""
     job, state = sim.jobs_now[slot], sim.state[0]
+    clock, queue = state.clock, state.queue
     procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
     # a job that would end in the very second in which a reservation begins is in its way
-    if procs <= state.free and is_free(sim, state.now, procs, length + 1, limit):
+    if procs <= queue.free and is_free(sim, clock.now, procs, length + 1, limit):
         if reasons is not None:
             why.note_planned(reasons, sim, slot, why.STARTS)
             why.note_booking(reasons, sim, slot)
         if job.run_time > 0:
-            book(sim, state.now, procs, length, limit)
+            book(sim, clock.now, procs, length, limit)
         _start(sim, slurm, slot, at.BACKFILLED)
         return
     if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-        if slot != state.head:
+        if slot != queue.head:
             why.note_reservation(reasons, sim, slot)
             if (
-                reasons[slot].rule == why.PROCESSORS and procs <= state.free
+                reasons[slot].rule == why.PROCESSORS and procs <= queue.free
             ):  # whole slots are taken, from before now on
                 reasons[slot].rule = why.RESERVATION
-                reasons[slot].collides = state.now
+                reasons[slot].collides = clock.now
     if not slurm.unreserved[job.row]:
         _reserve(sim, reasons, slurm, slot)
 
@@ -194,16 +198,17 @@ def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, 
 def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
     """Book a job at the earliest second at which it fits, in whole slots, if that lies within the window."""
     job, state, pace = sim.jobs_now[slot], sim.state[0], slurm.pace[0]
+    clock = state.clock
     procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
     planned = earliest(sim, procs, length, limit)
-    if planned == at.NEVER or planned > state.now + pace.window:
+    if planned == at.NEVER or planned > clock.now + pace.window:
         return
     first, slots = _slots(job, planned, pace.resolution)
-    first = max(first, state.now)
+    first = max(first, clock.now)
     book(sim, first, procs, max(1, slots - first), limit)
     job.planned_start = planned
     job.has_reservation = True
-    state.n_reservations += 1
+    state.queue.n_reservations += 1
     if reasons is not None:
         why.note_booking(reasons, sim, slot)
         reasons[slot].booked = first
@@ -221,29 +226,30 @@ def _slots(job: JobNow, planned: int, resolution: int) -> tuple[int, int]:
 def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
     """Set the timer of the next run of the backfill loop, unless it is set or nothing can come of it."""
     state, pace = sim.state[0], slurm.pace[0]
-    if not pace.backfills or state.n_queued == 0:
+    clock = state.clock
+    if not pace.backfills or state.queue.n_queued == 0:
         return
     when = at.NEVER
     if pace.is_changed:
-        when = state.now - state.now % pace.interval + pace.interval
-    elif pace.calc_period > 0 and (state.n_running > 0 or state.next_submission < state.end_of_submissions):
-        when = state.now - state.now % pace.calc_period + pace.calc_period
+        when = clock.now - clock.now % pace.interval + pace.interval
+    elif pace.calc_period > 0 and (clock.n_running > 0 or clock.next_submission < clock.end_of_submissions):
+        when = clock.now - clock.now % pace.calc_period + pace.calc_period
         when += (-when) % pace.interval
-    if when == at.NEVER or state.now < pace.timer <= when:
+    if when == at.NEVER or clock.now < pace.timer <= when:
         return
     pace.timer = when
-    state.n_timers += 1
-    insert(sim.lists, state, at.TIMERS, when, state.n_timers, at.RECHECK, 0, 1)
+    clock.n_timers += 1
+    insert(sim.lists, state, at.TIMERS, when, clock.n_timers, at.RECHECK, 0, 1)
 
 
 @rare
 def _note_head(reasons: Reasons, sim: Arrays) -> None:
     """Note the head: when it can start."""
-    state = sim.state[0]
-    state.after_key = at.FIRST_KEY
-    state.after_tie = at.FIRST_TIE
+    queue = sim.state[0].queue
+    queue.after_key = at.FIRST_KEY
+    queue.after_tie = at.FIRST_TIE
     why.note_head(reasons, sim)
-    reasons[state.head].booked = state.shadow_time
+    reasons[queue.head].booked = queue.shadow_time
 
 
 @rare

@@ -172,7 +172,7 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
 
     def ranked(state, estimates, look):
         single = state.copy()
-        dissolve_groups(single.arrays(), int(single.record.candidates))
+        dissolve_groups(single.arrays(), int(single.record.queue.candidates))
         for code in (ORDERS["fcfs"].code, ORDERS["sjf"].code):
             costs.append([look_ahead._cost(one, estimates, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)])
         return rank_by_look_ahead(state, estimates, look)

@@ -398,8 +398,8 @@ def give_one_schedule(name, parts, seeds):
         own = parts(int(workload.submit[-1]) + 1)
         together = Simulation(workload, policy, rule.forecast(log), **own)
         alone = Simulation(workload, policy, Alone(rule.forecast(log)), **own)
-        assert (together._state.record.grouped, alone._state.record.grouped) == (True, False)
-        assert (together._state.record.candidates == at.GROUPED) == merged_from_groups(name, parts)
+        assert (together._state.record.queue.grouped, alone._state.record.queue.grouped) == (True, False)
+        assert (together._state.record.queue.candidates == at.GROUPED) == merged_from_groups(name, parts)
         middle = int(workload.submit[len(workload) // 2])
         merged = Simulation(workload, policy, rule.forecast(log), **own)
         merged.run(middle)
@@ -478,7 +478,7 @@ def test_a_group_whose_jobs_have_several_requests_is_told_job_by_job():
         workload.job_id, submit=workload.submit, procs=workload.procs, requested=workload.requested + workload.job_id,
         run_time=workload.run_time, machine_procs=PROCS,
     )  # fmt: skip
-    assert not Simulation(rising, make_policy("easy"), SimilarRuns().forecast(log))._state.record.grouped
+    assert not Simulation(rising, make_policy("easy"), SimilarRuns().forecast(log))._state.record.queue.grouped
 
 
 def test_the_cost_of_a_revision_does_not_grow_with_the_group():

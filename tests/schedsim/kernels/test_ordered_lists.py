@@ -77,7 +77,7 @@ def test_lists_of_several_nodes_answer_like_plain_ones(seed):
     insert, remove = door(ordered_lists.insert), door(ordered_lists.remove)
     next_fitting, remove_first = door(ordered_lists.next_fitting), door(ordered_lists.remove_first)
     state, rng = State.empty(np.zeros((1, 7), dtype=np.int64)), np.random.default_rng(seed)
-    state.one["n_classes"], state.one["candidates"] = PROCS.bit_length(), at.QUEUE
+    state.one["queue"]["n_classes"], state.one["queue"]["candidates"] = PROCS.bit_length(), at.QUEUE
     while len(state.jobs_now) < 2 * SIZES[-1]:
         state = state.grown()
     plain: list[tuple[int, int, int, int]] = []
@@ -97,7 +97,7 @@ def test_lists_of_several_nodes_answer_like_plain_ones(seed):
                     remove_first(state.lists, state.record, at.QUEUE)
                 else:
                     remove(state.lists, state.record, at.QUEUE, key, old)
-            most_nodes = max(most_nodes, int(state.record.n_nodes[at.QUEUE]))
+            most_nodes = max(most_nodes, int(state.record.queue.n_nodes[at.QUEUE]))
             if tie % 3 == 0 or len(plain) < 2 * at.BLOCK + 2:
                 key, free, slack, extra = (int(rng.integers(top)) for top in (keys, PROCS, 12, 3))
                 found = next_fitting(state.lists, state.record, at.QUEUE, key, at.FIRST_TIE, free, slack, extra)

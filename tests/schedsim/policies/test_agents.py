@@ -77,8 +77,8 @@ class Scoring:
             "share of the machine": procs / machine,
             "share of the free processors": min(1, procs / max(1, choice.free)),
             "fits now": procs <= choice.free,
-            "ends by the shadow time": behind_head and choice.now + estimate <= record.shadow_time,
-            "needs extra processors only": behind_head and procs <= record.extra_procs,
+            "ends by the shadow time": behind_head and choice.now + estimate <= record.queue.shadow_time,
+            "needs extra processors only": behind_head and procs <= record.queue.extra_procs,
             "wait per estimate": log(1 + wait / estimate) / DECADE,
             "wait per oldest wait": wait / oldest if oldest else 0,
             "wait of a wide job": procs / machine * log(1.0 + wait) / DECADE,
@@ -123,10 +123,10 @@ def test_under_balanced_the_job_reserved_starts_as_promised(seed, draws, reserve
     for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
         done = simulation.run(until=second)
         record, queued = simulation._state.record, simulation.queued.tolist()
-        now = int(simulation._state.jobs_now[record.head].row) if record.head >= 0 else None
+        now = int(simulation._state.jobs_now[record.queue.head].row) if record.queue.head >= 0 else None
         assert held is None or now == held or held not in queued
         if now is not None:
-            assert promised.setdefault(now, int(record.guaranteed_start)) == int(record.guaranteed_start)
+            assert promised.setdefault(now, int(record.queue.guaranteed_start)) == int(record.queue.guaranteed_start)
         held = now
         if done:
             break
@@ -225,11 +225,11 @@ def heads(jobs, policy, estimates=None):
     for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
         done = simulation.run(until=second)
         record = simulation._state.record
-        held = record.head >= 0
+        held = record.queue.head >= 0
         seen.append(
             (
-                int(simulation._state.jobs_now[record.head].row) if held else None,
-                int(record.shadow_time) if held else None,
+                int(simulation._state.jobs_now[record.queue.head].row) if held else None,
+                int(record.queue.shadow_time) if held else None,
                 simulation.queued.tolist(),
             )
         )

@@ -65,7 +65,7 @@ class Checking(Drawing):
         jobs, queued = simulation.workload, simulation.queued
         if observation.level == 2:
             fits, ends = jobs.procs[queued] <= simulation.free, simulation.now + jobs.requested[queued]
-            fits &= (ends <= record.shadow_time) | (jobs.procs[queued] <= record.extra_procs)
+            fits &= (ends <= record.queue.shadow_time) | (jobs.procs[queued] <= record.queue.extra_procs)
             queued = queued[fits]
         return queued[: simulation.policy.window].tolist()
 
@@ -82,8 +82,8 @@ class Checking(Drawing):
             "share of the machine": procs / jobs.machine_procs,
             "share of the free processors": min(1, procs / max(1, free)),
             "fits now": procs <= free,
-            "ends by the shadow time": behind_head and now + estimate <= record.shadow_time,
-            "needs extra processors only": behind_head and procs <= record.extra_procs,
+            "ends by the shadow time": behind_head and now + estimate <= record.queue.shadow_time,
+            "needs extra processors only": behind_head and procs <= record.queue.extra_procs,
             "wait per estimate": log(1 + wait / estimate) / DECADE,
             "wait per oldest wait": wait / oldest if oldest else 0,
             "wait of a wide job": procs / jobs.machine_procs * log10(1 + wait),
@@ -103,8 +103,8 @@ class Checking(Drawing):
         share, second = jobs.procs[window] / machine, jobs.origin + now
         reserved = [0, 0, 0]
         if observation.level == 2:
-            head = int(jobs.procs[state.jobs_now[record.head].row])
-            reserved = [head / machine, log10(1 + record.shadow_time - now), record.extra_procs / machine]
+            head = int(jobs.procs[state.jobs_now[record.queue.head].row])
+            reserved = [head / machine, log10(1 + record.queue.shadow_time - now), record.queue.extra_procs / machine]
         classes = np.histogram(-share, [-2, -0.25, -0.05, -0.01, 0])[0][::-1] / len(window)
         found = [
             observation.level == 2, simulation.free / machine, *np.array(free) / machine, log10(1 + len(running)),

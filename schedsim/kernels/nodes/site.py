@@ -1,10 +1,10 @@
-"""The scheduling pass of EASY, and of its relatives, where jobs take processors, GPUs and memory of nodes.
+"""What jobs take of a machine where nodes differ: the places of EASY (see `schedsim.kernels.easy`).
 
 Jobs start in the queue's order until one has no place now: the head. Its **shadow time** is the first planned end of a
 running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at
 once, and on which nodes it becomes free. There are no extra processors: a job behind the head starts if it has a place
 now and either ends by the shadow time, or leaves the head a place at that time, beside all that is planned to run then.
-With one node, or with nodes of one processor and nothing else, this is EASY (see `schedsim.kernels.easy`).
+With one node, or with nodes of one processor and nothing else, this is EASY on counts.
 
 A place is found by first fit (see `placement`) and not changed for the head's sake: a job whose place now is in the
 head's way does not look for another one.
@@ -16,17 +16,17 @@ head must also end by the promise by its requested time, or leave the head a pla
 requested time it ends before the node is reserved. The shadow time is the first planned end of a job, or end of a
 reservation, at which the head has such a place; at the promise likewise, by requested times.
 
+The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
+
 Does not handle several reservations of jobs, gates, agents, ceilings and failures.
 """
 
 from typing import Final
 
-import predictors.core.events as event
 import schedsim.kernels.nodes.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
-from predictors.core.jit import lean, step
-from schedsim.kernels.instant import until_pass
+from predictors.core.jit import step
 from schedsim.kernels.nodes.placement import (
     change,
     date_nodes,
@@ -38,79 +38,32 @@ from schedsim.kernels.nodes.placement import (
     vacate,
 )
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
-from schedsim.kernels.ordered_lists import first_slot, list_slots, slot_from
+from schedsim.kernels.ordered_lists import first_slot, list_slots
 from schedsim.kernels.promise import guarantee, outlasts_promise
-from schedsim.kernels.queue import candidate_key, next_candidate, refresh
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, Estimates, JobNow, Records
-from schedsim.kernels.start_end import start
+from schedsim.kernels.records import Arrays, JobNow, Records, State
 
 _IN_NO_WINDOW: Final = -at.NEVER
 """The end of a job that no reservation of nodes hinders."""
 
 
-@lean
-def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, places: NodeArrays) -> int:
-    """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
-    state = sim.state[0]
-    while True:
-        read = state.n_logged
-        stop = until_pass(sim, estimates)
-        for i in range(read, state.n_logged):
-            if sim.log[i, 1] == event.ENDED:
-                vacate(places, sim.log[i, 2])
-        if stop != at.PASS_IS_DUE:
-            return stop
-        _pass(sim, reasons, places)
-        state.phase = at.AT_ADVANCE
-
-
 @step
-def _pass(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Start what may start now."""
-    state, one = sim.state[0], places.one[0]
-    if state.now >= one.dated_until:
-        one.dated_until = date_nodes(places, places.nodes, state.now)
-    if state.depth == at.GREEDY:
-        state.head = -1
-        state.shadow_time = at.NEVER
-        _search(sim, reasons, places)
-        return
-    if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-        if _only_newcomer_counts(sim, places):
-            if state.depth != at.NO_BACKFILL:
-                _search_from_newcomer(sim, reasons, places)
-            return
-    _start_in_order(sim, reasons, places)
-    if state.head < 0:
-        return
-    if state.depth != at.NO_BACKFILL:
-        sim.jobs_now[state.head].has_reservation = True
-        _reserve(sim, places)
-    elif reasons is not None:
-        _reserve(sim, places)  # for the notes alone
-    if reasons is not None:
-        _note_behind(reasons, sim, state.head, places, why.HEAD)
-        if state.depth == at.NO_BACKFILL:
-            why.note_turns(reasons, sim)
-    if state.depth != at.NO_BACKFILL:
-        _search(sim, reasons, places)
-
-
-@step
-def _only_newcomer_counts(sim: Arrays, places: NodeArrays) -> bool:
+def newcomer_counts(sim: Arrays, places: NodeArrays | None) -> bool:
     """Return whether just the one job that was submitted now can start, since the last pass could start no other.
 
     Since that pass began to search nodes were neither taken nor released, no estimate of a running job was corrected
     and the head is the same: the jobs that waited then find the same places, and have less time left until the
     shadow time.
     """
+    if places is None:
+        return False
     state, one = sim.state[0], places.one[0]
-    if state.causes != at.BY_SUBMISSION or state.stale or state.head < 0 or state.n_newcomers != 1:
+    clock, queue = state.clock, state.queue
+    if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or clock.n_newcomers != 1:
         return False
     if len(places.windows) > 0:  # as they come nearer, jobs find other places
         return False
-    if one.head_at_scan != sim.jobs_now[state.head].row or first_slot(sim.lists, state, at.QUEUE) != state.head:
+    if one.head_at_scan != sim.jobs_now[queue.head].row or first_slot(sim.lists, state, at.QUEUE) != queue.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
 
@@ -122,41 +75,55 @@ def _demand_of(places: NodeArrays, row: int) -> Demand:
 
 
 @step
-def _start_in_order(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Start jobs in the queue's order until one has no place: the head, or -1."""
-    state = sim.state[0]
-    while state.n_queued > 0:
-        slot = first_slot(sim.lists, state, at.QUEUE)
-        if state.keeps_head and state.head >= 0:
-            slot = state.head
-        job = sim.jobs_now[slot]
-        refresh(sim, slot)
-        n = find_place(places, _demand_of(places, job.row), state.now + job.requested_time)
-        if n == 0:
-            state.head = slot
-            return
-        if reasons is not None:
-            why.note(reasons, sim, slot, why.STARTS)
-            _note_nodes(reasons, sim, slot, places)
-        _start(sim, places, slot, n, at.BY_RESERVATION if job.has_reservation else at.READY)
-        state.head = -1
-    state.head = -1
+def fits_now(sim: Arrays, places: NodeArrays, slot: int) -> bool:
+    """Return whether a job has a place now, which is then the place found last."""
+    job, one = sim.jobs_now[slot], places.one[0]
+    one.n_chosen = find_place(places, _demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
+    return one.n_chosen > 0
 
 
 @step
-def _start(sim: Arrays, places: NodeArrays, slot: int, n: int, how: int) -> None:
-    """Start a job in the place found last; one of length zero takes none."""
-    row, lasts = sim.jobs_now[slot].row, sim.jobs_now[slot].run_time > 0
-    start(sim, slot, how)
-    if lasts:
-        occupy(places, row, _demand_of(places, row), n)
+def take(sim: Arrays, places: NodeArrays | None, slot: int) -> None:
+    """Give a job that starts the place found last."""
+    if places is not None:
+        row = sim.jobs_now[slot].row
+        occupy(places, row, _demand_of(places, row), places.one[0].n_chosen)
 
 
 @step
-def _reserve(sim: Arrays, places: NodeArrays) -> None:
+def give(sim: Arrays, places: NodeArrays | None, slot: int) -> None:
+    """Take its nodes back from a job that ends."""
+    if places is not None:
+        vacate(places, sim.jobs_now[slot].row)
+
+
+@step
+def date(sim: Arrays, places: NodeArrays | None) -> None:
+    """Find from when on the nodes are reserved, if that has changed since the last pass."""
+    if places is None:
+        return
+    now, one = sim.state[0].clock.now, places.one[0]
+    if now >= one.dated_until:
+        one.dated_until = date_nodes(places, places.nodes, now)
+
+
+@step
+def begin_search(sim: Arrays, places: NodeArrays | None) -> None:
+    """Note where a search for backfills begins, see `newcomer_counts`."""
+    if places is None:
+        return
+    one, head = places.one[0], sim.state[0].queue.head
+    one.released_at_scan = one.n_released
+    one.occupied_at_scan = one.n_occupied
+    one.head_at_scan = sim.jobs_now[head].row if head >= 0 else -1
+
+
+@step
+def reserve(sim: Arrays, places: NodeArrays) -> None:
     """Find the head's shadow time, what is free on the nodes then, and what it is promised."""
     state, one, later = sim.state[0], places.one[0], places.later
-    job = sim.jobs_now[state.head]
+    queue = state.queue
+    job = sim.jobs_now[queue.head]
     head = _demand_of(places, job.row)
     one.head_end = at.NOTHING
     one.head_room = _as_now(places, later, head, one.head_end)
@@ -164,8 +131,8 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
     for i in range(len(places.nodes)):
         procs += places.nodes[i].procs
     n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
-    state.shadow_time = at.NEVER
-    i, time = 0, state.now
+    queue.shadow_time = at.NEVER
+    i, time = 0, state.clock.now
     while True:
         time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, next_opening(places, time))
         if time == at.NEVER:
@@ -179,12 +146,12 @@ def _reserve(sim: Arrays, places: NodeArrays) -> None:
             one.head_end = time + job.requested_time
             one.head_room = _room_at(places, later, head, time, one.head_end)
         if one.head_room >= head.pieces:
-            state.shadow_time = time
+            queue.shadow_time = time
             break
-    state.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
-    if state.promises:
+    queue.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
+    if state.rules.promises:
         _keep_promise(sim, places, head)
-    state.stale = False
+    queue.stale = False
     one.moment += 1
 
 
@@ -212,8 +179,8 @@ def _latest_end(job: JobNow) -> int:
 @step
 def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
     """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
-    state, one = sim.state[0], places.one[0]
-    head = sim.jobs_now[state.head]
+    queue, one = sim.state[0].queue, places.one[0]
+    head = sim.jobs_now[queue.head]
     one.promise_room = _as_now(places, places.at_promise, demand, at.NOTHING)
     n = list_slots(sim, at.LIMITS, len(sim.jobs_now))
     for i in range(n):
@@ -225,7 +192,7 @@ def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
         if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
             if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
                 guarantee(sim, head, end)
-    state.guaranteed_start = head.guaranteed_start
+    queue.guaranteed_start = head.guaranteed_start
 
 
 @step
@@ -293,7 +260,7 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
 
     Returns whether the head has a place then.
     """
-    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].head].row)
+    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].queue.head].row)
     nodes, end = (places.at_promise, at.NOTHING) if at_promise else (places.later, one.head_end)
     more = 0
     for i in range(n):
@@ -319,102 +286,67 @@ def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int, at_p
 
 
 @step
-def _search_from_newcomer(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Start the newcomer if it may; then those behind it may find other places than before, and start too."""
-    state = sim.state[0]
-    job, n_queued = sim.jobs_now[state.last_queued], state.n_queued
-    state.after_key = candidate_key(job, state)
-    state.after_tie = job.row + 1
-    _try(sim, state.last_queued, reasons, places)
-    if state.n_queued < n_queued:
-        _search_on(sim, reasons, places)
+def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
+    """Return what keeps a job from starting next to the head, as a rule of `reasons`; STARTS if nothing does.
 
-
-@step
-def _search(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Start the jobs behind the head, in the backfill order, that have a place and do not delay it."""
-    state, one = sim.state[0], places.one[0]
-    one.released_at_scan = one.n_released
-    one.occupied_at_scan = one.n_occupied
-    one.head_at_scan = sim.jobs_now[state.head].row if state.head >= 0 else -1
-    state.after_key = at.FIRST_KEY
-    state.after_tie = at.FIRST_TIE
-    _search_on(sim, reasons, places)
-
-
-@step
-def _search_on(sim: Arrays, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Go on behind the last job tried."""
-    state = sim.state[0]
-    while state.n_queued > 0:
-        if reasons is None:
-            slot = next_candidate(sim, state.candidates, state.free, state.shadow_time - state.now, state.extra_procs)
-        else:
-            slot = slot_from(sim.lists, state, state.candidates, state.after_key, state.after_tie)
-        if slot < 0:
-            return
-        job = sim.jobs_now[slot]
-        state.after_key = candidate_key(job, state)
-        state.after_tie = job.row + 1
-        if slot != state.head:
-            _try(sim, slot, reasons, places)
-
-
-@step
-def _try(sim: Arrays, slot: int, reasons: Reasons | None, places: NodeArrays) -> None:
-    """Start a job if it has a place and does not delay the head."""
+    It starts if it has a place now and leaves the head one at its shadow time, and at its promise; it then has these.
+    """
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
-    refresh(sim, slot)
-    tried, demand = places.tried[places.shape_of[job.row]], _demand_of(places, job.row)
-    late = state.now + job.candidate_estimate > state.shadow_time
-    beyond = outlasts_promise(job, state)
+    tried = places.tried[places.shape_of[job.row]]
     keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
-    n = (
-        0
-        if keeps and tried.in_vain_at == one.n_released
-        else find_place(places, demand, state.now + job.requested_time)
-    )
-    if n == 0:
+    if (keeps and tried.in_vain_at == one.n_released) or not fits_now(sim, places, slot):
         tried.in_vain_at = one.n_released
-        if reasons is not None:
-            _note_behind(reasons, sim, slot, places, why.RESOURCES)
-        return
+        return why.RESOURCES
+    late, n = _ends_late(job, state), one.n_chosen
     if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False)):
         tried.in_the_way_at = one.moment
-        if reasons is not None:
-            _note_behind(reasons, sim, slot, places, why.DELAYS_HEAD)
-        return
-    if beyond and (tried.breaks_promise_at == one.moment or not _leaves_head_room(sim, places, job, n, True)):
+        return why.DELAYS_HEAD
+    if outlasts_promise(job, state) and (
+        tried.breaks_promise_at == one.moment or not _leaves_head_room(sim, places, job, n, True)
+    ):
         tried.breaks_promise_at = one.moment
         if late:
             _book(sim, places, job, n, of.RELEASE, False)
-        if reasons is not None:
-            _note_behind(reasons, sim, slot, places, why.PROMISE)
-            reasons[slot].shadow = state.guaranteed_start
-        return
-    if job.run_time > 0:
-        state.extra_procs -= demand.pieces * demand.procs if late else 0
-    else:  # it takes nothing
-        if late:
-            _book(sim, places, job, n, of.RELEASE, False)
-        if beyond:
-            _book(sim, places, job, n, of.RELEASE, True)
-    if reasons is not None:
-        _note_behind(reasons, sim, slot, places, why.STARTS)
-    _start(sim, places, slot, n, at.READY if state.depth == at.GREEDY else at.BACKFILLED)
+        return why.PROMISE
+    return why.STARTS
 
 
 @step
-def _note_behind(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays, rule: int) -> None:
+def _ends_late(job: JobNow, state: State) -> bool:
+    """Return whether by the estimates a job that starts now ends after the head's shadow time."""
+    return state.clock.now + job.candidate_estimate > state.queue.shadow_time
+
+
+@step
+def use_spare(sim: Arrays, places: NodeArrays, job: JobNow) -> None:
+    """Count what a job that is about to be backfilled takes of what is spare; one of length zero takes nothing."""
+    state, n, late = sim.state[0], places.one[0].n_chosen, _ends_late(job, sim.state[0])
+    if job.run_time > 0:
+        demand = _demand_of(places, job.row)
+        state.queue.extra_procs -= demand.pieces * demand.procs if late else 0
+        return
+    if late:
+        _book(sim, places, job, n, of.RELEASE, False)
+    if outlasts_promise(job, state):
+        _book(sim, places, job, n, of.RELEASE, True)
+
+
+@step
+def note_behind(reasons: Reasons, sim: Arrays, places: NodeArrays, slot: int, rule: int) -> None:
     """Note what becomes of a job behind the head, if there is one; of the head, what it lacks."""
     why.note_behind(reasons, sim, slot, rule)
-    reasons[slot].extra = at.NEVER
-    _note_nodes(reasons, sim, slot, places)
+    one = reasons[slot]
+    one.extra = at.NEVER
+    if rule == why.PROMISE:
+        one.shadow = sim.state[0].queue.guaranteed_start
+    note_nodes(reasons, sim, places, slot)
 
 
 @step
-def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) -> None:
+def note_nodes(reasons: Reasons, sim: Arrays, places: NodeArrays | None, slot: int) -> None:
     """Note what is free on the nodes that a job may use, and what it lacks if it has no place."""
+    if places is None:
+        return
     one, demand = reasons[slot], _demand_of(places, sim.jobs_now[slot].row)
     procs = gpus = memory = 0
     for i in range(demand.first_member, demand.end_member):
@@ -428,7 +360,7 @@ def _note_nodes(reasons: Reasons, sim: Arrays, slot: int, places: NodeArrays) ->
     one.lacking = at.NOTHING
     if one.rule != why.HEAD and one.rule != why.RESOURCES:
         return
-    job, now = sim.jobs_now[slot], sim.state[0].now
+    job, now = sim.jobs_now[slot], sim.state[0].clock.now
     one.lacking = lacking(places, demand, _IN_NO_WINDOW)
     if len(places.windows) > 0 and find_place(places, demand, _IN_NO_WINDOW) > 0:
         for i in range(demand.first_member, demand.end_member):  # but for what is reserved it has a place
