@@ -156,8 +156,12 @@ def _check_use(run: Run, laws: frozenset[str]) -> None:
     seconds, used = _in_use(schedule, all_jobs)
     if known.CEILING in laws and run.policy.ceiling is not None and len(seconds):
         runs = schedule.end > schedule.start
-        exempt = runs & (schedule.workload.procs >= share_of(run.policy.ceiling.share, machine))
-        excused = ~runs | np.isin(schedule.start, schedule.start[exempt])
+        wide = schedule.workload.procs >= share_of(run.policy.ceiling.share, machine)
+        exempt = schedule.start[runs & wide]
+        if schedule.disturbed is not None:  # runs that failures stopped lifted it, too
+            stopped = schedule.disturbed.runs
+            exempt = np.concatenate([exempt, stopped[wide[stopped[:, 0]], 1]])
+        excused = ~runs | np.isin(schedule.start, exempt)
         then = used[np.minimum(np.searchsorted(seconds, schedule.start), len(seconds) - 1)]
         over = ~excused & (then > most_in_use(run.policy.ceiling.share, machine))
         _refuse(known.CEILING, over, "starts at {} s, when {} processors are in use", schedule.start, then)

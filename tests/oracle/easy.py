@@ -1,7 +1,9 @@
-"""When does each job start? A slow simulator written from the definitions alone, to check the fast one against.
+"""The starts of jobs, by a slow simulator that is written from the definitions alone, to check the fast one against.
 
-It shares no code with `schedsim`: whole-number seconds, plain Python, one function a definition. Orders are in
-`orders.py`, the state at an instant in `site.py`, the passes in `passes.py`.
+It shares no code with `schedsim`: whole-number seconds, plain Python, one function a definition. It composes: a machine
+(`machine.py`) answers where a job has a place; the state at an instant (`site.py`) has the verbs that passes ask; each
+rule of a policy stands once, in terms of these verbs (`passes.py`); the rules of a site (`cobalt.py`) and the orders
+(`orders.py`) know of no machine. So what the engine refuses together has a schedule here.
 
 The rules
 ---------
@@ -34,15 +36,34 @@ Readings, where the rules leave something open
    its part of the reward: capability (wait / longest wait in the window + procs / N + procs / N) / 3, the last for the
    processors that it brings into use; capacity 1 / estimate, the loss that its start ends. Of equally good sets the
    one of fewest jobs is taken, then the one whose jobs come first in the queue.
-9. How a job started: `backfilled` past a blocked job; in its turn `reserved` if it ever held a reservation, else
+9. Gates: a job is asked about once it would start; one that is held is as if it were not there until the next pass.
+   A plan reserves nothing for it, and a reservation that is kept stays where it is.
+10. Agents: under `oldest` the first of the queue takes the turn of a job picked that does not fit. An alteration ends a
+   reservation and a promise.
+11. Ceilings limit starts. In a plan no start until a job's end lies above, nor what is in use where more becomes
+   reserved before that end.
+12. Postponed jobs: those that a rule holds at their submission are not postponed. They gain score as if they waited in
+   the queue. In a plan they are tried last and hold no reservation. `cobalt.py`: a job that a failure ends for good has
+   not ended well.
+13. Failures: a job that is stopped keeps the score that it had; the time that it ran is none that it waited.
+14. Plans on nodes: a job is planned on the nodes on which it has its first place for the whole estimated time. A
+   reservation that is kept keeps its nodes while they hold, else its second if there are others.
+15. Promises on nodes that are reserved: the head has its place at the promise if no node of it is reserved at that
+   second.
+16. How a job started: `backfilled` past a blocked job; in its turn `reserved` if it ever held a reservation, else
    `ready`. Greedy rules know no turn: all `ready`, as in Table IV of Fan et al. (DRAS, IPDPS 2021).
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from heapq import heappop
 
-from tests.oracle.site import HOUR, TICK, Entry, Rule, Site
+from tests.oracle.cobalt import Cobalt, House
+from tests.oracle.entry import HOUR, Entry
+from tests.oracle.machine import Ask, Counts, Machine
+from tests.oracle.orders import growth
+from tests.oracle.site import Rule, Site
 
 
 @dataclass(frozen=True)
@@ -55,6 +76,8 @@ class Job:
     requested: int
     run_time: int
     user: int = -1
+    ask: Ask | None = None
+    deadline: int = -1
 
 
 @dataclass
@@ -70,6 +93,10 @@ class Outcome:
     started_by: list[str]
     first_booked: dict[int, int] = field(default_factory=dict, compare=False)
     promises: dict[int, int] = field(default_factory=dict, compare=False)
+    end: list[int] = field(default_factory=list, compare=False)
+    place: list[dict] = field(default_factory=list, compare=False)
+    stuck: list[int] = field(default_factory=list, compare=False)  # who waits for ever
+    site: Site | None = field(default=None, compare=False, repr=False)
 
 
 # What is expected of a job at its submission; `ended` are its user's ended jobs, in the order of their ends.
@@ -82,7 +109,7 @@ ESTIMATES: dict[str, Callable[[Job, list[Job]], int]] = {
 
 def simulate(
     jobs: Sequence[Job],
-    procs: int,
+    machine: int | Machine,
     rule: Rule,
     estimates: str | Sequence[int] = "requested",
     correction: str = "requested",
@@ -91,17 +118,24 @@ def simulate(
     running: str | Sequence[int] | None = None,
     candidates: str | Sequence[int] | None = None,
     site_type: type[Site] = Site,
+    run_times: object = None,
+    revised: object = None,
+    house: House | None = None,
 ) -> Outcome:
-    """Return the schedule of `jobs` on `procs` processors; result lists follow the order of `jobs`.
+    """Return the schedule of `jobs` on a machine, or on so many processors; result lists follow the order of `jobs`.
 
     `estimates` is a name of `ESTIMATES` or seconds by row; `ordering`, `running` and `candidates` replace it for that
-    use. `site_type` is for tests that break a rule on purpose.
+    use. `site_type` is for tests that break a rule on purpose. The machine is used up.
 
     >>> jobs = [Job(1, 0, 6, 10, 10), Job(2, 1, 8, 10, 10), Job(3, 2, 2, 8, 8), Job(4, 3, 2, 9, 9)]
     >>> simulate(jobs, 8, Rule(depth=1)).start, simulate(jobs, 8, Rule()).start
     ([0, 10, 2, 20], [0, 10, 20, 20])
     """
-    site = site_type(rule, procs, correction, kill, free=procs, first_submit=min((j.submit for j in jobs), default=0))
+    machine = Counts(procs=machine) if isinstance(machine, int) else machine
+    first_submit = min((j.submit for j in jobs), default=0)
+    site = site_type if house is None else Cobalt
+    site = site(rule, machine, correction, kill, first_submit, run_times, revised)
+    site.set_out(jobs, house)
     arrivals = sorted(range(len(jobs)), key=lambda row: (jobs[row].submit, jobs[row].job_id), reverse=True)
     entries: dict[int, Entry] = {}
 
@@ -117,16 +151,13 @@ def simulate(
         run_time = min(job.run_time, job.requested) if kill else job.run_time
         entries[row] = Entry(
             row, job.job_id, job.submit, job.procs, job.requested, run_time, job.user,
-            ordering=expected(ordering, row), candidate=expected(candidates, row), first=first, running=first,
+            ordering=expected(ordering, row), candidate=expected(candidates, row), first=first, running=first, job=job,
+            since=job.submit, growth=growth(job.procs, job.requested, machine.procs, 1.0),
         )  # fmt: skip
         return entries[row]
 
-    while arrivals or site.ends:
-        seconds = [site.ends[0][0]] if site.ends else []
-        seconds += [jobs[arrivals[-1]].submit] if arrivals else []
-        seconds += [(site.now // TICK + 1) * TICK] if rule.order == "score" and site.queue else []
-        site.now = min(seconds)
-        site.tick()
+    while (second := site.next_second([jobs[row].submit for row in arrivals[-1:]])) is not None:
+        site.now = second
         ending, arriving = [], []
         while site.ends and site.ends[0][0] == site.now:
             ending.append(heappop(site.ends)[-1])
@@ -142,6 +173,10 @@ def simulate(
         started_by=[site.started_by.get(row, "never") for row in rows],
         first_booked=site.first_booked,
         promises=site.promises,
+        end=[entries[row].end for row in rows],
+        place=[entries[row].place for row in rows],
+        stuck=[entry.job_id for entry in entries.values() if entry.start < 0],
+        site=site,
     )
 
 
@@ -158,12 +193,15 @@ def rule_named(name: str, **more) -> Rule:
         return Rule(
             order="priority", depth=1, promise=True, priority=(1200.0, 1.0, 0.1, 24 * HOUR, 0.35), **slack, **more
         )
+    if name.endswith("+ceil") or name == "ceil":
+        ceil = {"ceiling": Fraction(95, 100), "postpones": True}
+        return rule_named("wfp3-easy" if name == "ceil" else name.removesuffix("+ceil"), **ceil, **more)
     base, _, option = name.partition("+")
     promise = option == "promise"
     if base in ("binpacking", "random"):
-        return Rule(greedy=base, **more)
+        return Rule(order="widest" if base == "binpacking" else base, greedy=True, **more)
     if base.startswith("knapsack"):
-        return Rule(greedy="knapsack", **more)
+        return Rule(greedy=True, knapsack="capability", **more)
     if base == "conservative-replan":
         return Rule(depth=None, **more)
     if base == "conservative-compress":

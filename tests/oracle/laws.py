@@ -88,7 +88,7 @@ def instants(run: Run) -> Iterator[tuple[Instant, list[int]]]:
         def key(row, now=now):
             job = jobs[row]
             age, wait = max(1, job.submit - first), now - job.submit
-            value = ORDERS[run.rule.order](
+            value = ORDERS.get(run.rule.order, ORDERS["fcfs"])(
                 job.procs, run.outcome.estimate[row], job.requested, wait, job.submit, age
             )  # fmt: skip
             return value, job.submit, job.job_id

@@ -23,6 +23,7 @@ ORDERS: dict[str, Callable[[int, int, int, int, int, int], float]] = {
     "laf": lambda n, p, r, wait, submit, age: -p * n,
     "wfp3": _wfp3,
     "unicep": lambda n, p, r, wait, submit, age: -(wait / (max(1.0, log2(n)) * r)),
+    "widest": lambda n, p, r, wait, submit, age: -n,
     "f1": lambda n, p, r, wait, submit, age: log10(p) * n + 870 * log10(age),
     "f2": lambda n, p, r, wait, submit, age: sqrt(p) * n + 25_600 * log10(age),
     "f3": lambda n, p, r, wait, submit, age: p * n + 6_860_000 * log10(age),

@@ -13,7 +13,7 @@ from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 from tests.by_hand.tsafrir import Tsafrir
-from tests.oracle.easy import Outcome, rule_named
+from tests.oracle.easy import Outcome
 from tests.support.strategies import PROCS, seeded_workload
 
 EVERY_POLICY = [
@@ -83,15 +83,6 @@ def engine(jobs, policy, estimates="requested", correction="requested", kill=Tru
         last_estimate=schedule.last_estimate.tolist(),
         started_by=[STARTED_BY[code] for code in schedule.started_by],
     )
-
-
-def rule_of(name, jobs):
-    """Return the oracle's rule; for `random` the engine tells its draw by serving the jobs on one processor."""
-    if name != "random":
-        return rule_named(name)
-    alone = [job.__class__(job.job_id, 0, 1, 1, 1) for job in sorted(jobs, key=lambda job: job.job_id)]
-    turn = dict(zip((job.job_id for job in alone), engine(alone, "random", procs=1).start, strict=True))
-    return rule_named("random", draw=lambda entries, now: min(entries, key=lambda entry: turn[entry.job_id]))
 
 
 def nodes_of(schedule):

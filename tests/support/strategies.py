@@ -2,8 +2,10 @@
 
 from random import Random
 
+import numpy as np
 from hypothesis import strategies as st
 
+from predictors.core.events import ENDED, STARTED, SUBMITTED
 from tests.oracle.easy import Job
 
 PROCS = 8
@@ -87,3 +89,41 @@ def crowded_workload(seed, n_jobs=160):
         for _ in range(n_jobs)
     ]
     return _jobs(random.sample(range(1, 10 * n_jobs), n_jobs), rows, step, kill=True), procs
+
+
+class Fickle:
+    """Changes the estimates of two in five waiting jobs whenever a job has ended; up to three estimate steps."""
+
+    n_steps = 3
+
+    def __init__(self, jobs, seed):
+        self.jobs, self.seed, self.waiting, self.ended = jobs, seed, [], 0
+
+    def fork(self):
+        """Return a copy that learns on its own."""
+        twin = Fickle(self.jobs, self.seed)
+        twin.waiting, twin.ended = list(self.waiting), self.ended
+        return twin
+
+    def answer(self, row):
+        """Draw three estimates, not always whole or within the request, and the steps."""
+        random, most = Random(f"{self.seed} {row} {self.ended}"), self.jobs[row].requested
+        roles = [random.choice([random.randint(1, most), random.uniform(0.2, most * 1.2)]) for _ in range(3)]
+        elapsed = sorted(random.sample(range(1, most + 4), random.randint(0, self.n_steps)))
+        ladder = [number for rung in elapsed for number in (rung, random.randint(1, most + 5))]
+        return [row, *roles, *ladder, *([np.inf, 1.0] * (self.n_steps - len(elapsed)))]
+
+    def advance(self, events, answers):
+        """Answer on the newcomers, then on those of whom it has changed its mind."""
+        rows = {
+            kind: [row for _, happened, row in events.tolist() if happened == kind]
+            for kind in (SUBMITTED, STARTED, ENDED)
+        }
+        waiting = [row for row in self.waiting if row not in rows[STARTED]]
+        self.waiting = [*waiting, *rows[SUBMITTED]]
+        self.ended += len(rows[ENDED])
+        random = Random(f"{self.seed} {self.ended}")
+        told = [*rows[SUBMITTED], *(row for row in waiting if rows[ENDED] and random.random() < 0.4)]
+        for place, row in enumerate(told):
+            answers[place] = self.answer(row)
+        return len(told)

@@ -26,9 +26,8 @@ from schedsim.results.site_metrics import capability_share
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.oracle.cobalt import Stuck
-from tests.oracle.cobalt import simulate as ticking
 from tests.oracle.easy import rule_named
+from tests.oracle.easy import simulate as ticking
 from tests.support.cobalt_runs import busy_mira, most_used, rules_of, seeded_house
 from tests.support.engine_runs import estimates_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload, workloads
@@ -39,10 +38,8 @@ AT_EXPIRY = [name for name in CORRECTIONS if name != "slurm"]  # that one also f
 def run_both(jobs, policy, house, estimates="requested", correction="requested", kill=True):
     workload, believed = workload_of(jobs), estimates_of(workload_of(jobs), estimates)
     rule = rule_named(policy)
-    expected = None
-    try:
-        expected = ticking(jobs, PROCS, rule, house, estimates, correction, kill)
-    except Stuck:
+    expected = ticking(jobs, PROCS, rule, estimates, correction, kill, house=house)
+    if expected.stuck:
         with pytest.raises(JobcastError, match="held for ever"):
             simulate(workload, make_policy(policy), believed, correction, kill, rules=rules_of(house, jobs))
         return None
@@ -75,7 +72,7 @@ def test_ticks_are_needed_and_those_left_out_are_not(monkeypatch):
     runs = []
     for jobs, procs, seed in few[:8]:
         guesses = seeded_estimates(seed, jobs)
-        expected = ticking(jobs, procs, rule_named("cobalt"), None, guesses, "doubling")
+        expected = ticking(jobs, procs, rule_named("cobalt"), guesses, "doubling")
         workload = workload_of(jobs, procs)
         found = simulate(workload, make_policy("cobalt"), np.array(guesses), "doubling").start.tolist()
         assert found == expected.start, seed

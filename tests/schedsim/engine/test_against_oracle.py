@@ -1,6 +1,7 @@
 """The oracle itself, on cases small enough to check by eye; whole logs: see test_reference_schedules."""
 
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import given
@@ -8,9 +9,10 @@ from hypothesis import strategies as st
 
 from schedsim.kernels.corrections import CORRECTIONS
 from tests.oracle.easy import Job, Rule, simulate
+from tests.oracle.entry import HOUR, MINUTE, Entry, corrected
+from tests.oracle.machine import Counts, Plan, Span
 from tests.oracle.passes import reservation
-from tests.oracle.plan import Plan
-from tests.oracle.site import HOUR, MINUTE, Entry, corrected
+from tests.oracle.site import Site
 from tests.support.strategies import PROCS, workloads, workloads_with_estimates
 
 
@@ -21,12 +23,27 @@ def test_shadow_counts_all_ends_of_its_second():
         reservation(1, 9, [(100, 7)])
 
 
+def job(procs):
+    return SimpleNamespace(procs=procs, requested=0)
+
+
+def plan_of(free, *taken):
+    """A plan of eight processors, of which `free` are free until 20, less what is taken: (begin, end, processors)."""
+    plan = Plan(Counts(procs=8), [Span(0, 20, job(8 - free), {})], now=0)
+    for begin, end, procs in taken:
+        plan.take(Span(begin, end, job(procs), {}))
+    return plan
+
+
+def earliest(plan, procs, length):
+    return Site(Rule(), plan.machine).earliest(job(procs), length, plan).begin
+
+
 def test_a_hole_must_last():
-    plan = Plan(now=0, free=4)
-    plan.add(50, 4)
-    plan.take(20, 30, 4)  # free: 4 until 20, 0 until 30, 4 until 50, 8 from then on
-    assert [plan.earliest(4, 20), plan.earliest(4, 21), plan.earliest(5, 1), plan.earliest(1, 20)] == [0, 30, 50, 0]
-    assert plan.fits(30, 4, 100) and not plan.fits(29, 1, 1) and not plan.fits(31, 5, 19)
+    plan = plan_of(8, (0, 20, 4), (20, 30, 8), (30, 50, 4))  # free: 4 until 20, 0 until 30, 4 until 50, 8 from then on
+    assert [earliest(plan, *hole) for hole in ((4, 20), (4, 21), (5, 1), (1, 20))] == [0, 30, 50, 0]
+    plan.give(plan.spans[-1])
+    assert earliest(plan, 5, 1) == 30
 
 
 @given(
@@ -37,14 +54,13 @@ def test_a_hole_must_last():
 )
 def test_earliest_hole_is_what_counting_seconds_finds(free, blocks, procs, length):
     """The plan against a list with one cell a second."""
-    plan, cells = Plan(0, free), [free] * 20 + [8] * 20
-    plan.add(20, 8 - free)
+    cells = [free] * 20 + [8] * 20
     for begin, seconds, width in blocks:
-        plan.take(begin, begin + seconds, width)
         for second in range(begin, begin + seconds):
             cells[second] -= width
     begin = next(t for t in range(32) if min(cells[t : t + length]) >= procs)
-    assert plan.earliest(procs, length) == begin
+    plan = plan_of(free, *((begin, begin + seconds, width) for begin, seconds, width in blocks))
+    assert earliest(plan, procs, length) == begin
 
 
 def expired(first, requested, elapsed, correction, kill=True):

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from tests.by_hand.scenario import BACKFILLED, RESERVED, SCENARIO, starts_by_hand
 from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
 from tests.oracle import laws
-from tests.oracle import passes as oracle_passes
 from tests.oracle.easy import Site, rule_named, simulate
 from tests.oracle.laws import LAWS, Run
 from tests.support.strategies import PROCS, seeded_workload, workloads
@@ -38,8 +37,8 @@ class EndsComeLate(Site):
         super().correct_expired()
         self.running += overdue
 
-    def planned_ends(self):
-        return [(max(end, self.now + 1), procs) for end, procs in super().planned_ends()]
+    def planned_end(self, entry):
+        return max(super().planned_end(entry), self.now + 1)
 
 
 class OnePassAnEvent(EndsComeLate):
@@ -73,34 +72,30 @@ class LaterJobFirst(Site):
 class ExtraIgnored(Site):
     """Lets a backfill start only if it ends by the shadow time."""
 
-    def reservation(self, head):
-        return super().reservation(head)[0], 0
+    def spares(self, head, reserved, entry, place):
+        return self.now + entry.candidate <= reserved.begin
 
 
 class ExtraNeverUsedUp(Site):
     """Forgets to subtract a backfill from the extra processors."""
 
-    def run_pass(self):
-        oracle_passes.in_order(self)
-        if not self.queue:
-            return
-        head = self.queue[0]
-        shadow, extra = self.reservation(head)
-        for entry in self.candidates(behind=head):
-            if entry.procs <= self.free and (self.now + entry.candidate <= shadow or entry.procs <= extra):
-                self.start(entry, past=self.queue[0])
+    def spares(self, head, reserved, entry, place):
+        running = self.running
+        self.running = [entry for entry in running if entry not in self.as_candidates]
+        spared = super().spares(head, reserved, entry, place)
+        self.running = running
+        return spared
 
 
 class OneEndOfATie(Site):
     """Counts only as many of the jobs that end at the shadow time as the head needs: extra comes out too small."""
 
-    def reservation(self, head):
-        free = self.free
-        for end, procs in sorted(self.planned_ends()):
-            free += procs
-            if free >= head.procs:
-                return end, free - head.procs
-        raise ValueError
+    def spares(self, head, reserved, entry, place):
+        free = self.machine.procs - self.in_use
+        for end, procs in sorted((self.planned_end(other), other.procs) for other in self.running):
+            if end <= reserved.begin and free < head.procs:
+                free += procs
+        return self.now + entry.candidate <= reserved.begin or head.procs + entry.procs <= free
 
 
 class FrozenShadow(Site):
@@ -108,15 +103,14 @@ class FrozenShadow(Site):
 
     def reservation(self, head):
         self.frozen = getattr(self, "frozen", {})
-        _, extra = super().reservation(head)
-        return self.frozen.setdefault(head, super().reservation(head)[0]), extra
+        return self.frozen.setdefault(head, super().reservation(head))
 
 
 class KnowsRunTimes(Site):
     """Plans with the true ends of the running jobs."""
 
-    def planned_ends(self):
-        return [(entry.start + entry.run_time, entry.procs) for entry in self.running]
+    def planned_end(self, entry):
+        return entry.start + entry.run_time
 
 
 class NoHead(Site):
@@ -125,8 +119,8 @@ class NoHead(Site):
     def run_pass(self):
         blocked = None
         for entry in list(self.queue):
-            if entry.procs <= self.free:
-                self.start(entry, past=blocked)
+            if place := self.fits(entry):
+                self.start(entry, place, past=blocked)
             else:
                 blocked = blocked or entry
 
@@ -135,18 +129,18 @@ class OneAtATime(Site):
     """Starts one job a pass of a greedy rule, though more would fit."""
 
     def run_pass(self):
-        fitting = [entry for entry in self.queue if entry.procs <= self.free]
+        fitting = [entry for entry in self.queue if self.fits(entry)]
         if fitting:
-            self.start(fitting[0])
+            self.start(fitting[0], self.fits(fitting[0]))
 
 
 class Overbooks(Site):
     """Believes that the machine has one processor more."""
 
     def run_pass(self):
-        self.free += 1
+        self.machine.procs += 1
         super().run_pass()
-        self.free -= 1
+        self.machine.procs -= 1
 
 
 class ForgetsOneEnd(Site):
@@ -169,7 +163,7 @@ class MovingPromise(Site):
 class NoPromise(Site):
     """Ignores the promise."""
 
-    def keeps_promise(self, head, entry):
+    def keeps_promise(self, head, entry, place):
         return True
 
 

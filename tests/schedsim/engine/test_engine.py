@@ -18,7 +18,7 @@ from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 from tests.oracle import orders as oracle_orders
-from tests.oracle.easy import Job, Rule
+from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.laws import Run, check
 from tests.schedsim.engine.test_broken_engines import sees_the_future
@@ -29,7 +29,6 @@ from tests.support.engine_runs import (
     busy_workload,
     engine,
     random_workload,
-    rule_of,
     three_jobs,
     workload_of,
 )
@@ -52,7 +51,7 @@ def test_engine_equals_oracle(name):
     for seed in range(24):
         kill = seed % 4 > 0
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
-        rule = rule_of(name, jobs)
+        rule = rule_named(name)
         for estimates in (*NAMED, seeded_estimates(seed, jobs)):
             correction = NAMES[seed % 3]
             expected = simulate_slowly(jobs, PROCS, rule, estimates, correction, kill)
@@ -70,7 +69,7 @@ def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     """The same where Hypothesis can shrink what it finds."""
     jobs, estimates = case
     assert engine(jobs, name, estimates, correction) == simulate_slowly(
-        jobs, PROCS, rule_of(name, jobs), estimates, correction
+        jobs, PROCS, rule_named(name), estimates, correction
     )
 
 
@@ -81,7 +80,7 @@ def test_engine_equals_oracle_with_separate_estimates(name):
         jobs = seeded_workload(seed)
         running, candidates, ordering = (seeded_estimates(31 * seed + i, jobs) for i in range(3))
         roles = {"running": running, "candidates": candidates, "ordering": ordering}
-        expected = simulate_slowly(jobs, PROCS, rule_of(name, jobs), correction="doubling", **roles)
+        expected = simulate_slowly(jobs, PROCS, rule_named(name), correction="doubling", **roles)
         separate = Separate(running=np.array(running), candidates=np.array(candidates), order=np.array(ordering))
         found = simulate(workload_of(jobs), make_policy(name), separate, "doubling")
         assert found.start.tolist() == expected.start, f"seed {seed}"
@@ -94,7 +93,7 @@ def test_engine_equals_oracle_with_a_long_queue(name):
     for seed in range(1 if name == "cobalt" else 3):  # its oracle takes seconds
         jobs, procs = crowded_workload(seed)
         for estimates in ("requested", seeded_estimates(seed, jobs)):
-            expected = simulate_slowly(jobs, procs, rule_of(name, jobs), estimates, NAMES[seed % 3])
+            expected = simulate_slowly(jobs, procs, rule_named(name), estimates, NAMES[seed % 3])
             assert engine(jobs, name, estimates, NAMES[seed % 3], procs=procs) == expected, f"seed {seed}"
 
 
@@ -128,17 +127,17 @@ COMBINATIONS = {
     ),
     "a window of 3, capacity": (
         Policy(backfill=Knapsack("capacity"), window=3),
-        Rule(greedy="knapsack", window=3, reward="capacity"),
+        Rule(knapsack="capacity", window=3),
     ),
     "a window of 4, capability with means": (
         Policy(backfill=Knapsack("capability-mean"), window=4),
-        Rule(greedy="knapsack", window=4, reward="capability-mean"),
+        Rule(knapsack="capability-mean", window=4),
     ),
     "a window of 4, capacity with means": (
         Policy(backfill=Knapsack("capacity-mean"), window=4),
-        Rule(greedy="knapsack", window=4, reward="capacity-mean"),
+        Rule(knapsack="capacity-mean", window=4),
     ),
-    "a window of 5, capability": (Policy(backfill=Knapsack(), window=5), Rule(greedy="knapsack", window=5)),
+    "a window of 5, capability": (Policy(backfill=Knapsack(), window=5), Rule(knapsack="capability", window=5)),
 }
 
 
@@ -174,13 +173,13 @@ def test_engine_keeps_every_law(name):
         jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
         for estimates in NAMED:
             outcome = engine(jobs, name, estimates, NAMES[seed % 3], kill)
-            check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome, kill))
+            check(Run(jobs, PROCS, rule_named(name), estimates, outcome, kill))
 
 
 @given(jobs=workloads(), name=st.sampled_from(EVERY_POLICY), estimates=st.sampled_from(NAMED))
 def test_engine_keeps_every_law_on_small_workloads(jobs, name, estimates):
     outcome = engine(jobs, name, estimates)
-    check(Run(jobs, PROCS, rule_of(name, jobs), estimates, outcome))
+    check(Run(jobs, PROCS, rule_named(name), estimates, outcome))
 
 
 @pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])
@@ -189,7 +188,7 @@ def test_no_job_starts_after_its_first_reservation(estimates):
     for seed in range(150):
         jobs = seeded_workload(seed)
         outcome = engine(jobs, "conservative-compress", estimates)
-        first = simulate_slowly(jobs, PROCS, rule_of("conservative-compress", jobs), estimates).first_booked
+        first = simulate_slowly(jobs, PROCS, rule_named("conservative-compress"), estimates).first_booked
         assert all(outcome.start[row] <= booked for row, booked in first.items()), f"seed {seed}"
 
 
@@ -198,7 +197,7 @@ def test_replanned_reservations_may_be_missed():
     late = 0
     for seed in range(150):
         jobs = seeded_workload(seed)
-        first = simulate_slowly(jobs, PROCS, rule_of("conservative-compress", jobs)).first_booked
+        first = simulate_slowly(jobs, PROCS, rule_named("conservative-compress")).first_booked
         start = engine(jobs, "conservative-replan").start
         late += any(start[row] > booked for row, booked in first.items())
     assert late > 0
@@ -276,7 +275,7 @@ def test_engine_equals_oracle_on_a_real_log(name, reference):
     jobs = jobs_of(reference("kth.swf.gz"))
     jobs = [replace(job, submit=job.submit - jobs[0].submit) for job in jobs]
     found = engine(jobs, name, "tsafrir", "incremental", procs=100)
-    assert found == simulate_slowly(jobs, 100, rule_of(name, jobs), "tsafrir", "incremental")
+    assert found == simulate_slowly(jobs, 100, rule_named(name), "tsafrir", "incremental")
 
 
 def test_a_blocked_job_holds_its_reservation_whatever_the_promise_says():

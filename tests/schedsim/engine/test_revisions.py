@@ -25,10 +25,10 @@ from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
 from tests.oracle import default as oracle
+from tests.oracle.easy import rule_named
 from tests.oracle.easy import simulate as simulate_slowly
-from tests.oracle.revisions import site_with
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rule_of, workload_of
-from tests.support.strategies import PROCS, seeded_workload
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
+from tests.support.strategies import PROCS, Fickle, seeded_workload
 
 
 def random_jobs(seed, most=40):
@@ -241,52 +241,14 @@ def test_refusals_name_the_rule():
             SimilarRuns(**{name: value})
 
 
-class Fickle:
-    """Changes the estimates of two in five waiting jobs whenever a job has ended; up to three estimate steps."""
-
-    n_steps = 3
-
-    def __init__(self, jobs, seed):
-        self.jobs, self.seed, self.waiting, self.ended = jobs, seed, [], 0
-
-    def fork(self):
-        """Return a copy that learns on its own."""
-        twin = Fickle(self.jobs, self.seed)
-        twin.waiting, twin.ended = list(self.waiting), self.ended
-        return twin
-
-    def answer(self, row):
-        """Draw three estimates, not always whole or within the request, and the steps."""
-        random, most = Random(f"{self.seed} {row} {self.ended}"), self.jobs[row].requested
-        roles = [random.choice([random.randint(1, most), random.uniform(0.2, most * 1.2)]) for _ in range(3)]
-        elapsed = sorted(random.sample(range(1, most + 4), random.randint(0, self.n_steps)))
-        ladder = [number for rung in elapsed for number in (rung, random.randint(1, most + 5))]
-        return [row, *roles, *ladder, *([np.inf, 1.0] * (self.n_steps - len(elapsed)))]
-
-    def advance(self, events, answers):
-        """Answer on the newcomers, then on those of whom it has changed its mind."""
-        rows = {
-            kind: [row for _, happened, row in events.tolist() if happened == kind]
-            for kind in (SUBMITTED, STARTED, ENDED)
-        }
-        waiting = [row for row in self.waiting if row not in rows[STARTED]]
-        self.waiting = [*waiting, *rows[SUBMITTED]]
-        self.ended += len(rows[ENDED])
-        random = Random(f"{self.seed} {self.ended}")
-        told = [*rows[SUBMITTED], *(row for row in waiting if rows[ENDED] and random.random() < 0.4)]
-        for place, row in enumerate(told):
-            answers[place] = self.answer(row)
-        return len(told)
-
-
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name != "conservative-compress"])
 def test_engine_equals_oracle_under_revised_estimates(name):
     """Starts, kinds of start, first and last estimates; `conservative-compress` refuses such estimates."""
     for seed in range(25):
         jobs, correction = seeded_workload(seed, least_run=seed % 2), list(CORRECTIONS)[seed % 3]
         found = simulate(workload_of(jobs), make_policy(name), Fickle(jobs, seed), correction)
-        site = site_with(Fickle(jobs, seed))
-        expected = simulate_slowly(jobs, PROCS, rule_of(name, jobs), correction=correction, site_type=site)
+        source = Fickle(jobs, seed)
+        expected = simulate_slowly(jobs, PROCS, rule_named(name), correction=correction, revised=source)
         assert found.start.tolist() == expected.start, f"seed {seed}"
         assert found.estimate.tolist() == expected.estimate, f"seed {seed}"
         assert found.last_estimate.tolist() == expected.last_estimate, f"seed {seed}"

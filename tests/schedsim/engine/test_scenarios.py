@@ -21,7 +21,7 @@ BY_REQUEST = {**ORDERED, **BACKFILLED, **RESERVED}
 
 
 def oracle_rule(name):
-    return Rule(greedy="knapsack", reward="capacity") if name == "knapsack-capacity" else rule_named(name)
+    return Rule(knapsack="capacity") if name == "knapsack-capacity" else rule_named(name)
 
 
 @pytest.mark.parametrize("name", BY_REQUEST)

@@ -21,7 +21,11 @@ from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.laws import BY_PLACE, HARMLESS, NODES
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
+from tests.oracle.easy import Rule
+from tests.oracle.easy import simulate as simulate_slowly
+from tests.oracle.machine import Rows
 from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
+from tests.support.nodes import on_single_processors, single_processors
 from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
 
 MACHINES = [Topology(1, 8), Topology(2, 4), Topology(4, 2), Topology(5, 2, apart=(3, 4))]
@@ -171,65 +175,14 @@ def test_contiguous_keeps_the_heads_place_free():
     assert found.start.tolist() == [0, 0, 30, 40, 3]
 
 
-def contiguous_easy_slowly(jobs, procs):
-    """Contiguous EASY, written from its definition alone: first fit in a row, requested times, FCFS."""
-    free = [True] * procs
-    start, held, running, queue = {}, {}, [], []  # running: (end, planned end, row)
-
-    def row_of_free(free, width):
-        return next((i for i in range(procs - width + 1) if all(free[i : i + width])), None)
-
-    times = sorted({job.submit for job in jobs})
-    while times or running or queue:
-        now = min([*times[:1], *(end for end, _, _ in running)])
-        times = [time for time in times if time > now]
-        for end, planned, row in list(running):
-            if end == now:
-                running.remove((end, planned, row))
-                for node in held[row]:
-                    free[node] = True
-        queue += sorted((j for j in range(len(jobs)) if jobs[j].submit == now), key=lambda j: jobs[j].job_id)
-
-        def begin(j, at, now=now, queue=queue):
-            held[j], start[j] = range(at, at + jobs[j].procs), now
-            for node in held[j]:
-                free[node] = False
-            running.append((now + jobs[j].run_time, now + jobs[j].requested, j))
-            queue.remove(j)
-
-        while queue and (at := row_of_free(free, jobs[queue[0]].procs)) is not None:
-            begin(queue[0], at)
-        if not queue:
-            continue
-        head = queue[0]
-
-        def later(when, without=(), head=head):
-            then = list(free)
-            for _, planned, row in running:
-                if planned <= when:
-                    for node in held[row]:
-                        then[node] = True
-            for node in without:
-                then[node] = False
-            return row_of_free(then, jobs[head].procs) is not None
-
-        shadow = next(when for when in sorted({planned for _, planned, _ in running}) if later(when))
-        for j in queue[1:]:
-            at = row_of_free(free, jobs[j].procs)
-            if at is None:
-                continue
-            if now + jobs[j].requested <= shadow or later(shadow, range(at, at + jobs[j].procs)):
-                begin(j, at)
-    return [start[j] for j in range(len(jobs))]
-
-
 def test_contiguous_equals_a_slow_program():
     differ = 0
     for seed in range(60):
         some = seeded_workload(seed)
         workload = workload_of(some)
         found = simulate(workload, make_policy("easy"), allocator=Contiguous(Topology.flat(PROCS)))
-        assert found.start.tolist() == contiguous_easy_slowly(some, PROCS), f"seed {seed}"
+        slow = simulate_slowly(on_single_processors(some, PROCS), Rows(boxes=single_processors(PROCS)), Rule(depth=1))
+        assert found.start.tolist() == slow.start, f"seed {seed}"
         checked = check(found, make_policy("easy"))
         assert NODES in checked.kept and checked.left_out[HARMLESS] == BY_PLACE.text
         differ += found.start.tolist() != simulate(workload, make_policy("easy")).start.tolist()

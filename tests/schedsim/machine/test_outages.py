@@ -27,9 +27,10 @@ from schedsim.results.site_metrics import available, disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.oracle.outages import Calendar
-from tests.oracle.outages import simulate as slowly
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rule_of, rules_noted, workload_of
+from tests.oracle.easy import rule_named
+from tests.oracle.easy import simulate as slowly
+from tests.oracle.machine import Calendar, Counts
+from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
 POLICIES = [name for name in EVERY_POLICY if "ceil" not in name and "cobalt" not in name]
@@ -73,29 +74,29 @@ def both(name, seed, calendar):
     jobs = seeded_workload(seed, least_run=seed % 2)
     estimates = seeded_estimates(seed, jobs) if seed % 3 else [job.requested for job in jobs]
     correction = list(CORRECTIONS)[seed % len(CORRECTIONS)]
-    site = slowly(jobs, PROCS, rule_of(name, jobs), calendar, estimates, correction)
+    slow = slowly(jobs, Counts(procs=PROCS, calendar=calendar), rule_named(name), estimates, correction)
     found = simulate(
         workload_of(jobs), make_policy(name), np.array(estimates), correction, outages=outages_of(calendar)
     )
-    return site, found
+    return slow, found
 
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_every_policy_starts_whom_the_definitions_start(name):
     for seed in range(25):
         calendar = calendar_by(seed)
-        site, found = both(name, seed, calendar)
-        assert found.start.tolist() == [entry.start for entry in site.entries], seed
-        assert found.last_estimate.tolist() == [entry.running for entry in site.entries], seed
+        slow, found = both(name, seed, calendar)
+        assert found.start.tolist() == slow.start, seed
+        assert found.last_estimate.tolist() == slow.last_estimate, seed
         if calendar.reserved or calendar.changes:
-            assert sorted(map(tuple, found.disturbed.runs.tolist())) == sorted(site.runs), seed
-            assert set(np.flatnonzero(found.disturbed.dropped).tolist()) == site.dropped, seed
+            assert sorted(map(tuple, found.disturbed.runs.tolist())) == sorted(slow.site.runs), seed
+            assert set(np.flatnonzero(found.disturbed.dropped).tolist()) == slow.site.dropped, seed
 
 
 @given(st.sampled_from(["easy", "hybrid-2", "conservative-compress", "careful"]), st.integers(100, 10**6))
 def test_the_usual_policies_on_more_workloads(name, seed):
-    site, found = both(name, seed, calendar_by(seed))
-    assert found.start.tolist() == [entry.start for entry in site.entries]
+    slow, found = both(name, seed, calendar_by(seed))
+    assert found.start.tolist() == slow.start
 
 
 def usage(schedule):

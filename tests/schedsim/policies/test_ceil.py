@@ -36,9 +36,8 @@ from schedsim.validate.laws import CEILING
 from schedsim.validate.validate import check
 from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.workload import Workload
-from tests.oracle import ceil as oracle_ceil
-from tests.oracle.ceil import CeilRule
-from tests.oracle.easy import Job, Outcome
+from tests.oracle.easy import Job, Outcome, Rule
+from tests.oracle.easy import simulate as simulate_slowly
 from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of
 from tests.support.strategies import (
     PROCS,
@@ -97,7 +96,8 @@ def compare(base, jobs, estimates, seed, correction="requested", kill=True, proc
     about, rule = settings_of(random)
     deadlines = deadlines_of(random, jobs)
     ours = engine(jobs, ceil(make_policy(base), **about), deadlines, estimates, correction, kill, procs)
-    slow = oracle_ceil.simulate(jobs, procs, CeilRule(**BASES[base], **rule), deadlines, estimates, correction, kill)
+    dated = [replace(job, deadline=deadline) for job, deadline in zip(jobs, deadlines, strict=True)]
+    slow = simulate_slowly(dated, procs, Rule(**BASES[base], **rule), estimates, correction, kill)
     assert ours == slow, (about, deadlines)
 
 

@@ -8,7 +8,8 @@ import pytest
 from predictors.core.errors import JobcastError
 from predictors.models.similar_jobs import make_revised_estimates
 from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from schedsim.machine.outages import Change, Outages
+from schedsim.policies.policy import ceil, make_policy
 from schedsim.results.schedule import BACKFILLED, READY, STARTED_BY, Schedule
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
@@ -218,3 +219,15 @@ def test_a_long_queue_is_walked_in_one_go(name):
     }
     workload = Workload.from_columns(np.arange(n_jobs), machine_procs=64, **columns)
     check(simulate(workload, make_policy(name)), make_policy(name))
+
+
+def test_a_wide_job_that_a_failure_stopped_lifted_what_was_in_use_above_the_ceiling():
+    """Jobs 1 and 2 start beside the exempt job 3 in one second; job 3 is stopped, and runs later."""
+    jobs = Workload.from_columns(
+        [1, 2, 3], submit=[0, 0, 0], procs=[1, 1, 8], requested=[10] * 3, run_time=[10] * 3, machine_procs=10
+    )
+    broken = Outages(changes=[Change(5, "fail", 1), Change(20, "repair", 1)])
+    policy = ceil(make_policy("easy"), ceiling=0.8, postpone=None)
+    schedule = simulate(jobs, policy, outages=broken)
+    assert schedule.disturbed.runs.tolist()[0] == [2, 0, 5] and schedule.start[0] == 0
+    assert known.CEILING in check(schedule, policy).kept

@@ -1,0 +1,131 @@
+"""Jobs that take processors, GPUs and memory of nodes: the oracle's as the engine takes them, and random ones."""
+
+from dataclasses import replace
+from random import Random
+
+import numpy as np
+
+import schedsim.kernels.nodes.records as of
+from schedsim.kernels.records import NEVER
+from schedsim.workload.demands import Demands
+from schedsim.workload.workload import Workload
+from tests.oracle.easy import Job
+from tests.oracle.machine import Ask, Box, Nodes
+
+
+def demands(boxes, asks):
+    """The engine's demands of what the oracle's jobs ask for."""
+    nodes, shapes = np.zeros(len(boxes), of.NODE), np.zeros(len(asks), of.DEMAND)
+    for node, box in zip(nodes, boxes, strict=True):
+        node.procs, node.gpus, node.memory = box.has
+        node.one_job = box.one_job
+        node.reserved_from = NEVER
+    sets = sorted({ask.nodes for ask in asks})
+    serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
+    ends = np.cumsum([len(one) for one in sets])
+    alike = sorted({(a.pieces, a.piece, a.spread, a.exclusive, a.nodes) for a in asks})
+    for shape, (pieces, piece, spread, exclusive, one) in zip(shapes, alike, strict=False):
+        shape.pieces, (shape.procs, shape.gpus, shape.memory) = pieces, piece
+        shape.spread, shape.exclusive, shape.node_set = spread, exclusive, sets.index(one)
+        shape.end_member = ends[sets.index(one)]
+        shape.first_member = shape.end_member - len(one)
+    shape_of = np.array([alike.index((a.pieces, a.piece, a.spread, a.exclusive, a.nodes)) for a in asks])
+    shapes = shapes[: len(alike)]
+    members = np.concatenate([np.array(one) for one in sets])
+    for array in (nodes, serves, shapes, shape_of, members):
+        array.flags.writeable = False
+    return Demands(nodes, members, serves, shapes, shape_of)
+
+
+def workload_on(boxes, jobs):
+    """The oracle's jobs and nodes as a workload."""
+    columns = {
+        name: [getattr(job, name) for job in jobs] for name in ("submit", "procs", "requested", "run_time", "user")
+    }
+    return Workload.from_columns(
+        [job.job_id for job in jobs],
+        machine_procs=sum(box.has[0] for box in boxes),
+        demands=demands(boxes, [job.ask for job in jobs]),
+        **columns,
+    )
+
+
+def job_on(job_id, submit, requested, run_time, pieces, piece, spread=False, exclusive=False, nodes=()):
+    """A job that asks for equal pieces, as (processors, GPUs, memory)."""
+    ask = Ask(pieces, piece, spread, exclusive, nodes)
+    return Job(job_id, submit, pieces * piece[0], requested, run_time, ask=ask)
+
+
+def single_processors(procs):
+    """Nodes of one processor."""
+    return [Box((1, 0, 0))] * procs
+
+
+def on_single_processors(jobs, procs):
+    """The same jobs, as they ask for such nodes."""
+    return [replace(job, ask=Ask(job.procs, (1, 0, 0), nodes=tuple(range(procs)))) for job in jobs]
+
+
+def drawn_boxes(random):
+    """A machine of up to three kinds of nodes, and up to three sets of them."""
+    boxes = [
+        Box(random.choice([(8, 0, 16), (8, 4, 32), (4, 2, 8), (2, 0, 4)]), random.random() < 0.15)
+        for _ in range(random.randint(1, 7))
+    ]
+    sets = [tuple(range(len(boxes)))]
+    for _ in range(random.randint(0, 2)):
+        sets.append(tuple(sorted(random.sample(sets[0], random.randint(1, len(boxes))))))
+    return boxes, sets
+
+
+def drawn_ask(random, sets):
+    """What a job may ask for."""
+    return Ask(
+        random.choice([1, 1, 2, 3, 6]),
+        (random.choice([1, 1, 2, 4, 8]), random.choice([0, 0, 1, 2]), random.choice([0, 1, 3, 8])),
+        random.random() < 0.4,
+        random.random() < 0.15,
+        random.choice(sets),
+    )
+
+
+def drawn(seed):
+    """A machine, jobs of all kinds that fit on it, and an estimate for each."""
+    random = Random(seed)
+    boxes, sets = drawn_boxes(random)
+    step, jobs = random.choice([1, 5, 60]), []
+    while len(jobs) < random.randint(8, 24):
+        times = step * random.randint(0, 9), step * random.randint(1, 6), step * random.randint(0, 7)
+        ask = drawn_ask(random, sets)
+        job = Job(len(jobs), times[0], ask.pieces * ask.piece[0], *times[1:], ask=ask)
+        if fits_alone(boxes, job):
+            jobs.append(job)
+    first = min(job.submit for job in jobs)
+    ids = random.sample(range(1, 100), len(jobs))
+    jobs = [replace(job, job_id=i, submit=job.submit - first) for i, job in zip(ids, jobs, strict=True)]
+    jobs.sort(key=lambda job: (job.submit, job.job_id))
+    guesses = [random.choice([max(1, job.run_time), random.randint(1, job.requested)]) for job in jobs]
+    return boxes, jobs, [min(guess, job.requested) for guess, job in zip(guesses, jobs, strict=True)]
+
+
+def fits_alone(boxes, job):
+    """Whether a job has a place on an empty machine."""
+
+    class Alone:
+        ask = job.ask
+
+    class Waiting:
+        job = Alone
+
+    return Nodes(boxes=boxes).could_hold(Waiting)
+
+
+def drawn_windows(seed, boxes, jobs):
+    """A few reservations of some nodes, or of all, that may overlap: (from, to, nodes)."""
+    random, last = Random(-1 - seed), max(job.submit for job in jobs) + 2 * max(job.requested for job in jobs)
+    windows = []
+    for _ in range(random.randint(1, 4)):
+        begin = random.randint(-5, last)
+        nodes = tuple(sorted(random.sample(range(len(boxes)), random.randint(1, len(boxes)))))
+        windows.append((begin, begin + random.randint(1, last), nodes))
+    return windows
