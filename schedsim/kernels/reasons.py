@@ -273,14 +273,3 @@ def note_booking(reasons: Reasons, sim: Arrays, slot: int) -> None:
     elif job.run_time > 0:
         one.booked = sim.state[0].clock.now
 
-
-@step
-def note_kept(reasons: Reasons, sim: Arrays, slot: int) -> None:
-    """Note what keeps a job from starting that keeps its reservation, beside all others."""
-    job = sim.jobs_now[slot]
-    length, limit = job.candidate_estimate, job.requested_time
-    book(sim, job.planned_start, -job.procs, length, limit)
-    note_reservation(reasons, sim, slot)
-    book(sim, job.planned_start, job.procs, length, limit)
-    note_booking(reasons, sim, slot)
-    reasons[slot].known = at.NEVER
