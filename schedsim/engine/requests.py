@@ -198,9 +198,7 @@ def _rank(workload: Workload, order: Order, state: State, which: int, kind: int)
     state.jobs_now["keys"][slots, kind] = order.keys(waiting)
 
 
-def _ask_gate(
-    policy: Policy, state: State, machine_state: MachineState | None, placing: Placing | None
-) -> State:
+def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None, placing: Placing | None) -> State:
     record, slot = state.record, int(state.record.clock.asked_about)
     job = state.jobs_now[slot]
     nodes = None if placing is None else placing.found

@@ -172,8 +172,8 @@ def _walk(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None
         if slot < 0:
             break
         job = jobs_now[slot]
-        if slot == queue.head:  # enough processors are free, but it would run into a reservation of the machine
-            _go_behind(job, state)
+        if slot == queue.head:  # enough processors are free, but not where or for as long as it needs them
+            _reserve_before(sim, site, slot)
             continue
         refresh(sim, sim.changes, slot)
         _reserve_before(sim, site, slot)
@@ -239,18 +239,6 @@ def _next_that_may_start(sim: Arrays) -> int:
 
 
 @step
-def _next_waiting(sim: Arrays) -> int:
-    """Return the next job that the pass has not got to, the head excluded, and move behind it; there must be one."""
-    jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
-    queue = state.queue
-    while True:
-        slot = slot_from(lists, state, _by_rank(state), queue.after_key, queue.after_tie)
-        _go_behind(jobs_now[slot], state)
-        if slot != queue.head:
-            return slot
-
-
-@step
 def _go_behind(job: JobNow, state: State) -> None:
     """Note that the pass has got to a job: it goes on behind it."""
     queue = state.queue
@@ -262,12 +250,15 @@ def _go_behind(job: JobNow, state: State) -> None:
 def _reserve_before(sim: Arrays, site: NodeArrays | None, slot: int) -> None:
     """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
     job, state = sim.jobs_now[slot], sim.state[0]
-    while state.queue.n_reservations < state.rules.depth:
-        other = _next_waiting(sim)
+    queue = state.queue
+    while queue.n_reservations < state.rules.depth:
+        other = slot_from(sim.lists, state, _by_rank(state), queue.after_key, queue.after_tie)
         if other == slot:
             break
-        refresh(sim, sim.changes, other)
-        _reserve(sim, site, sim.jobs_now[other])
+        _go_behind(sim.jobs_now[other], state)
+        if other != queue.head:
+            refresh(sim, sim.changes, other)
+            _reserve(sim, site, sim.jobs_now[other])
     _go_behind(job, state)
 
 
@@ -363,7 +354,7 @@ def _book(sim: Arrays, site: NodeArrays | None, job: JobNow, begin: int) -> None
 @step
 def _book_earliest(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
     """Plan a job at the earliest second at which the plan has room for it."""
-    if site is None:  # noqa: SIM108 - numba leaves out one of these branches
+    if site is None:
         job.planned_start = earliest(sim, job.procs, job.candidate_estimate, job.requested_time)
     else:
         job.planned_start = earliest_place(sim, site, job)
@@ -399,7 +390,10 @@ def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
     So is it if processors came back otherwise, which only timers can do.
     """
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
-    ended = state.clock.causes & (at.BY_END | (at.BY_TIMER if state.rules.dated else 0))
+    causes = at.BY_END | (at.BY_TIMER if state.rules.dated else 0)
+    if site is not None:  # timers are ends of what is reserved of nodes
+        causes = at.BY_END | at.BY_TIMER
+    ended = state.clock.causes & causes
     for i in range(n):
         job = jobs_now[scratch[i]]
         if job.planned_start == at.NEVER:
@@ -443,4 +437,3 @@ def _note_waiting(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> Non
         why.note_booking(reasons, sim, slot)
         reasons[slot].known = at.NEVER
         reasons[slot].head = sim.jobs_now[scratch[0]].row
-

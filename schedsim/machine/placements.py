@@ -53,4 +53,3 @@ class Placements:
     def node_sets(self) -> NodeSets:
         """Return the nodes of each job without the pieces."""
         return NodeSets.of(np.split(self.node, self.offsets[1:-1]), by_identity=True)
-

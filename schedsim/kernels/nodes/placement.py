@@ -191,4 +191,3 @@ def rooms_when_empty(places: NodeArrays, rooms: Ints) -> None:
         rooms[shape] = 0
         for i in range(demand.first_member, demand.end_member):
             rooms[shape] += room_on(places.empty[places.members[i]], demand, 0)
-

@@ -53,17 +53,10 @@ class Part:
     next: int  # another part of the job; or of a record given back the next such record; or -1
 
 
-class NodeLevel:
+class NodeLevel(Node):
     """What is free on a node from a second on, by the plan, until the next level of that node."""
 
     time: int
-    procs: int
-    gpus: int
-    memory: int  # [KB]
-    n_jobs: int
-    taken_whole: bool
-    one_job: bool
-    reserved_from: int  # NEVER: the plan looks at reservations by itself
     next: int  # the next level of the node, or -1
 
 

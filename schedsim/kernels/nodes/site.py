@@ -18,7 +18,7 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
-Does not handle several reservations of jobs, gates, agents, ceilings and failures.
+Several reservations of jobs are planned in `plan`. Does not handle agents, ceilings and failures.
 """
 
 from typing import Final
@@ -70,6 +70,7 @@ def newcomer_counts(sim: Arrays, places: NodeArrays | None) -> bool:
 
 @step
 def demand_of(places: NodeArrays, row: int) -> Demand:
+    """Return what a job asks for."""
     demand: Demand = places.demands[places.shape_of[row]]
     return demand
 
