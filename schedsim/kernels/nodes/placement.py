@@ -11,7 +11,7 @@ import schedsim.kernels.nodes.records as of
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import lean, step
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from schedsim.kernels.nodes.records import Demand, Node, NodeArrays, NodeLevel
 from schedsim.kernels.records import Records
 
 
@@ -45,7 +45,7 @@ def first_ahead(places: NodeArrays, time: int) -> int:
 
 
 @step
-def room_on(node: Node, demand: Demand, end: int) -> int:
+def room_on(node: Node | NodeLevel, demand: Demand, end: int) -> int:
     """Return for how many pieces of a job a node has room; at most one, if they are to be spread.
 
     By its requested time the job runs until `end`, and the node must not be reserved before.
@@ -87,7 +87,7 @@ def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
 
 
 @step
-def change(node: Node, demand: Demand, pieces: int, sign: int) -> None:
+def change(node: Node | NodeLevel, demand: Demand, pieces: int, sign: int) -> None:
     """Take pieces of a job from what is free on a node, or release them."""
     node.procs -= sign * pieces * demand.procs
     node.gpus -= sign * pieces * demand.gpus

@@ -53,11 +53,18 @@ class Part:
     next: int  # another part of the job; or of a record given back the next such record; or -1
 
 
-class NodeLevel(Node):
+class NodeLevel:
     """What is free on a node from a second on, by the plan, until the next level of that node."""
 
-    time: int
+    time: int  # not behind the fields of `Node`: numba would take the one record for the other
     next: int  # the next level of the node, or -1
+    procs: int
+    gpus: int
+    memory: int  # [KB]
+    n_jobs: int
+    taken_whole: bool
+    one_job: bool
+    reserved_from: int  # NEVER: the plan looks at reservations by itself
 
 
 class Places:
