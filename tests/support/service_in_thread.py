@@ -48,7 +48,9 @@ def running(
     key=None,
     **settings,
 ) -> Iterator[Running]:
-    settings.setdefault("db", f"sqlite:///{folder}/service.db")
+    if "db" not in settings:
+        folder.mkdir(parents=True, exist_ok=True)
+        settings["db"] = f"sqlite:///{folder}/service.db"
     service = Service(Settings(model=model, **settings), *parts, key=key or Pseudonymiser())
     api = Api(service, service.key, starts, variability_state)
     listening = listening or Listening(port=0)
