@@ -15,7 +15,7 @@ from experiments.advise.validity import lacks_of_twin, lacks_of_ways
 from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
-from experiments.runs.on_nodes import check_goes_on, goes_on
+from experiments.runs.on_nodes import check_goes_on
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import usual_estimates
 from experiments.runs.slurm import files_of_policy, is_slurm
@@ -90,10 +90,8 @@ def case_of(agent: str) -> Case:
     return case
 
 
-def cases_with(current: str, *more: Case, nodes: Machine | None = None) -> tuple[Case, tuple[Case, ...]]:
+def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
-
-    On a machine of nodes the short list has those alone that can plan there.
 
     Raises
     ------
@@ -106,14 +104,13 @@ def cases_with(current: str, *more: Case, nodes: Machine | None = None) -> tuple
     ('EASY', 'sjf-easy', 9)
     """
     current = policy_name(current)
-    able = tuple(case for case in SHORT_LIST if goes_on(nodes, case.policy))
     for case in SHORT_LIST:
         if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", case.policy) else ""):
-            return case, (case, *(other for other in able if other is not case), *more, PERFECT)
+            return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)
     name = Path(files_of_policy(current)[0]).name if is_slurm(current) else current
     own = Case(name, current)
     own.check()
-    return own, (own, *able, *more, PERFECT)
+    return own, (own, *SHORT_LIST, *more, PERFECT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,14 +176,7 @@ class Question:
                 raise JobcastError("--soft-limits has a list of its own; leave --predictor and --agent out.")
             return cases_of_scheduler(cases_with(self.current)[0], self.soft_limits)
         agents = (case_of(self.agent),) if self.agent else ()
-        return cases_with(self.current, *self._own, *agents, nodes=self.machine)[1]
-
-    @property
-    def left_out(self) -> tuple[str, ...]:
-        """The ways of the short list that cannot plan on these nodes."""
-        if self.soft_limits is not None:
-            return ()
-        return tuple(case.name for case in SHORT_LIST if not goes_on(self.machine, case.policy))
+        return cases_with(self.current, *self._own, *agents)[1]
 
     @cached_property
     def _own(self) -> tuple[Case, ...]:

@@ -56,7 +56,6 @@ def report_on(
     source: str,
     begin: float,
     soft_limits: str | None = None,
-    left_out: tuple[str, ...] = (),
 ) -> Report:
     """Write tables and pictures of an advice into a folder and return its report.
 
@@ -68,8 +67,6 @@ def report_on(
         When the work began, as of `perf_counter`.
     soft_limits : str, optional
         Where the ways are soft limits of the site's own scheduler: which one.
-    left_out : tuple of str
-        Ways of the short list that cannot plan on the machine's nodes.
     """
     columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
     runs = found.runs[columns]
@@ -102,7 +99,6 @@ def report_on(
             WAYS if soft_limits is None else SOFT_WAYS,
             *(() if advice.forbidden else _notes(n_seeds, len(advice.comparisons))),
             LIMITS,
-            *([f"Not tried, since they count processors alone: {', '.join(left_out)}."] if left_out else []),
         ),
         first=first,
         verdict=tuple(verdict(advice)),

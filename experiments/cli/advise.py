@@ -109,7 +109,7 @@ def advise(
             found = question.run(folder, workers)
     with working("Drawing"):
         advice, source = question.advice(found), _source(log, jobs_of, machine, kill)
-        report = report_on(advice, found, cleaned, folder, source, begin, soft_limits, question.left_out)
+        report = report_on(advice, found, cleaned, folder, source, begin, soft_limits)
         page = write_report(folder, report)
     total = account + ready.account
     for planned in question.plan.logs.values():

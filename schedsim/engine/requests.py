@@ -10,6 +10,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from schedsim.engine.machine_state import MachineState
+from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, renew_ends, set_timer
 from schedsim.kernels.keys import UNICEP, WFP3
@@ -107,7 +108,14 @@ def write_machine_state(record: Record, machine_state: MachineState | None) -> N
         record.rules.kill = False  # the machine state stops jobs at their requested time
 
 
-def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_state: MachineState | None) -> State:
+def answer(
+    stop: int,
+    workload: Workload,
+    policy: Policy,
+    state: State,
+    machine_state: MachineState | None,
+    placing: Placing | None,
+) -> State:
     """Answer a pause in the state; return the state, which may have moved."""
     record = state.record
     if stop == at.BAD_ESTIMATE:
@@ -122,7 +130,7 @@ def answer(stop: int, workload: Workload, policy: Policy, state: State, machine_
             _rank(workload, policy.order, state, at.POSTPONED, at.QUEUE)
         return state
     if stop == at.ASK_GATE:
-        return _ask_gate(policy, state, machine_state)
+        return _ask_gate(policy, state, machine_state, placing)
     if stop == at.ASK_SHADOW:
         assert machine_state is not None
         record.queue.shadow_time = machine_state.shadow(state, int(state.jobs_now[record.queue.head].row))
@@ -190,10 +198,10 @@ def _rank(workload: Workload, order: Order, state: State, which: int, kind: int)
     state.jobs_now["keys"][slots, kind] = order.keys(waiting)
 
 
-def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None) -> State:
+def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None, placing: Placing | None) -> State:
     record, slot = state.record, int(state.record.clock.asked_about)
     job = state.jobs_now[slot]
-    nodes = None
+    nodes = None if placing is None else placing.found
     if machine_state is not None and machine_state.nodes is not None:
         nodes = machine_state.place(state, slot)
         taken = nodes is not None and machine_state.takes_heads_place(state, slot, nodes)

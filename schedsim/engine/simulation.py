@@ -46,7 +46,6 @@ from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages, where
-from schedsim.machine.placements import placements_of
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
@@ -70,6 +69,9 @@ KERNELS: Final[Mapping[Pass, Kernel]] = MappingProxyType(
         "loops": passes.run,
     }
 )
+
+ON_NODES: Final = (easy.run, conservative.replan, conservative.compress)
+"""Those that know nodes that differ."""
 
 Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages | None]
 
@@ -331,8 +333,8 @@ class Simulation:
             disturbed = Disturbed.of(in_processors(self.workload.demands, outages), [], [], len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         placements = None
-        if workload.demands is not None:
-            placements = placements_of(workload, workload.demands, events)
+        if self._placing is not None:
+            placements = self._placing.placements(len(workload))
             nodes = placements.node_sets()
         return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed, placements)
 
@@ -520,11 +522,11 @@ class Simulation:
         kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
         beside: tuple[Any, ...] = ()
-        if kernel is easy.run:
-            beside = (None if self._placing is None else self._placing.arrays,)
         if self._loops is not None:
             beside = (self._loops.arrays,)
         while True:
+            if kernel in ON_NODES:
+                beside = (None if self._placing is None else self._placing.arrays,)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
@@ -581,6 +583,10 @@ class Simulation:
             self._state = self._state.grown()
         elif stop == at.GROW_LOG:
             self._branch_log()
+        elif stop == at.GROW_PLAN:
+            assert self._placing is not None
+            self._placing = self._placing.grown()
+            self._state.record.queue.profile_size = 0
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
         elif stop == at.GROW_CHOICES:
@@ -595,7 +601,9 @@ class Simulation:
             if stop == at.ASK_TIMER:
                 self._act_on_timer()
                 return
-            self._state = answer(stop, self.workload, self._policy_now(), self._state, self._machine_state)
+            self._state = answer(
+                stop, self.workload, self._policy_now(), self._state, self._machine_state, self._placing
+            )
 
     def _act_on_timer(self) -> None:
         """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""

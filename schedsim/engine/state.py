@@ -339,8 +339,11 @@ def _with_room(steps: Any, rows: int, columns: int) -> Any:
 
 
 def _profile(slots: int) -> tuple[Any, Any]:
-    """Return room for a profile and its dates: a running job takes at most one level, a reservation two."""
-    return np.empty(2 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
+    """Return room for a profile and its dates.
+
+    A running job takes at most one level, a reservation three (one that moves leaves its old end), a timer one.
+    """
+    return np.empty(4 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
 
 
 def picker(agent: AgentArrays) -> Picker:

@@ -11,12 +11,29 @@ plan holds: only newcomers are planned.
 jobs make it impossible; at an instant with ends, each waiting job in the queue's order is taken out of the plan and put
 back at the earliest hole, the others' reservations staying. A job whose reservation was overlooked, since nothing
 happened at its second, is due now.
+
+Where nodes differ, a reservation is a place on them as well (see `nodes.plan`). One that is kept keeps its place; where
+that is not free any more it takes another one at its second, if there is one.
 """
 
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.kernels.instant import repeat_pass, until_pass
+from schedsim.kernels.nodes.plan import (
+    book_kept_place,
+    book_place,
+    earliest_place,
+    keep_chosen,
+    keeps_place,
+    note_place,
+    place_at,
+    plan_is_short,
+    plan_places,
+    recall_place,
+)
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import date, keeps_promise_in_place, note_behind, spots_are_short
 from schedsim.kernels.ordered_lists import list_slots, slot_from
 from schedsim.kernels.profile import book, earliest, first_drop, is_free, plan_running, read_dates, trim
 from schedsim.kernels.promise import keeps_promise
@@ -28,14 +45,20 @@ from schedsim.kernels.start_end import start
 
 
 @lean
-def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
+def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeArrays | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     queue = state.queue
     while True:
-        stop = until_pass(sim, None, estimates)
+        stop = until_pass(sim, site, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
+        if site is not None:
+            if plan_is_short(sim, site) or spots_are_short(sim, site):
+                return at.GROW_PLAN
+            date(sim, site)
+            if len(site.windows) > 0:
+                queue.profile_size = 0
         state.clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             queue.profile_size = 0
@@ -43,9 +66,9 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
         if reasons is not None:
             queue.profile_size = 0  # all reservations are made anew
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
-        quiet = behind and nothing_changed(sim, sim.agent, None) and reasons is None
+        quiet = behind and nothing_changed(sim, sim.agent, site) and reasons is None
         if not quiet:
-            start_in_order(sim, sim.agent, None, reasons)
+            start_in_order(sim, sim.agent, site, reasons)
             if queue.head < 0:
                 continue
         if queue.stale or queue.profile_size == 0 or not behind:
@@ -53,15 +76,15 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
             queue.after_key = at.FIRST_KEY
             queue.after_tie = at.FIRST_TIE
         if not quiet:
-            reserve_head(sim, None)
+            reserve_head(sim, site)
             if reasons is not None:
-                why.note_head(reasons, sim)
-            _start_behind(sim, reasons)
+                _note_head(reasons, sim, site)
+            _start_behind(sim, site, reasons)
         _mark_reserved(sim)
 
 
 @step
-def _start_behind(sim: Arrays, reasons: Reasons | None) -> None:
+def _start_behind(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None:
     """Start what may start behind the head, with the plan of the last pass if it holds."""
     state = sim.state[0]
     queue = state.queue
@@ -70,14 +93,30 @@ def _start_behind(sim: Arrays, reasons: Reasons | None) -> None:
     elif queue.profile_size > 0:
         trim(sim)
     elif reasons is not None or _anything_fits(sim):
-        plan_running(sim)
+        _begin_plan(sim, site)
         queue.n_reservations = 0
-        _reserve(sim, sim.jobs_now[queue.head])
+        _reserve(sim, site, sim.jobs_now[queue.head])
     else:
         return
     if reasons is not None:
         reasons[queue.head].booked = queue.shadow_time
-    _walk(sim, reasons)
+    _walk(sim, site, reasons)
+
+
+@step
+def _note_head(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
+    if site is None:
+        why.note_head(reasons, sim)
+    else:
+        note_behind(reasons, sim, site, sim.state[0].queue.head, why.HEAD)
+
+
+@step
+def _begin_plan(sim: Arrays, site: NodeArrays | None) -> None:
+    """Begin a plan with the running jobs, and what is reserved of the machine."""
+    plan_running(sim)
+    if site is not None:
+        plan_places(sim, site)
 
 
 @step
@@ -111,16 +150,16 @@ def _by_rank(state: State) -> int:
 
 
 @step
-def _reserve(sim: Arrays, job: JobNow) -> None:
+def _reserve(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
     """Give a job, brought up to date, the earliest reservation."""
     state = sim.state[0]
-    _book_earliest(sim, job)
+    _book_earliest(sim, site, job)
     job.has_reservation = True
     state.queue.n_reservations += 1
 
 
 @step
-def _walk(sim: Arrays, reasons: Reasons | None) -> None:
+def _walk(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None:
     """Start or plan the jobs behind the head, from where the state says that the pass has got to."""
     jobs_now, state, profile = sim.jobs_now, sim.state[0], sim.profile
     queue = state.queue
@@ -133,30 +172,58 @@ def _walk(sim: Arrays, reasons: Reasons | None) -> None:
         if slot < 0:
             break
         job = jobs_now[slot]
-        if slot == queue.head:  # enough processors are free, but it would run into a reservation of the machine
-            _go_behind(job, state)
+        if slot == queue.head:  # enough processors are free, but not where or for as long as it needs them
+            _reserve_before(sim, site, slot)
             continue
         refresh(sim, sim.changes, slot)
-        _reserve_before(sim, slot)
-        if not is_free(sim, now, job.procs, job.candidate_estimate, job.requested_time):
+        _reserve_before(sim, site, slot)
+        if not _fits_in_plan(sim, site, job):
             if reasons is not None:
-                why.note_reservation(reasons, sim, slot)
+                _note_reservation(reasons, sim, site, slot)
             if queue.n_reservations < state.rules.depth:
-                _reserve(sim, job)
+                _reserve(sim, site, job)
                 if reasons is not None:
                     why.note_booking(reasons, sim, slot)
-        elif keeps_promise(job, state):
+        elif _keeps_promise(sim, site, job):
             if reasons is not None:
                 why.note_planned(reasons, sim, slot, why.STARTS)
                 why.note_booking(reasons, sim, slot)
             if job.run_time > 0:
-                book(sim, now, job.procs, job.candidate_estimate, job.requested_time)
+                _book(sim, site, job, now)
             use_extra_procs(sim, None, job)
-            start(sim, None, slot, at.BACKFILLED)
+            start(sim, site, slot, at.BACKFILLED)
         else:
             if reasons is not None:
                 why.note_promise(reasons, sim, slot)
             queue.stale = True  # later it may not even fit and take a reservation: this plan will not hold
+
+
+@step
+def _fits_in_plan(sim: Arrays, site: NodeArrays | None, job: JobNow) -> bool:
+    """Return whether a job may start now beside all that is planned."""
+    now = sim.state[0].clock.now
+    if not is_free(sim, now, job.procs, job.candidate_estimate, job.requested_time):
+        return False
+    if site is not None:
+        return place_at(site, job, now)
+    return True
+
+
+@step
+def _keeps_promise(sim: Arrays, site: NodeArrays | None, job: JobNow) -> bool:
+    """Return whether a job, in the place found last, keeps the head's promise."""
+    if site is not None:
+        return keeps_promise_in_place(sim, site, job)
+    return keeps_promise(job, sim.state[0])
+
+
+@step
+def _note_reservation(reasons: Reasons, sim: Arrays, site: NodeArrays | None, slot: int) -> None:
+    """Note what in the plan keeps a job from starting now."""
+    if site is None:
+        why.note_reservation(reasons, sim, slot)
+    else:
+        note_place(reasons, sim, site, slot)
 
 
 @step
@@ -172,18 +239,6 @@ def _next_that_may_start(sim: Arrays) -> int:
 
 
 @step
-def _next_waiting(sim: Arrays) -> int:
-    """Return the next job that the pass has not got to, the head excluded, and move behind it; there must be one."""
-    jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
-    queue = state.queue
-    while True:
-        slot = slot_from(lists, state, _by_rank(state), queue.after_key, queue.after_tie)
-        _go_behind(jobs_now[slot], state)
-        if slot != queue.head:
-            return slot
-
-
-@step
 def _go_behind(job: JobNow, state: State) -> None:
     """Note that the pass has got to a job: it goes on behind it."""
     queue = state.queue
@@ -192,15 +247,18 @@ def _go_behind(job: JobNow, state: State) -> None:
 
 
 @step
-def _reserve_before(sim: Arrays, slot: int) -> None:
+def _reserve_before(sim: Arrays, site: NodeArrays | None, slot: int) -> None:
     """Plan the jobs before `slot` that cannot start now, as long as there are reservations left; move behind it."""
     job, state = sim.jobs_now[slot], sim.state[0]
-    while state.queue.n_reservations < state.rules.depth:
-        other = _next_waiting(sim)
+    queue = state.queue
+    while queue.n_reservations < state.rules.depth:
+        other = slot_from(sim.lists, state, _by_rank(state), queue.after_key, queue.after_tie)
         if other == slot:
             break
-        refresh(sim, sim.changes, other)
-        _reserve(sim, sim.jobs_now[other])
+        _go_behind(sim.jobs_now[other], state)
+        if other != queue.head:
+            refresh(sim, sim.changes, other)
+            _reserve(sim, site, sim.jobs_now[other])
     _go_behind(job, state)
 
 
@@ -225,25 +283,29 @@ def _mark_reserved(sim: Arrays) -> None:
 
 
 @lean
-def compress(sim: Arrays, estimates: Estimates, reasons: Reasons | None) -> int:
+def compress(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeArrays | None) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     while True:
-        stop = until_pass(sim, None, estimates)
+        stop = until_pass(sim, site, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
+        if site is not None:
+            if plan_is_short(sim, site) or spots_are_short(sim, site):
+                return at.GROW_PLAN
+            date(sim, site)
+        _begin_plan(sim, site)
         n = list_slots(sim, at.QUEUE, state.queue.n_queued)
-        plan_running(sim)
-        _keep(sim, n)
-        _improve(sim, n)
-        _start_due(sim, n, reasons)
+        _keep(sim, site, n)
+        _improve(sim, site, n)
+        _start_due(sim, site, n, reasons)
         if reasons is not None:
-            _note_waiting(reasons, sim)
+            _note_waiting(reasons, sim, site)
         state.clock.phase = repeat_pass(state)
 
 
 @step
-def _keep(sim: Arrays, n: int) -> None:
+def _keep(sim: Arrays, site: NodeArrays | None, n: int) -> None:
     """Book the reservations that are still possible where they were, then the others at the earliest hole."""
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
     clock, rules = state.clock, state.rules
@@ -251,77 +313,127 @@ def _keep(sim: Arrays, n: int) -> None:
     for i in range(n):
         doubtful |= jobs_now[scratch[i]].planned_start < clock.now
     for i in range(n):
-        slot = scratch[i]
-        job = jobs_now[slot]
+        job = jobs_now[scratch[i]]
         if job.planned_start == at.NEVER:
             continue
         planned = max(job.planned_start, clock.now)
-        procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
-        if doubtful and not is_free(sim, planned, procs, length, limit):
+        if doubtful and not _is_possible(sim, site, job, planned):
             job.planned_start = at.DISPLACED
         else:
             job.planned_start = planned
-            book(sim, planned, procs, length, limit)
+            _book_kept(sim, site, job, at.TAKEN)
     if doubtful:
         for i in range(n):
-            slot = scratch[i]
-            job = jobs_now[slot]
+            job = jobs_now[scratch[i]]
             if job.planned_start == at.DISPLACED:
-                _book_earliest(sim, job)
+                _book_and_keep(sim, site, job)
 
 
 @step
-def _book_earliest(sim: Arrays, job: JobNow) -> None:
-    """Book a job at the earliest second at which the profile has room for it."""
-    procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
-    job.planned_start = earliest(sim, procs, length, limit)
-    book(sim, job.planned_start, procs, length, limit)
+def _is_possible(sim: Arrays, site: NodeArrays | None, job: JobNow, planned: int) -> bool:
+    """Return whether a reservation is possible at its second; a place that is not free is changed for another one."""
+    possible = is_free(sim, planned, job.procs, job.candidate_estimate, job.requested_time)
+    if site is not None:
+        if possible and keeps_place(site, job, planned):
+            return True
+        recall_place(site, job)
+        possible = possible and place_at(site, job, planned)
+        if possible:
+            keep_chosen(site, job)
+    return possible
 
 
 @step
-def _improve(sim: Arrays, n: int) -> None:
+def _book(sim: Arrays, site: NodeArrays | None, job: JobNow, begin: int) -> None:
+    """Plan a job from a second on, in the place found last."""
+    book(sim, begin, job.procs, job.candidate_estimate, job.requested_time)
+    if site is not None:
+        book_place(site, job, begin)
+
+
+@step
+def _book_earliest(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
+    """Plan a job at the earliest second at which the plan has room for it."""
+    if site is None:
+        job.planned_start = earliest(sim, job.procs, job.candidate_estimate, job.requested_time)
+    else:
+        job.planned_start = earliest_place(sim, site, job)
+    if job.planned_start != at.NEVER:
+        _book(sim, site, job, job.planned_start)
+
+
+@step
+def _book_and_keep(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
+    """Plan a job at the earliest second; it keeps that place."""
+    if site is not None:
+        recall_place(site, job)
+    _book_earliest(sim, site, job)
+    if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if job.planned_start != at.NEVER:
+            keep_chosen(site, job)
+
+
+@step
+def _book_kept(sim: Arrays, site: NodeArrays | None, job: JobNow, sign: int) -> None:
+    """Plan a job where it keeps its reservation, or take it out of the plan."""
+    if job.planned_start == at.NEVER:
+        return
+    book(sim, job.planned_start, sign * job.procs, job.candidate_estimate, job.requested_time)
+    if site is not None:
+        book_kept_place(site, job, sign)
+
+
+@step
+def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
     """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order.
 
     So is it if processors came back otherwise, which only timers can do.
     """
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
-    clock = state.clock
-    ended = clock.causes & (at.BY_END | (at.BY_TIMER if state.rules.dated else 0))
+    causes = at.BY_END | (at.BY_TIMER if state.rules.dated else 0)
+    if site is not None:  # timers are ends of what is reserved of nodes
+        causes = at.BY_END | at.BY_TIMER
+    ended = state.clock.causes & causes
     for i in range(n):
-        slot = scratch[i]
-        job = jobs_now[slot]
+        job = jobs_now[scratch[i]]
         if job.planned_start == at.NEVER:
-            _book_earliest(sim, job)
-        elif ended and job.planned_start > clock.now:
-            length, limit = job.candidate_estimate, job.requested_time
-            book(sim, job.planned_start, -job.procs, length, limit)
-            _book_earliest(sim, job)
+            _book_and_keep(sim, site, job)
+        elif ended and job.planned_start > state.clock.now:
+            _book_kept(sim, site, job, at.GIVEN_BACK)
+            _book_and_keep(sim, site, job)
 
 
 @step
-def _start_due(sim: Arrays, n: int, reasons: Reasons | None) -> None:
+def _start_due(sim: Arrays, site: NodeArrays | None, n: int, reasons: Reasons | None) -> None:
     """Start the jobs whose reservation is due."""
-    jobs_now, clock, scratch = sim.jobs_now, sim.state[0].clock, sim.scratch
+    jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
     passed = False
     for i in range(n):
         slot = scratch[i]
         job = jobs_now[slot]
-        if job.planned_start > clock.now:
+        if job.planned_start > state.clock.now:
             passed = True
             job.has_reservation = True
         else:
             if reasons is not None:
                 why.note(reasons, sim, slot, why.STARTS)
                 why.note_booking(reasons, sim, slot)
-                reasons[slot].planned = clock.now
+                reasons[slot].planned = state.clock.now
             how = at.BY_RESERVATION if job.has_reservation else at.READY
-            start(sim, None, slot, at.BACKFILLED if passed else how)
+            if site is not None:
+                recall_place(site, job)
+            start(sim, site, slot, at.BACKFILLED if passed else how)
 
 
 @step
-def _note_waiting(reasons: Reasons, sim: Arrays) -> None:
+def _note_waiting(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
     """Note which reservations keep the jobs that still wait; the first of them counts as the head."""
     scratch = sim.scratch
     for i in range(list_slots(sim, at.QUEUE, sim.state[0].queue.n_queued)):
-        why.note_kept(reasons, sim, scratch[i])
-        reasons[scratch[i]].head = sim.jobs_now[scratch[0]].row
+        slot = scratch[i]
+        _book_kept(sim, site, sim.jobs_now[slot], at.GIVEN_BACK)
+        _note_reservation(reasons, sim, site, slot)
+        _book_kept(sim, site, sim.jobs_now[slot], at.TAKEN)
+        why.note_booking(reasons, sim, slot)
+        reasons[slot].known = at.NEVER
+        reasons[slot].head = sim.jobs_now[scratch[0]].row

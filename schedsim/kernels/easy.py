@@ -22,7 +22,15 @@ from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.nodes.records import NodeArrays
-from schedsim.kernels.nodes.site import begin_search, date, newcomer_counts, note_behind, verdict_beside_head
+from schedsim.kernels.nodes.site import (
+    begin_search,
+    date,
+    give_spare,
+    newcomer_counts,
+    note_behind,
+    spots_are_short,
+    verdict_beside_head,
+)
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.postponed import release_if_idle, release_started
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
@@ -64,6 +72,8 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeAr
             stop = until_pass(sim, site, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
+            if spots_are_short(sim, site):
+                return at.GROW_PLAN
             if start_newcomer(sim, site) or (nothing_changed(sim, sim.agent, site) and reasons is None):
                 clock.phase = _next_phase(sim)
                 continue
@@ -175,10 +185,12 @@ def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reason
             continue
         verdict = verdict_on(job, state, slot)
         if verdict == at.NOT_ASKED:
+            give_spare(sim, site, job)
             return at.ASK_GATE
         if reasons is not None:
             _note_verdict(reasons, sim, site, slot, verdict)
         if verdict != at.MAY_START:
+            give_spare(sim, site, job)
             _pass_over(sim, slot)
             continue
         use_extra_procs(sim, site, job)
@@ -230,7 +242,7 @@ def _may_be_tried(sim: Arrays, site: NodeArrays | None, slot: int, reasons: Reas
     """Return whether a candidate was not tried in this pass, fits now and keeps the head's reservation and promise."""
     state, job = sim.state[0], sim.jobs_now[slot]
     if site is not None:
-        if slot == state.queue.head:
+        if slot == state.queue.head or job.tried_in_pass == state.clock.n_passes:
             return False
         rule = verdict_beside_head(sim, site, slot)
         if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
@@ -279,7 +291,7 @@ def _note_verdict(reasons: Reasons, sim: Arrays, site: NodeArrays | None, slot: 
     if site is None:
         why.note_verdict(reasons, sim, slot, verdict)
     else:
-        note_behind(reasons, sim, site, slot, why.STARTS)
+        note_behind(reasons, sim, site, slot, why.STARTS if verdict == at.MAY_START else why.GATE)
 
 
 @step

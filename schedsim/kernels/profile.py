@@ -67,7 +67,7 @@ def _plan_reserved(sim: Arrays) -> None:
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
                 if leaf.slot[k] == at.CALENDAR:
-                    for level in range(_split_at(sim, leaf.key[k]), queue.profile_size):
+                    for level in range(split_at(sim, leaf.key[k]), queue.profile_size):
                         profile[level].free -= leaf.procs[k]
 
 
@@ -77,24 +77,34 @@ def earliest(sim: Arrays, procs: int, length: int, limit: int) -> int:
 
     By the requested time, `limit`, the job then clears what is reserved of the machine.
     """
-    state, profile = sim.state[0], sim.profile
-    size, i = state.queue.profile_size, 0
+    profile, dated = sim.profile, sim.state[0].rules.dated
+    i = hole_from(sim, 0, procs, length)
+    while i >= 0:
+        date = at.NEVER if not dated else conflict(sim, profile[i].time, procs, limit)
+        if date == at.NEVER:
+            return profile[i].time
+        while profile[i].time < date:
+            i += 1
+        i = hole_from(sim, i, procs, length)
+    return at.NEVER
+
+
+@step
+def hole_from(sim: Arrays, first: int, procs: int, length: int) -> int:
+    """Return the first level from `first` on from which on `procs` processors are free for `length` seconds, or -1."""
+    profile, size = sim.profile, sim.state[0].queue.profile_size
     if profile[size - 1].free < procs:
-        return at.NEVER
+        return -1
+    i = first
     while True:
         while profile[i].free < procs:
             i += 1
         end, j = profile[i].time + length, i + 1
         while j < size and profile[j].time < end and profile[j].free >= procs:
             j += 1
-        if j < size and profile[j].time < end:
-            i = j + 1
-            continue
-        date = at.NEVER if not state.rules.dated else conflict(sim, profile[i].time, procs, limit)
-        if date == at.NEVER:
-            return profile[i].time
-        while profile[i].time < date:
-            i += 1
+        if j == size or profile[j].time >= end:
+            return i
+        i = j + 1
 
 
 @step
@@ -135,7 +145,7 @@ def level_at(sim: Arrays, time: int) -> int:
 
 
 @step
-def _split_at(sim: Arrays, time: int) -> int:
+def split_at(sim: Arrays, time: int) -> int:
     """Make a level begin at a second; return its place."""
     queue, profile = sim.state[0].queue, sim.profile
     i = level_at(sim, time)
@@ -159,8 +169,8 @@ def book(sim: Arrays, start: int, procs: int, length: int, limit: int) -> None:
         return
     if state.rules.dated:
         book_dates(sim, start, procs, limit)
-    first = _split_at(sim, start)
-    last = _split_at(sim, start + length)
+    first = split_at(sim, start)
+    last = split_at(sim, start + length)
     for i in range(first, last):
         profile[i].free -= procs
 

@@ -12,7 +12,7 @@ import numpy as np
 import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
-from schedsim.kernels.profile import book, conflict, free_for, shortage
+from schedsim.kernels.profile import conflict, free_for, shortage
 from schedsim.kernels.queue import candidate_key, refresh
 from schedsim.kernels.records import Arrays, Picker, Records, record_type
 
@@ -272,15 +272,3 @@ def note_booking(reasons: Reasons, sim: Arrays, slot: int) -> None:
         one.booked = job.planned_start
     elif job.run_time > 0:
         one.booked = sim.state[0].clock.now
-
-
-@step
-def note_kept(reasons: Reasons, sim: Arrays, slot: int) -> None:
-    """Note what keeps a job from starting that keeps its reservation, beside all others."""
-    job = sim.jobs_now[slot]
-    length, limit = job.candidate_estimate, job.requested_time
-    book(sim, job.planned_start, -job.procs, length, limit)
-    note_reservation(reasons, sim, slot)
-    book(sim, job.planned_start, job.procs, length, limit)
-    note_booking(reasons, sim, slot)
-    reasons[slot].known = at.NEVER

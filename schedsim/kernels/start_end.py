@@ -6,7 +6,7 @@ from predictors.core.jit import step
 from schedsim.kernels.agents.networks import free_nodes, take_nodes
 from schedsim.kernels.cobalt import on_end, on_start
 from schedsim.kernels.nodes.records import NodeArrays
-from schedsim.kernels.nodes.site import give, take
+from schedsim.kernels.nodes.site import give, take, write_spots
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
@@ -27,6 +27,7 @@ def begin(sim: Arrays, site: NodeArrays | None, slot: int, how: int) -> None:
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock, rules = state.clock, state.rules
     on_start(sim, sim.changes, job)
+    write_spots(sim, site, slot)
     record(sim, event.STARTED, job.row, 4 * job.current_estimate + how)
     run_time, limit = job.run_time, job.requested_time
     if run_time > limit and rules.kill:

@@ -1,16 +1,12 @@
 """Placements: on which nodes the jobs of a schedule ran, and how many pieces of each lay there."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Self
 
 import numpy as np
 
 from predictors.core.arrays import Ints, short_repr
-from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
-from schedsim.kernels.nodes.placement import places_of
 from schedsim.machine.nodes import NodeSets
-from schedsim.workload.demands import Demands
-from schedsim.workload.workload import Workload
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,6 +27,24 @@ class Placements:
 
     __repr__ = short_repr
 
+    @classmethod
+    def of(cls, spots: Ints, n_jobs: int) -> Self:
+        """Return the placements of parts (job row, node, pieces) as jobs started; of a job that restarted, the last.
+
+        Examples
+        --------
+        >>> Placements.of(np.array([[1, 0, 2], [1, 3, 1], [0, 4, 1], [1, 2, 3]]), 2).node.tolist()
+        [4, 2]
+        """
+        row, node = spots[:, 0], spots[:, 1]
+        run = np.cumsum(np.append(True, (np.diff(row) != 0) | (np.diff(node) <= 0)))[: len(spots)]
+        last = np.zeros(n_jobs, dtype=np.int64)
+        np.maximum.at(last, row, run)
+        spots = spots[run == last[row]]
+        spots = spots[np.argsort(spots[:, 0], kind="stable")]
+        offsets = np.append(0, np.cumsum(np.bincount(spots[:, 0], minlength=n_jobs))).astype(np.int64)
+        return cls(spots[:, 1].copy(), spots[:, 2].copy(), offsets)
+
     @property
     def job(self) -> Ints:
         """The job row of each part."""
@@ -39,23 +53,3 @@ class Placements:
     def node_sets(self) -> NodeSets:
         """Return the nodes of each job without the pieces."""
         return NodeSets.of(np.split(self.node, self.offsets[1:-1]), by_identity=True)
-
-
-def placements_of(workload: Workload, demands: Demands, events: Ints) -> Placements:
-    """Return where every job ran, from a finished simulation's events (time, kind, job row)."""
-    moves = events[(events[:, KIND] == STARTED) | (events[:, KIND] == ENDED)]
-    rows = np.ascontiguousarray(moves[:, JOB])
-    ends = (moves[:, KIND] == ENDED).astype(np.int64)
-    keeps = (workload.run_time[rows] > 0).astype(np.int64)
-    times = np.ascontiguousarray(moves[:, TIME])
-    room = 4 * len(workload)
-    while True:
-        found: Any = np.empty((room, 3), dtype=np.int64)
-        size = places_of(demands.arrays(), rows, ends, keeps, times, workload.requested[rows], found)
-        if size >= 0:
-            break
-        room *= 2
-    found = found[:size]
-    found = found[np.argsort(found[:, 0], kind="stable")]
-    offsets = np.append(0, np.cumsum(np.bincount(found[:, 0], minlength=len(workload)))).astype(np.int64)
-    return Placements(found[:, 1].copy(), found[:, 2].copy(), offsets)

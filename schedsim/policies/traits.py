@@ -14,6 +14,7 @@ from predictors.core.errors import JobcastError
 NOT_EASY: Final = "backfilling other than EASY"
 GREEDY: Final = "greedy backfilling"
 PLAN: Final = "a plan of several jobs"  # hybrid and conservative backfilling, knapsacks, Slurm's loops
+COUNTED: Final = "a plan of processors alone"  # knapsacks, Slurm's loops
 KEPT_PLAN: Final = "kept reservations"  # conservative-compress
 SECOND_ORDER: Final = "an order of its own for backfills"
 PROMISE: Final = "a promise"
@@ -50,8 +51,8 @@ class Refusal(NamedTuple):
 
 _COUNTS: Final = Refusal(
     "it counts processors alone, and the jobs take GPUs and memory of nodes",
-    "take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), careful, balanced, binpacking or "
-    "random; or leave out the machine file",
+    "take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), hybrid or conservative "
+    "backfilling, careful, balanced, binpacking or random; or leave out the machine file",
 )
 _ALIKE: Final = Refusal(
     "it knows processors, or nodes that are alike", "leave it out, or the machine file with GPUs and memory"
@@ -98,8 +99,7 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Refusal]] = MappingProxyType(
         (LOOK_AHEAD, RUN_TIMES): _BY_ESTIMATES,
         (LOOK_AHEAD, OUTAGES): _BY_ESTIMATES,
         (LOOK_AHEAD, RULES): _BY_ESTIMATES,
-        (PLAN, NODES): _COUNTS,
-        (GATE, NODES): _COUNTS,
+        (COUNTED, NODES): _COUNTS,
         (AGENT, NODES): _COUNTS,
         (CEILING, NODES): _COUNTS,
         (POSTPONED, NODES): _COUNTS,

@@ -20,6 +20,7 @@ from schedsim.kernels.nodes.placement import rooms_when_empty
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
 
+LEAST_SPOTS: Final = 1024
 RESOURCES: Final = ("processors", "gpus", "memory_kb")
 """What nodes have, as figures name it."""
 FIELDS: Final = ("procs", "gpus", "memory")
@@ -104,6 +105,8 @@ class Demands:
         """Return the arrays of the nodes before the first second, see `schedsim.kernels.nodes.records`."""
         tried, one, n_nodes = np.full(len(self.shapes), -1, of.TRIED), np.zeros(1, of.PLACES), len(self.nodes)
         one[0].spare_part = one[0].released_at_scan = one[0].occupied_at_scan = one[0].head_at_scan = -1
+        members = self.shapes["end_member"] - self.shapes["first_member"]
+        one[0].most_parts = int(np.minimum(self.shapes["pieces"], members).max(initial=0))
         one[0].dated_until = FIRST_SECOND if self.windows is not None and len(self.windows) else at.NEVER
         windows, closed, kind_of = self.windows, self.closed, self.kind_of
         if windows is None or closed is None or kind_of is None:
@@ -130,8 +133,11 @@ class Demands:
             tried,  # type: ignore[arg-type]
             parts,
             np.full(len(self), -1),
+            np.zeros(n_nodes, of.NODE_LEVEL),  # type: ignore[arg-type]
             np.empty(n_nodes, dtype=np.int64),
             np.empty(n_nodes, dtype=np.int64),
+            np.empty(n_nodes, dtype=np.int64),
+            np.empty((LEAST_SPOTS, 3), dtype=np.int64),
             one,  # type: ignore[arg-type]
         )
 

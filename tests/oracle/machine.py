@@ -152,7 +152,7 @@ class Machine:
 
     def still_holds(self, entry, begin, end, steps, place):
         """Whether the job could lie just there during [begin, end)."""
-        held = [x for second, spans in steps if second < end for x in spans if x.end > begin]
+        held = {x for second, spans in steps if second < end for x in spans if x.end > begin}
         seconds = {begin, *(x.begin for x in held if begin < x.begin < end)}
         rooms = [self.rooms(entry, [x for x in held if x.begin <= s < x.end]) for s in seconds]
         return all(room[node] >= n for room in rooms for node, n in place.items()) and not any(

@@ -10,15 +10,15 @@ takes no job that by its requested time would run beyond it.
 import schedsim.kernels.nodes.records as of
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
-from predictors.core.jit import compiled, lean, step
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from predictors.core.jit import lean, step
+from schedsim.kernels.nodes.records import Demand, Node, NodeArrays, NodeLevel
 from schedsim.kernels.records import Records
 
 
 @step
 def date_nodes(places: NodeArrays, nodes: Records[Node], time: int) -> int:
     """Find for each node from when on it is reserved, seen from a time; return the second until which that holds."""
-    window = _first_ahead(places, time)
+    window = first_ahead(places, time)
     for i in range(len(nodes)):
         nodes[i].reserved_from = places.opens[window, places.kind_of[i]]
     return next_opening(places, time)
@@ -27,12 +27,12 @@ def date_nodes(places: NodeArrays, nodes: Records[Node], time: int) -> int:
 @step
 def next_opening(places: NodeArrays, time: int) -> int:
     """Return the first end of a reservation of nodes after a time, or NEVER."""
-    window = _first_ahead(places, time)
+    window = first_ahead(places, time)
     return places.windows[window, 1] if window < len(places.windows) else at.NEVER
 
 
 @step
-def _first_ahead(places: NodeArrays, time: int) -> int:
+def first_ahead(places: NodeArrays, time: int) -> int:
     """Return the number of the first reservation that ends after a time; if none does, how many there are."""
     low, high = 0, len(places.windows)
     while low < high:
@@ -45,7 +45,7 @@ def _first_ahead(places: NodeArrays, time: int) -> int:
 
 
 @step
-def room_on(node: Node, demand: Demand, end: int) -> int:
+def room_on(node: Node | NodeLevel, demand: Demand, end: int) -> int:
     """Return for how many pieces of a job a node has room; at most one, if they are to be spread.
 
     By its requested time the job runs until `end`, and the node must not be reserved before.
@@ -87,7 +87,7 @@ def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
 
 
 @step
-def change(node: Node, demand: Demand, pieces: int, sign: int) -> None:
+def change(node: Node | NodeLevel, demand: Demand, pieces: int, sign: int) -> None:
     """Take pieces of a job from what is free on a node, or release them."""
     node.procs -= sign * pieces * demand.procs
     node.gpus -= sign * pieces * demand.gpus
@@ -99,6 +99,31 @@ def change(node: Node, demand: Demand, pieces: int, sign: int) -> None:
 @step
 def occupy(places: NodeArrays, row: int, demand: Demand, n: int) -> None:
     """Give a job the place found last, of `n` nodes."""
+    one = places.one[0]
+    for i in range(n):
+        change(places.nodes[places.chosen[i]], demand, places.chosen_pieces[i], of.TAKE)
+    keep_place(places, row, n)
+    one.n_occupied += 1
+    one.moment += 1
+
+
+@step
+def vacate(places: NodeArrays, row: int) -> None:
+    """Take the nodes of a job that has ended back, if it had any: one of length zero has none."""
+    one, demand, number = places.one[0], places.demands[places.shape_of[row]], places.first_part[row]
+    if number < 0:
+        return
+    while number >= 0:
+        change(places.nodes[places.parts[number].node], demand, places.parts[number].pieces, of.RELEASE)
+        number = places.parts[number].next
+    forget_place(places, row)
+    one.n_released += 1
+    one.moment += 1
+
+
+@step
+def keep_place(places: NodeArrays, row: int, n: int) -> None:
+    """Write down the place found last, of `n` nodes, as that of a job."""
     one, parts = places.one[0], places.parts
     before = -1
     for i in range(n - 1, -1, -1):
@@ -113,29 +138,24 @@ def occupy(places: NodeArrays, row: int, demand: Demand, n: int) -> None:
         part.pieces = places.chosen_pieces[i]
         part.next = before
         before = number
-        change(places.nodes[part.node], demand, part.pieces, of.TAKE)
     places.first_part[row] = before
-    one.n_occupied += 1
-    one.moment += 1
 
 
 @step
-def vacate(places: NodeArrays, row: int) -> None:
-    """Take the nodes of a job that has ended back, if it had any: one of length zero has none."""
-    one, parts, number = places.one[0], places.parts, places.first_part[row]
-    if number < 0:
-        return
-    demand = places.demands[places.shape_of[row]]
+def forget_place(places: NodeArrays, row: int) -> int:
+    """Forget the place of a job, which is then the place found last; return its number of nodes."""
+    one, parts, number, n = places.one[0], places.parts, places.first_part[row], 0
     while number >= 0:
         part = parts[number]
-        change(places.nodes[part.node], demand, part.pieces, of.RELEASE)
+        places.chosen[n] = part.node
+        places.chosen_pieces[n] = part.pieces
+        n += 1
         following = part.next
         part.next = one.spare_part
         one.spare_part = number
         number = following
     places.first_part[row] = -1
-    one.n_released += 1
-    one.moment += 1
+    return n
 
 
 @step
@@ -171,46 +191,3 @@ def rooms_when_empty(places: NodeArrays, rooms: Ints) -> None:
         rooms[shape] = 0
         for i in range(demand.first_member, demand.end_member):
             rooms[shape] += room_on(places.empty[places.members[i]], demand, 0)
-
-
-@step
-def _put(found: Ints, size: int, places: NodeArrays, row: int, n: int) -> None:
-    """Write a place found behind `size` others: row, node, pieces."""
-    for i in range(n):
-        found[size + i, 0] = row
-        found[size + i, 1] = places.chosen[i]
-        found[size + i, 2] = places.chosen_pieces[i]
-
-
-@compiled
-def places_of(places: NodeArrays, rows: Ints, ends: Ints, keeps: Ints, times: Ints, limits: Ints, found: Ints) -> int:
-    """Go through starts and ends in their order; write the place of each start, return the rows written.
-
-    Parameters
-    ----------
-    places : NodeArrays
-        Of an empty machine.
-    rows, ends, keeps : int64 arrays of shape (n_events,)
-        Job row of each start or end; 1 for an end; 1 where the job takes time, and so keeps its place until its end.
-    times, limits : int64 arrays of shape (n_events,)
-        When it happens, and the requested time of the job [s].
-    found : int64 array of shape (room, 3)
-        Rows (job row, node, pieces); when it is full, -1 is returned.
-    """
-    size = 0
-    for i in range(len(rows)):
-        row = rows[i]
-        if ends[i] == 1:
-            vacate(places, row)
-            continue
-        demand = places.demands[places.shape_of[row]]
-        if times[i] >= places.one[0].dated_until:
-            places.one[0].dated_until = date_nodes(places, places.nodes, times[i])
-        n = find_place(places, demand, times[i] + limits[i])
-        if size + n > len(found):
-            return -1
-        _put(found, size, places, row, n)
-        size += n
-        if keeps[i] == 1:
-            occupy(places, row, demand, n)
-    return size

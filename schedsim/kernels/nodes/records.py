@@ -1,6 +1,6 @@
 """Records of nodes with several resources: what is free on each, what jobs ask for, and which job has what.
 
-These arrays stand beside those of `schedsim.kernels.records`; simulations that count processors alone do not have them.
+These arrays come with those of `schedsim.kernels.records`; simulations that count processors alone do not have them.
 """
 
 from typing import Final, NamedTuple
@@ -46,11 +46,25 @@ class Tried:
 
 
 class Part:
-    """Pieces of a running job on one node."""
+    """Pieces of a job on one node."""
 
     node: int
     pieces: int
     next: int  # another part of the job; or of a record given back the next such record; or -1
+
+
+class NodeLevel:
+    """What is free on a node from a second on, by the plan, until the next level of that node."""
+
+    time: int  # not behind the fields of `Node`: numba would take the one record for the other
+    next: int  # the next level of the node, or -1
+    procs: int
+    gpus: int
+    memory: int  # [KB]
+    n_jobs: int
+    taken_whole: bool
+    one_job: bool
+    reserved_from: int  # NEVER: the plan looks at reservations by itself
 
 
 class Places:
@@ -61,6 +75,9 @@ class Places:
     moment: int  # moves on where the answer about the head's place may change
     spare_part: int  # the record given back last, or -1
     n_parts: int  # records from here on were never used
+    n_levels: int  # of the plan; the first level of each node has the node's number
+    most_parts: int  # on so many nodes a job may lie
+    n_spots: int  # rows used in `spots`
     head_room: int  # pieces of the head for which there is room at its shadow time
     promise_room: int  # and at the start that it was promised
     released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
@@ -87,9 +104,12 @@ class NodeArrays(NamedTuple):
     kind_of: Ints  # the kind of each node: those of one kind are reserved together; read-only
     tried: Records[Tried]  # by shape
     parts: Records[Part]
-    first_part: Ints  # of each running job, by row, or -1
+    first_part: Ints  # of each job that runs, or keeps a place in the plan, by row, or -1
+    levels: Records[NodeLevel]  # of the plan, see `plan`
+    last_level: Ints  # of each node, while the plan is begun; written anew before it is read
     chosen: Ints  # nodes of the place found last, ascending
     chosen_pieces: Ints  # pieces on each of them
+    spots: Ints  # parts of the jobs that have started, as they did: job row, node, pieces; shape (n, 3)
     one: Records[Places]  # one
 
 
@@ -97,6 +117,7 @@ NODE: Final = record_type(Node)
 DEMAND: Final = record_type(Demand)
 TRIED: Final = record_type(Tried)
 PART: Final = record_type(Part)
+NODE_LEVEL: Final = record_type(NodeLevel)
 PLACES: Final = record_type(Places)
 
 UNLIMITED: Final = np.int64(1 << 50)

@@ -18,7 +18,7 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
-Does not handle several reservations of jobs, gates, agents, ceilings and failures.
+Several reservations of jobs are planned in `plan`. Does not handle agents, ceilings and failures.
 """
 
 from typing import Final
@@ -26,7 +26,7 @@ from typing import Final
 import schedsim.kernels.nodes.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.nodes.placement import (
     change,
     date_nodes,
@@ -61,7 +61,7 @@ def newcomer_counts(sim: Arrays, places: NodeArrays | None) -> bool:
     clock, queue = state.clock, state.queue
     if clock.causes != at.BY_SUBMISSION or queue.stale or queue.head < 0 or clock.n_newcomers != 1:
         return False
-    if len(places.windows) > 0:  # as they come nearer, jobs find other places
+    if len(places.windows) > 0 or state.rules.gated:  # as they come nearer, jobs find other places
         return False
     if one.head_at_scan != sim.jobs_now[queue.head].row or first_slot(sim.lists, state, at.QUEUE) != queue.head:
         return False
@@ -69,7 +69,8 @@ def newcomer_counts(sim: Arrays, places: NodeArrays | None) -> bool:
 
 
 @step
-def _demand_of(places: NodeArrays, row: int) -> Demand:
+def demand_of(places: NodeArrays, row: int) -> Demand:
+    """Return what a job asks for."""
     demand: Demand = places.demands[places.shape_of[row]]
     return demand
 
@@ -78,7 +79,7 @@ def _demand_of(places: NodeArrays, row: int) -> Demand:
 def fits_now(sim: Arrays, places: NodeArrays, slot: int) -> bool:
     """Return whether a job has a place now, which is then the place found last."""
     job, one = sim.jobs_now[slot], places.one[0]
-    one.n_chosen = find_place(places, _demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
+    one.n_chosen = find_place(places, demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
     return one.n_chosen > 0
 
 
@@ -87,7 +88,41 @@ def take(sim: Arrays, places: NodeArrays | None, slot: int) -> None:
     """Give a job that starts the place found last."""
     if places is not None:
         row = sim.jobs_now[slot].row
-        occupy(places, row, _demand_of(places, row), places.one[0].n_chosen)
+        occupy(places, row, demand_of(places, row), places.one[0].n_chosen)
+
+
+@step
+def write_spots(sim: Arrays, places: NodeArrays | None, slot: int) -> None:
+    """Write down where a job starts: in the place found last."""
+    if places is None:
+        return
+    one, spots = places.one[0], places.spots
+    for i in range(one.n_chosen):
+        spots[one.n_spots, 0] = sim.jobs_now[slot].row
+        spots[one.n_spots, 1] = places.chosen[i]
+        spots[one.n_spots, 2] = places.chosen_pieces[i]
+        one.n_spots += 1
+
+
+@step
+def spots_are_short(sim: Arrays, places: NodeArrays | None) -> bool:
+    """Return whether there might be no room to write down where the jobs of this pass start."""
+    if places is None:
+        return False
+    most, queue, one = len(places.spots), sim.state[0].queue, places.one[0]
+    if one.n_spots + (queue.n_queued + queue.n_postponed) * one.most_parts <= most:
+        return False
+    return one.n_spots + most_parts(sim, places, at.QUEUE) + most_parts(sim, places, at.POSTPONED) > most
+
+
+@rare
+def most_parts(sim: Arrays, places: NodeArrays, which: int) -> int:
+    """Return on how many nodes the jobs of a list may lie in all."""
+    n = 0
+    for i in range(list_slots(sim, which, len(sim.jobs_now))):
+        demand = demand_of(places, sim.jobs_now[sim.scratch[i]].row)
+        n += min(demand.pieces, demand.end_member - demand.first_member)
+    return n
 
 
 @step
@@ -124,7 +159,7 @@ def reserve(sim: Arrays, places: NodeArrays) -> None:
     state, one, later = sim.state[0], places.one[0], places.later
     queue = state.queue
     job = sim.jobs_now[queue.head]
-    head = _demand_of(places, job.row)
+    head = demand_of(places, job.row)
     one.head_end = at.NOTHING
     one.head_room = _as_now(places, later, head, one.head_end)
     procs = 0
@@ -215,14 +250,14 @@ def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand, end: int) ->
 @step
 def _procs_of(places: NodeArrays, row: int) -> int:
     """Return how many processors a running job has; none, if it has no nodes."""
-    demand = _demand_of(places, row)
+    demand = demand_of(places, row)
     return demand.pieces * demand.procs if places.first_part[row] >= 0 else 0
 
 
 @step
 def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand, end: int) -> int:
     """Release what a running job has from `nodes`; return by how much the head's room grows."""
-    demand, number, more = _demand_of(places, row), places.first_part[row], 0
+    demand, number, more = demand_of(places, row), places.first_part[row], 0
     while number >= 0:
         part = places.parts[number]
         more += _change_at(places, nodes, part.node, demand, part.pieces, of.RELEASE, head, end)
@@ -260,12 +295,12 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
 
     Returns whether the head has a place then.
     """
-    one, head = places.one[0], _demand_of(places, sim.jobs_now[sim.state[0].queue.head].row)
+    one, head = places.one[0], demand_of(places, sim.jobs_now[sim.state[0].queue.head].row)
     nodes, end = (places.at_promise, at.NOTHING) if at_promise else (places.later, one.head_end)
     more = 0
     for i in range(n):
         number, pieces = places.chosen[i], places.chosen_pieces[i]
-        more += _change_at(places, nodes, number, _demand_of(places, job.row), pieces, sign, head, end)
+        more += _change_at(places, nodes, number, demand_of(places, job.row), pieces, sign, head, end)
     if at_promise:
         one.promise_room += more
         return one.promise_room >= head.pieces
@@ -312,6 +347,18 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
 
 
 @step
+def keeps_promise_in_place(sim: Arrays, places: NodeArrays, job: JobNow) -> bool:
+    """Return whether a job, in the place found last, leaves the head one at its promise; it then has that place."""
+    n = places.one[0].n_chosen
+    if not outlasts_promise(job, sim.state[0]):
+        return True
+    keeps = _leaves_head_room(sim, places, job, n, True)
+    if keeps and job.run_time == 0:  # it takes no time
+        _book(sim, places, job, n, of.RELEASE, True)
+    return keeps
+
+
+@step
 def _ends_late(job: JobNow, state: State) -> bool:
     """Return whether by the estimates a job that starts now ends after the head's shadow time."""
     return state.clock.now + job.candidate_estimate > state.queue.shadow_time
@@ -320,12 +367,21 @@ def _ends_late(job: JobNow, state: State) -> bool:
 @step
 def use_spare(sim: Arrays, places: NodeArrays, job: JobNow) -> None:
     """Count what a job that is about to be backfilled takes of what is spare; one of length zero takes nothing."""
-    state, n, late = sim.state[0], places.one[0].n_chosen, _ends_late(job, sim.state[0])
-    if job.run_time > 0:
-        demand = _demand_of(places, job.row)
-        state.queue.extra_procs -= demand.pieces * demand.procs if late else 0
+    if job.run_time == 0:
+        give_spare(sim, places, job)
+    elif _ends_late(job, sim.state[0]):
+        sim.state[0].queue.extra_procs -= job.procs
+
+
+@step
+def give_spare(sim: Arrays, places: NodeArrays | None, job: JobNow) -> None:
+    """Take back from a job that does not start, or takes no time, what it has of what is spare next to the head."""
+    if places is None:
         return
-    if late:
+    state, n = sim.state[0], places.one[0].n_chosen
+    if state.queue.head < 0:
+        return
+    if _ends_late(job, state):
         _book(sim, places, job, n, of.RELEASE, False)
     if outlasts_promise(job, state):
         _book(sim, places, job, n, of.RELEASE, True)
@@ -347,7 +403,7 @@ def note_nodes(reasons: Reasons, sim: Arrays, places: NodeArrays | None, slot: i
     """Note what is free on the nodes that a job may use, and what it lacks if it has no place."""
     if places is None:
         return
-    one, demand = reasons[slot], _demand_of(places, sim.jobs_now[slot].row)
+    one, demand = reasons[slot], demand_of(places, sim.jobs_now[slot].row)
     procs = gpus = memory = 0
     for i in range(demand.first_member, demand.end_member):
         node = places.nodes[places.members[i]]

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from experiments.advise.advise import Question
 from experiments.cli.main import app
 from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
@@ -119,14 +118,6 @@ def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
     assert plan(sweep, [log], NODES).identity() != plan(sweep, [log], larger).identity()
 
 
-def test_advice_leaves_out_what_cannot_plan_on_nodes():
-    question = Question(log_of(), seeds=5, machine=NODES)
-    assert question.left_out == ("conservative",)
-    assert [case.name for case in question.cases] == [
-        "EASY", "EASY-SJBF", "EASY++", "careful", "balanced", "WFP", "EASY-SJBF with run times known",
-    ]  # fmt: skip
-
-
 @pytest.mark.slow
 def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, monkeypatch):
     monkeypatch.chdir(place)
@@ -134,7 +125,6 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     asked = run(app, ["advise", "site.parquet", "--machine", "machine.toml", "--seeds", "5", "--json"])
     assert asked.exit_code == 0, asked.output
     found = json.loads(asked.stdout)
-    assert "Not tried, since they count processors alone: conservative." in found["notes"]
     assert json.loads(next(place.rglob("report.json")).read_text())["facts"]["nodes"] == f"site: {NODES.words}"
     first = found["tables"]["as logged, with commands"][0]
     assert "--machine machine.toml" in first["command"]
@@ -147,15 +137,15 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     ("words", "says"),
     [
         (
-            "sweep site.parquet --machine machine.toml --policies easy,hybrid-2",
-            "Case 'hybrid-2': a plan of several jobs",
+            "sweep site.parquet --machine machine.toml --policies easy,ceil",
+            "Case 'ceil': a ceiling",
         ),
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
         (
-            "advise site.parquet --machine machine.toml --current conservative",
-            "Case 'conservative': a plan of several jobs",
+            "advise site.parquet --machine machine.toml --current ceil",
+            "Case 'ceil': a ceiling",
         ),
         ("experiment runtime --log site.parquet --machine machine.toml", "runtime has no use for --machine"),
     ],
