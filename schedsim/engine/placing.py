@@ -1,6 +1,6 @@
 """Nodes of a simulation, of which jobs take processors, GPUs and memory."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Self
 
 import numpy as np
@@ -9,6 +9,7 @@ import schedsim.kernels.nodes.records as of
 from predictors.core.arrays import Ints
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.machine.placements import Placements
+from schedsim.workload.demands import LEAST_SPOTS
 from schedsim.workload.workload import Workload
 
 _MUTABLE = ("nodes", "later", "at_promise", "tried", "first_part", "last_level", "chosen", "chosen_pieces", "one")
@@ -48,22 +49,30 @@ class Placing:
 
     def fork(self) -> Self:
         """Return an independent copy; its plan is made again."""
-        return self._copy(1)
+        copies: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _MUTABLE}
+        levels: Any = np.empty_like(self.arrays.levels)
+        arrays = self.arrays._replace(levels=levels, parts=self._parts(len(self.arrays.parts)), **copies)
+        return type(self)(arrays, self.earlier)._with_spots(LEAST_SPOTS, self._spots)
 
-    def grown(self) -> Self:
-        """Return a copy with room for a larger plan, which is made again, and for more starts."""
-        return self._copy(2)
+    def with_room_for_starts(self) -> Self:
+        """Return the same with room to write down where more jobs start."""
+        return self._with_spots(2 * len(self.arrays.spots), self._spots)
+
+    def with_larger_plan(self) -> Self:
+        """Return the same with room for a larger plan, which must be made again."""
+        levels: Any = np.empty(2 * len(self.arrays.levels), of.NODE_LEVEL)
+        return replace(self, arrays=self.arrays._replace(levels=levels, parts=self._parts(2 * len(self.arrays.parts))))
 
     @property
     def _spots(self) -> Ints:
         return self.arrays.spots[: int(self.arrays.one[0].n_spots)]
 
-    def _copy(self, times: int) -> Self:
-        copies: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _MUTABLE}
-        used, parts = int(self.arrays.one[0].n_parts), np.empty(times * len(self.arrays.parts), of.PART)
+    def _with_spots(self, room: int, written: Ints) -> Self:
+        self.arrays.one[0].n_spots = 0
+        arrays = self.arrays._replace(spots=np.empty((room, 3), dtype=np.int64))
+        return type(self)(arrays, (*self.earlier, written))
+
+    def _parts(self, room: int) -> Any:
+        parts, used = np.empty(room, of.PART), int(self.arrays.one[0].n_parts)
         parts[:used] = self.arrays.parts[:used]
-        copies["one"][0].n_spots = 0
-        levels: Any = np.empty(times * len(self.arrays.levels), of.NODE_LEVEL)
-        spots = np.empty((times * len(self.arrays.spots), 3), dtype=np.int64)
-        new = self.arrays._replace(parts=parts, levels=levels, spots=spots, **copies)  # type: ignore[arg-type]
-        return type(self)(new, (*self.earlier, self._spots))
+        return parts

@@ -521,14 +521,14 @@ class Simulation:
     def _run(self) -> int:
         kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
-        beside: tuple[Any, ...] = ()
+        machine: tuple[Any, ...] = ()
         if self._loops is not None:
-            beside = (self._loops.arrays,)
+            machine = (self._loops.arrays,)
         while True:
             if kernel in ON_NODES:
-                beside = (None if self._placing is None else self._placing.arrays,)
+                machine = (None if self._placing is None else self._placing.arrays,)
             state, events, answers = self._state, self._log.events, self._source.answers
-            arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *beside
+            arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
@@ -583,9 +583,12 @@ class Simulation:
             self._state = self._state.grown()
         elif stop == at.GROW_LOG:
             self._branch_log()
+        elif stop == at.GROW_SPOTS:
+            assert self._placing is not None
+            self._placing = self._placing.with_room_for_starts()
         elif stop == at.GROW_PLAN:
             assert self._placing is not None
-            self._placing = self._placing.grown()
+            self._placing = self._placing.with_larger_plan()
             self._state.record.queue.profile_size = 0
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()

@@ -16,6 +16,7 @@ Where nodes differ, a reservation is a place on them as well (see `nodes.plan`).
 that is not free any more it takes another one at its second, if there is one.
 """
 
+import schedsim.kernels.nodes.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
@@ -54,8 +55,10 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: Nod
         if stop != at.PASS_IS_DUE:
             return stop
         if site is not None:
-            if plan_is_short(sim, site) or spots_are_short(sim, site):
+            if plan_is_short(sim, site):
                 return at.GROW_PLAN
+            if spots_are_short(sim, site):
+                return at.GROW_SPOTS
             date(sim, site)
             if len(site.windows) > 0:
                 queue.profile_size = 0
@@ -64,7 +67,7 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: Nod
             queue.profile_size = 0
             read_dates(sim)
         if reasons is not None:
-            queue.profile_size = 0  # all reservations are made anew
+            queue.profile_size = 0  # all reservations are made again
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
         quiet = behind and nothing_changed(sim, sim.agent, site) and reasons is None
         if not quiet:
@@ -200,7 +203,7 @@ def _walk(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None
 
 @step
 def _fits_in_plan(sim: Arrays, site: NodeArrays | None, job: JobNow) -> bool:
-    """Return whether a job may start now beside all that is planned."""
+    """Return whether a job may start now next to all that is planned."""
     now = sim.state[0].clock.now
     if not is_free(sim, now, job.procs, job.candidate_estimate, job.requested_time):
         return False
@@ -291,8 +294,10 @@ def compress(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: N
         if stop != at.PASS_IS_DUE:
             return stop
         if site is not None:
-            if plan_is_short(sim, site) or spots_are_short(sim, site):
+            if plan_is_short(sim, site):
                 return at.GROW_PLAN
+            if spots_are_short(sim, site):
+                return at.GROW_SPOTS
             date(sim, site)
         _begin_plan(sim, site)
         n = list_slots(sim, at.QUEUE, state.queue.n_queued)
@@ -321,7 +326,7 @@ def _keep(sim: Arrays, site: NodeArrays | None, n: int) -> None:
             job.planned_start = at.DISPLACED
         else:
             job.planned_start = planned
-            _book_kept(sim, site, job, at.TAKEN)
+            _book_kept(sim, site, job, of.TAKE)
     if doubtful:
         for i in range(n):
             job = jobs_now[scratch[i]]
@@ -399,7 +404,7 @@ def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
         if job.planned_start == at.NEVER:
             _book_and_keep(sim, site, job)
         elif ended and job.planned_start > state.clock.now:
-            _book_kept(sim, site, job, at.GIVEN_BACK)
+            _book_kept(sim, site, job, of.RELEASE)
             _book_and_keep(sim, site, job)
 
 
@@ -431,9 +436,9 @@ def _note_waiting(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> Non
     scratch = sim.scratch
     for i in range(list_slots(sim, at.QUEUE, sim.state[0].queue.n_queued)):
         slot = scratch[i]
-        _book_kept(sim, site, sim.jobs_now[slot], at.GIVEN_BACK)
+        _book_kept(sim, site, sim.jobs_now[slot], of.RELEASE)
         _note_reservation(reasons, sim, site, slot)
-        _book_kept(sim, site, sim.jobs_now[slot], at.TAKEN)
+        _book_kept(sim, site, sim.jobs_now[slot], of.TAKE)
         why.note_booking(reasons, sim, slot)
         reasons[slot].known = at.NEVER
         reasons[slot].head = sim.jobs_now[scratch[0]].row

@@ -73,7 +73,7 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeAr
             if stop != at.PASS_IS_DUE:
                 return stop
             if spots_are_short(sim, site):
-                return at.GROW_PLAN
+                return at.GROW_SPOTS
             if start_newcomer(sim, site) or (nothing_changed(sim, sim.agent, site) and reasons is None):
                 clock.phase = _next_phase(sim)
                 continue

@@ -526,8 +526,6 @@ NOTHING: Final = 0
 NO_LEAF: Final = -1
 NO: Final = 0
 YES: Final = 1
-TAKEN: Final = 1
-GIVEN_BACK: Final = -1
 DISPLACED: Final = -1
 
 
@@ -597,6 +595,7 @@ ASK_SHADOW: Final = -13
 ASK_LEARNER: Final = -15
 GROW_CHOICES: Final = -16
 GROW_PLAN: Final = -17
+GROW_SPOTS: Final = -18
 
 NOT_ANSWERED: Final = -(1 << 40)
 

@@ -277,7 +277,7 @@ def fits_beside_head(job: JobNow, state: State) -> bool:
 
 @step
 def use_extra_procs(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
-    """Take what a job that is about to be backfilled uses of what is free beside the head."""
+    """Take what a job that is about to be backfilled uses of what is free next to the head."""
     if site is not None:
         use_spare(sim, site, job)
         return

@@ -3,7 +3,7 @@
 Scores are kept as Cobalt keeps them: at every tick each job in the queue gains its
 increment. (The squares are added up as whole numbers, so that nothing is lost in adding.)
 
-Readings, beside those of `easy.py`
+Readings, next to those of `easy.py`
 -------------------------------------
 1. Ticks lie at the multiples of 15 s. While a job is in the queue, every tick is a scheduling instant, as if a timer
    woke the scheduler; the score counts the ticks up to and including the present second, of the seconds at whose end
@@ -11,7 +11,7 @@ Readings, beside those of `easy.py`
 2. A second: ends; timers (children whose think time is over, commands); submissions; ticks; corrections; one pass. The
    children of a job of length zero are released in a further instant of the same second.
 3. A job for which its node set has too few left is passed over, and the first such job of a set in a pass reserves
-   within its set; others of the set start if they end by then, or fit beside it. The jobs before the machine's head
+   within its set; others of the set start if they end by then, or fit next to it. The jobs before the machine's head
    are asked about their set first, those behind it last.
 """
 
@@ -108,7 +108,7 @@ class Cobalt(Site):
         return entry.procs <= left
 
     def use(self, entry):
-        """Take from what is left beside the reservation of the entry's set."""
+        """Take from what is left next to the reservation of the entry's set."""
         if entry.in_queue in self.trying and entry.run_time > 0:
             shadow, extra = self.trying[entry.in_queue]
             if self.now + entry.candidate > shadow:

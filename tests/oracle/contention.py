@@ -52,7 +52,7 @@ def pushed(job, leaf, machine):
 
 
 def slowdown(job, running, outside, noise, machine):
-    """Return how much slower than undisturbed a job runs beside those running, itself among them."""
+    """Return how much slower than undisturbed a job runs next to those running, itself among them."""
     leaves = [leaf for leaf in range(machine.leaves) if on_leaf(job, leaf, machine)]
     rho = {
         leaf: (sum(pushed(other, leaf, machine) for other in running) + noise[leaf]) / machine.uplink + outside[leaf]

@@ -25,12 +25,12 @@ Readings, where the rules leave something open
 5. `incremental`: the first of p0 + step that lies beyond t, at most the request; no step left: the request.
    With kill=False an estimate that has reached the request is doubled, whatever the correction.
 6. `conservative-compress`, within one pass: (a) a reservation whose second went by is due now; reservations, in queue
-   order, stay where they still fit beside the running jobs and the reservations kept before them; (b) those that do
-   not, in queue order, get the earliest hole beside all that stay; (c) in queue order, a job without a reservation
+   order, stay where they still fit next to the running jobs and the reservations kept before them; (b) those that do
+   not, in queue order, get the earliest hole next to all that stay; (c) in queue order, a job without a reservation
    gets the earliest hole, and, if a job ended at this instant, one with a reservation is taken out and put
    back at its earliest hole; (d) whoever is reserved now starts.
 7. The promise is the head's shadow time by requested times over the jobs running when it is first found blocked.
-   "Fits beside the head at the promise": head and backfill together are at most the machine less the jobs that run
+   "Fits next to the head at the promise": head and backfill together are at most the machine less the jobs that run
    beyond the promise by requested times. Under hybrid only the head has a promise.
 8. Greedy rules: of equally large jobs bin packing takes the first by (submit, job id). The knapsack's value of a job is
    its part of the reward: capability (wait / longest wait in the window + procs / N + procs / N) / 3, the last for the
@@ -95,7 +95,7 @@ class Outcome:
     promises: dict[int, int] = field(default_factory=dict, compare=False)
     end: list[int] = field(default_factory=list, compare=False)
     place: list[dict] = field(default_factory=list, compare=False)
-    stuck: list[int] = field(default_factory=list, compare=False)  # who waits for ever
+    stuck: list[int] = field(default_factory=list, compare=False)  # who never starts
     site: Site | None = field(default=None, compare=False, repr=False)
 
 

@@ -119,7 +119,7 @@ def never_more_than_the_machine(run: Run) -> None:
 
 
 def starts_only_at_instants(run: Run) -> None:
-    """Something ends or is submitted in the second of every start; scores tick beside that."""
+    """Something ends or is submitted in the second of every start; scores tick next to that."""
     seconds = {job.submit for job in run.jobs} | {run.end(row) for row in range(len(run.jobs))}
     assert all(start in seconds or (run.scored and start % TICK == 0) for start in run.outcome.start)
 
@@ -232,7 +232,7 @@ def easy_leaves_no_harmless_backfill(run: Run) -> None:
             with_job = [*ends, (instant.now + run.outcome.estimate[row], job.procs)]
             shadow, _ = reservation(free, head.procs, ends)
             later, _ = reservation(free - job.procs, head.procs, with_job)
-            assert later > shadow, f"job {job.job_id} could start at {instant.now} s beside job {head.job_id}"
+            assert later > shadow, f"job {job.job_id} could start at {instant.now} s next to job {head.job_id}"
 
 
 def promises_are_kept(run: Run) -> None:

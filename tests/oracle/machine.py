@@ -1,7 +1,7 @@
 """The machine of the oracle: a count of processors, or nodes that differ; what of it is reserved or down.
 
-A machine answers one question: on which place can a job lie during a span, beside jobs that hold theirs? All passes ask
-it, so that each rule of a policy stands once, for every machine.
+A machine answers one question: on which place can a job lie during a span, next to jobs that hold theirs? All passes
+ask it, so that each rule of a policy stands once, for every machine.
 
 * `Counts`: processors alone. Reservations and failures are numbers of processors.
 * `Nodes`: a job asks for equal pieces, each on one node of its set. First fit: nodes ascending, each takes as many
@@ -125,7 +125,7 @@ class Machine:
         return self.steps(plan.spans, plan.now)
 
     def place_during(self, entry, begin, end, steps):
-        """Return the place of a job during [begin, end) beside what is held, or None."""
+        """Return the place of a job during [begin, end) next to what is held, or None."""
         least = None
         for second, held in steps[bisect_right(steps, begin, key=first) - 1 :]:
             if second >= end:
@@ -141,7 +141,7 @@ class Machine:
         return {node: n for node, n in rooms.items() if not self.is_reserved(node, begin, begin + entry.requested)}
 
     def fit_together(self, entries, steps):
-        """Whether jobs have places now, one beside the other."""
+        """Whether jobs have places now, at once."""
         now, held = steps[0]
         for entry in entries:
             place = self.place_during(entry, now, now + 1, [(now, held)])
@@ -160,11 +160,11 @@ class Machine:
         )
 
     def place_at(self, entry, spans, second):
-        """Return the place on which a job may start at a second beside spans, or None."""
+        """Return the place on which a job may start at a second next to spans, or None."""
         return self.place_during(entry, second, second + 1, self.steps(spans, second))
 
     def place_beside(self, entry, held, second):
-        """Return the place of a job beside spans at one second, whatever comes later, or None."""
+        """Return the place of a job next to spans at one second, whatever comes later, or None."""
         rooms = self.rooms(entry, held)
         return self.place_in(entry, {n: k for n, k in rooms.items() if not self.is_reserved(n, second, second + 1)})
 
@@ -236,7 +236,7 @@ class Counts(Machine):
         return {0: entry.procs}
 
     def fit_together(self, entries, steps):
-        """Whether jobs have places now, one beside the other."""
+        """Whether jobs have places now, at once."""
         return steps[0][1] + sum(entry.procs for entry in entries) <= self.procs
 
     def still_holds(self, entry, begin, end, steps, place):
@@ -250,7 +250,7 @@ class Counts(Machine):
         return self.down + self.calendar.level(second, self.procs)
 
     def place_beside(self, entry, held, second):
-        """Return the place of a job beside spans at one second, or None."""
+        """Return the place of a job next to spans at one second, or None."""
         used = self.closed(second) + sum(x.entry.procs for x in held)
         return {0: entry.procs} if entry.procs + used <= self.procs else None
 
@@ -272,9 +272,9 @@ class Counts(Machine):
         return {second for second in self.calendar.seconds() if second > now}
 
     def clears(self, entry, begin, now, spans, plans):
-        """Whether a start at `begin` fits beside what becomes reserved later, by requested times.
+        """Whether a start at `begin` fits next to what becomes reserved later, by requested times.
 
-        At every second before its requested end at which more becomes reserved, it fits beside that, the jobs that may
+        At every second before its requested end at which more becomes reserved, it fits next to that, the jobs that may
         still run then (`spans`, by requested times) and the waiting jobs planned by then (`plans`).
         """
         for s in self.calendar.seconds():
@@ -331,7 +331,7 @@ class Nodes(Machine):
         return {node: 0 if node in self.down else self.room(node, entry, held) for node in entry.job.ask.nodes}
 
     def room(self, node, entry, held):
-        """Return for how many pieces a node has room beside the spans that hold parts of it."""
+        """Return for how many pieces a node has room next to the spans that hold parts of it."""
         box, ask, there = (
             self.boxes[node],
             entry.job.ask,

@@ -463,7 +463,7 @@ class Site:
         return Plan(self.machine, self.spans() if spans is None else spans, self.now)
 
     def earliest(self, entry: Entry, length: int, plan: Plan) -> Span | None:
-        """Return the first place that a job has for so long beside what is planned; None: never, with what is up."""
+        """Return the first place that a job has for so long next to what is planned; None: never, with what is up."""
         if not self.machine.could_hold(entry):
             return None
         for begin in sorted({second for second, _ in plan.steps} | self.machine.turns(self.now)):
@@ -488,7 +488,7 @@ class Site:
         return self.has_place_beside(head, spans, entry, place, reserved.begin)
 
     def has_place_beside(self, head, spans, entry, place, second) -> bool:
-        """Whether the head has a place at a second beside spans and a job that starts now."""
+        """Whether the head has a place at a second next to spans and a job that starts now."""
         spans = [*spans, Span(self.now, NEVER, entry, place)]
         return self.machine.place_at(head, spans, second) is not None and self.below_ceiling(
             spans, head, second, second + 1
@@ -548,4 +548,4 @@ class Site:
         return True
 
     def use(self, entry: Entry) -> None:
-        """Take from what is left beside the reservation of the entry's set."""
+        """Take from what is left next to the reservation of the entry's set."""

@@ -63,7 +63,7 @@ OPEN = [
     ),
     (
         [{"agent again"}, {"score"}],
-        "the engine leaves out ticks that change no order, at which this agent would draw anew",
+        "the engine leaves out ticks that change no order, at which this agent would draw again",
     ),
 ]
 """Features that compose, one of each set, and why the engine parts from the oracle there."""
@@ -447,7 +447,7 @@ def differing(case):
     except JobcastError as error:
         return None if "held for ever" in str(error) and (expected is None or expected.stuck) else str(error)
     if expected is not None and expected.stuck:
-        return f"the oracle holds {expected.stuck} for ever, the engine does not"
+        return f"the oracle never starts {expected.stuck}, the engine does"
     schedule = simulation.schedule()
     if "alters" not in case.marks:  # the second look does not know that an estimate of the whole request follows it
         check(schedule, simulation.policy, case.estimates, case.setup.parts.get("kill", True), simulation._setting[3])

@@ -97,6 +97,17 @@ def change(node: Node | NodeLevel, demand: Demand, pieces: int, sign: int) -> No
 
 
 @step
+def copy_free(target: Node | NodeLevel, source: Node | NodeLevel) -> None:
+    """Copy what is free on a node at one time to another time."""
+    target.procs = source.procs
+    target.gpus = source.gpus
+    target.memory = source.memory
+    target.n_jobs = source.n_jobs
+    target.taken_whole = source.taken_whole
+    target.one_job = source.one_job
+
+
+@step
 def occupy(places: NodeArrays, row: int, demand: Demand, n: int) -> None:
     """Give a job the place found last, of `n` nodes."""
     one = places.one[0]

@@ -11,7 +11,15 @@ import schedsim.kernels.nodes.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.placement import change, find_place, first_ahead, forget_place, keep_place, room_on
+from schedsim.kernels.nodes.placement import (
+    change,
+    copy_free,
+    find_place,
+    first_ahead,
+    forget_place,
+    keep_place,
+    room_on,
+)
 from schedsim.kernels.nodes.records import Demand, NodeArrays
 from schedsim.kernels.nodes.site import demand_of, most_parts, note_behind
 from schedsim.kernels.ordered_lists import list_slots
@@ -37,14 +45,9 @@ def plan_places(sim: Arrays, places: NodeArrays) -> None:
     """Begin a plan with what is free now and with the running jobs; their processors are in the profile."""
     now, one = sim.state[0].clock.now, places.one[0]
     for i in range(len(places.nodes)):
-        node, level = places.nodes[i], places.levels[i]
+        level = places.levels[i]
+        copy_free(level, places.nodes[i])
         level.time = now
-        level.procs = node.procs
-        level.gpus = node.gpus
-        level.memory = node.memory
-        level.n_jobs = node.n_jobs
-        level.taken_whole = node.taken_whole
-        level.one_job = node.one_job
         level.reserved_from = at.NEVER
         level.next = -1
         places.last_level[i] = i
@@ -229,13 +232,8 @@ def _add_behind(places: NodeArrays, before: int, time: int) -> int:
     """Add a level that begins at a second, with what is free on the one before it; return it."""
     one = places.one[0]
     new, old = places.levels[one.n_levels], places.levels[before]
+    copy_free(new, old)
     new.time = time
-    new.procs = old.procs
-    new.gpus = old.gpus
-    new.memory = old.memory
-    new.n_jobs = old.n_jobs
-    new.taken_whole = old.taken_whole
-    new.one_job = old.one_job
     new.reserved_from = old.reserved_from
     new.next = old.next
     old.next = one.n_levels

@@ -106,7 +106,7 @@ class NodeArrays(NamedTuple):
     parts: Records[Part]
     first_part: Ints  # of each job that runs, or keeps a place in the plan, by row, or -1
     levels: Records[NodeLevel]  # of the plan, see `plan`
-    last_level: Ints  # of each node, while the plan is begun; written anew before it is read
+    last_level: Ints  # of each node, while the plan is begun; written before it is read
     chosen: Ints  # nodes of the place found last, ascending
     chosen_pieces: Ints  # pieces on each of them
     spots: Ints  # parts of the jobs that have started, as they did: job row, node, pieces; shape (n, 3)

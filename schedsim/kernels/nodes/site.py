@@ -29,6 +29,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.nodes.placement import (
     change,
+    copy_free,
     date_nodes,
     find_place,
     lacking,
@@ -235,13 +236,8 @@ def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand, end: int) ->
     """Write what is free on the nodes now into `nodes`; return for how many pieces of the head there is room."""
     room = 0
     for i in range(len(nodes)):
-        node, now = nodes[i], places.nodes[i]
-        node.procs = now.procs
-        node.gpus = now.gpus
-        node.memory = now.memory
-        node.n_jobs = now.n_jobs
-        node.taken_whole = now.taken_whole
-        node.reserved_from = now.reserved_from
+        copy_free(nodes[i], places.nodes[i])
+        nodes[i].reserved_from = places.nodes[i].reserved_from
     for i in range(head.first_member, head.end_member):
         room += room_on(nodes[places.members[i]], head, end)
     return room

@@ -188,6 +188,19 @@ def test_a_fork_goes_on_like_the_original_and_leaves_it_alone_and_each_job_is_ex
             assert in_words(explain(whole, job, rule, guess))
 
 
+@pytest.mark.parametrize("policy", ["easy", "conservative-compress"])
+def test_the_place_of_each_job_is_written_down_however_many_start(policy):
+    boxes, both = [Box((2, 0, 0))] * 2, (0, 1)
+    jobs = workload_on(boxes, [job_on(i, i // 3, 9, 2, 2, (1, 0, 0), spread=True, nodes=both) for i in range(1500)])
+    one = Simulation(jobs, make_policy(policy))
+    one.run(until=300)
+    fork = one.fork()
+    for simulation in (one, fork):
+        simulation.run()
+        found = simulation.schedule().placements
+        assert found.node.tolist() == [0, 1] * 1500 and found.offsets.tolist() == list(range(0, 3001, 2))
+
+
 @pytest.mark.parametrize("policy", ["ceil", "look-ahead"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
