@@ -329,7 +329,7 @@ def test_the_first_screen_says_what_its_marks_mean(tmp_path):
     report = Report(experiment="advise", log="a", seeds=(1,), tables={"five figures": table}, figures=tuple(picture),
                     seconds=1.0, first=first)  # fmt: skip
     keep(tmp_path, report)
-    assert "▼ ▲: surely lower, higher" in write_page(tmp_path).read_text(encoding="utf-8")
+    assert "▼ lower, ▲ higher, outside the noise" in write_page(tmp_path).read_text(encoding="utf-8")
 
 
 def test_no_folder_and_a_document_that_is_too_big(folder, monkeypatch):
