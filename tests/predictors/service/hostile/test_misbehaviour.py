@@ -258,23 +258,24 @@ def test_a_body_beyond_its_route_s_limit_is_answered_413_also_to_one_who_sends_i
 
 
 def test_bodies_in_work_are_bounded_together(tmp_path):
-    limits = Limits(bytes_at_once=2**20)
+    limits, some = Limits(bytes_at_once=2**20), b"Content-Length: 2000000\r\n\r\n" + b" " * 900_000
     with running(tmp_path, listening=Listening(port=0, limits=limits)) as one, one.client(retries=0) as client:
-        with line_to(one) as line:
-            line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + b"Content-Length: 2000000\r\n\r\n" + b" " * 900_000)
-            refused_until(client, "503 too many bytes")
-        refused_until(client, "422")
+        for _ in range(100):  # where the client's bytes come first, this body is the one that is refused
+            with line_to(one) as line:
+                line.sendall(b"POST /v1/events HTTP/1.1\r\n" + HOME + some)
+                found = {refusal_of(client) for _ in range(20)}
+            if any("503 too many bytes" in told for told in found):
+                break
+        else:
+            pytest.fail(f"the bodies were never too many: {found}")
+        assert any("422" in refusal_of(client) for _ in range(1000))
 
 
-def refused_until(client, reason):
-    """Send events that are none until they are refused for a reason."""
-    deadline = time.monotonic() + 60
-    while True:
-        with pytest.raises(ServiceError) as refusal:
-            client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
-        if reason in str(refusal.value):
-            return
-        assert time.monotonic() < deadline, refusal.value
+def refusal_of(client):
+    """Send events that are none; return why they are refused."""
+    with pytest.raises(ServiceError) as refusal:
+        client.ask("POST", "/v1/events", {"events": ["x" * 200_000]})
+    return str(refusal.value)
 
 
 def test_the_clock_of_the_machine_may_jump(served, monkeypatch):
