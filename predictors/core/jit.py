@@ -4,19 +4,17 @@ What is being compiled, since it is not in the cache, is told to the logger `pre
 """
 
 import logging
-import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
-from functools import cache
-from pathlib import Path
-from types import ModuleType
-from typing import Any, Final, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import numba
 import numba.extending
 from llvmlite import ir
 from numba.core import event, types
+
+from predictors.core._kernel_cache import HOMES, KernelCache
 
 STEP: dict[str, type] = {}
 RARE: dict[str, type] = {}
@@ -29,9 +27,6 @@ with suppress(ImportError):  # parts of numba that are not public
 
 P = ParamSpec("P")
 R = TypeVar("R")
-
-HOMES: Final = ("predictors", "schedsim")
-"""Packages with kernels."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
@@ -138,15 +133,28 @@ def machine_code(function: Callable[P, R]) -> Callable[P, R]:
 
 def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Let numba compile `function`, cached wherever a folder for it can be written."""
+    done = _njit(function, KERNEL, **options)
     try:
-        done = _njit(function, KERNEL, cache=True, **options)
+        done._cache = KernelCache(function)  # type: ignore[attr-defined]  # of numba's functions
+        done.compile = _releasing(done)  # type: ignore[attr-defined]
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
         warnings.warn("Compiled code cannot be kept: set NUMBA_CACHE_DIR to a folder of yours.", stacklevel=4)
-        done = _njit(function, KERNEL, **options)
-    _watch_callees(done, function.__module__)
     return done
+
+
+def _releasing(kernel: Any) -> Callable[[Any], Any]:
+    """Return a kernel's `compile`, after which its cache lets other processes go on, whatever comes of it."""
+    compile_it, release = kernel.compile, kernel._cache.release
+
+    def compile_and_release(signature: Any) -> Any:
+        try:
+            return compile_it(signature)
+        finally:
+            release()
+
+    return compile_and_release
 
 
 def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -> Callable[P, R]:
@@ -154,32 +162,6 @@ def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -
     options |= compiler | {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     done: Callable[P, R] = numba.njit(**options)(function)
     return done
-
-
-def _watch_callees(done: Any, module: str) -> None:
-    """Let the cache of a compiled function hold only as long as no module that it calls into is edited.
-
-    numba looks at the function's own file alone, and would go on with the old code of the others. This needs a part of
-    it that is not public; where that is missing, the cache is as numba has it.
-    """
-    file: Any = getattr(getattr(done, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, *_stamps(module))
-
-
-@cache
-def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
-    """Return the name, time and size of the modules that a module's kernels need, itself and this one too, sorted."""
-    waiting, found = [module, __name__], dict[str, tuple[str, int, int]]()
-    while waiting:
-        name = waiting.pop()
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if name in found or file is None or not Path(file).is_file():
-            continue
-        about = Path(file).stat()
-        found[name] = (name, about.st_mtime_ns, about.st_size)
-        waiting += _kernels_within(sys.modules[name])
-    return tuple(sorted(found.values()))
 
 
 class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
@@ -205,16 +187,3 @@ class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
 
 
 event.register("numba:compile", _Teller())
-
-
-def _kernels_within(module: ModuleType) -> Iterator[str]:
-    """Yield the modules that a module's kernels need: those it holds, and those whose compiled functions it holds."""
-    for value in list(vars(module).values()):
-        if isinstance(value, ModuleType):
-            name = value.__name__
-        elif hasattr(value, "py_func"):  # compiled
-            name = value.__module__
-        else:
-            continue
-        if name.startswith(HOMES):
-            yield name

@@ -242,7 +242,7 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None, 
 def _ask_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
     record = state.record
-    slots = state.scratch[: state.picking.picked_of].copy()
+    slots = state.scratch[: record.clock.picked_of].copy()
     choice = Choice(
         int(record.clock.now), int(record.queue.free), state.jobs_now["row"][slots], int(record.clock.asked_about)
     )
@@ -250,18 +250,18 @@ def _ask_agent(policy: Policy, state: State) -> None:
     if place is not None:
         _check_place(place, len(slots), choice.now, ", or None")
     record.clock.answer = -1 if place is None else slots[place]
-    state.picking.picked_place, state.picking.picked_score = 0 if place is None else place + 1, np.nan
+    record.clock.picked_place, record.clock.picked_score = 0 if place is None else place + 1, np.nan
 
 
 def _show_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
-    record, n = state.record, int(state.picking.picked_of)
+    record, n = state.record, int(state.record.clock.picked_of)
     seen = Observation.of(
         state.picker.observation.copy(), policy.window, n, int(record.clock.now), int(record.clock.asked_about)
     )
     place = agent.choose(seen)
     _check_place(place, n, seen.now)
-    answer_place(state.arrays(), state.picker, int(place))
+    answer_place(state.arrays(), int(place))
 
 
 def _check_place(place: Any, n: int, now: int, or_none: str = "") -> None:

@@ -33,13 +33,13 @@ from schedsim.engine.requests import (
     write_machine_state,
     write_policy,
 )
-from schedsim.engine.state import EventLog, State, changes_of, picker
+from schedsim.engine.state import EventLog, State, changes_of
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.reasons import Reasons, no_reasons
-from schedsim.kernels.records import Arrays
+from schedsim.kernels.records import Arrays, Picker
 from schedsim.kernels.slurm import passes
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
@@ -408,7 +408,7 @@ class Simulation:
         new._refuse()
         new._list_singly()
         new._state.let_change()
-        new._state.agent = picker(AgentArrays.of(agent, window))
+        new._state.let_pick(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
         write_agent(new._state, new.policy)
         write_machine_state(new._state.record, new._machine_state)
@@ -439,9 +439,9 @@ class Simulation:
         return self._state.arrays(self._log), self._source.estimates
 
     @property
-    def picking(self) -> at.AgentState:
-        """The record of the policy's agent, for such a client."""
-        return self._state.picking
+    def picker(self) -> Picker:
+        """The arrays of the policy's agent, for such a client."""
+        return self._state.picker
 
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
@@ -527,6 +527,8 @@ class Simulation:
         while True:
             if kernel in ON_NODES:
                 machine = (None if self._placing is None else self._placing.arrays,)
+            if kernel is easy.run:
+                machine += (self._state.agent,)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]

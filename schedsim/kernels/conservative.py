@@ -69,9 +69,9 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: Nod
         if reasons is not None:
             queue.profile_size = 0  # all reservations are made again
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
-        quiet = behind and nothing_changed(sim, sim.agent, site) and reasons is None
+        quiet = behind and nothing_changed(sim, None, site) and reasons is None
         if not quiet:
-            start_in_order(sim, sim.agent, site, reasons)
+            start_in_order(sim, None, site, reasons)
             if queue.head < 0:
                 continue
         if queue.stale or queue.profile_size == 0 or not behind:
