@@ -42,7 +42,7 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder of reports; the demo makes its own in it.", writable=True, file_okay=False)
     ] = Path("reports"),
-    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100)] = 10_000,
+    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100, max=20_000_000)] = 10_000,
     seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0, max=MOST_SEED)] = 0,
 ) -> None:
     """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
