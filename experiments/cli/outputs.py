@@ -42,7 +42,7 @@ class CheckedCommand(TyperCommand):
         """Refuse an output that is named twice: one of the files would not be written."""
         given = self.make_parser(ctx).parse_args(args=list(args))[2]
         for parameter in given:
-            if _about(parameter).writable and given.count(parameter) > 1:
+            if _about(parameter).writable and given.count(parameter) > 1 and not ctx.resilient_parsing:
                 raise JobcastError(f"{parameter.opts[0]} names one output, and is given more than one; leave one out.")
         return super().parse_args(ctx, args)
 

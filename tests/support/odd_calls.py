@@ -216,6 +216,10 @@ def odd_call(command: str, number: int) -> Call:
             )
     if command == "probes control" and not any(word.startswith(("--once", "--days", "--help")) for word in words):
         words += ["--days", "0"]  # else it goes on without end
+    if command in ("slurm shadow", "slurm watch", "slurm write"):
+        cycles = parsed(Call(command, tuple(words))).get("cycles")
+        if (cycles is not None and cycles > 1) or not any(word.startswith("--cycles") for word in words):
+            words += ["--cycles", "1"]  # the same
     return Call(command, tuple(words))
 
 
