@@ -61,7 +61,7 @@ def width() -> int | None:
 def say(text: str) -> None:
     """Print sentences, each on lines of its own; on a terminal lines end between words."""
     room = width()
-    for line in text.split("\n"):
+    for line in map(printable, text.split("\n")):
         sys.stdout.write("\n".join(_lines(line, room)) + "\n")
 
 

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from typer.core import TyperCommand
 
@@ -39,11 +39,14 @@ class CheckedCommand(TyperCommand):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an output that is named twice: one of the files would not be written."""
-        given = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for parameter in given:
-            if _about(parameter).writable and given.count(parameter) > 1 and not ctx.resilient_parsing:
-                raise JobcastError(f"{parameter.opts[0]} names one output, and is given more than one; leave one out.")
+        """Refuse an output that is named twice, since one of the files would not be written, and an empty path."""
+        values, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in () if ctx.resilient_parsing else given:
+            name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
+            if _about(parameter).writable and given.count(parameter) > 1:
+                raise JobcastError(f"{name} names one output, and is given more than one; leave one out.")
+            if values.get(parameter.name) == "" and Path in _kinds(parameter):
+                raise JobcastError(f"{name} is empty; name a file or a folder (`.` is the current one).")
         return super().parse_args(ctx, args)
 
     def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
@@ -82,3 +85,9 @@ def check_outputs_of(app: "Typer") -> None:
 
 def _about(parameter: Any) -> Any:
     return parameter.type_descriptor.parameter_info
+
+
+def _kinds(parameter: Any) -> tuple[Any, ...]:
+    """Return the types that a parameter may have, without None."""
+    kind = parameter.type_descriptor.annotation
+    return get_args(kind) or (kind,)
