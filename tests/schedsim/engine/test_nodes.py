@@ -173,6 +173,25 @@ def test_a_repair_lets_those_start_that_wait_for_the_node(policy):
     assert disturbed_figures(schedule)["available"] == pytest.approx(1 - (30 + 20) / (3 * 40))
 
 
+def test_a_job_behind_the_head_is_tried_again_after_a_repair():
+    asks = [
+        job_on(1, 0, 100, 100, 1, (1, 0, 0), nodes=(0,)),
+        job_on(2, 1, 10, 10, 2, (1, 0, 0), spread=True, nodes=(0, 1)),
+        job_on(3, 2, 5, 5, 1, (1, 0, 0), nodes=(1,)),
+    ]
+    schedule, _ = failing([Box((1, 0, 0))] * 2, asks, [(0, "fail", 1), (10, "repair", 1)])
+    assert schedule.start.tolist() == [0, 100, 10]
+
+
+def test_a_reservation_that_is_kept_leaves_a_node_that_fails():
+    asks = [job_on(n, at, asked, asked, 1, (1, 0, 0), nodes=(0, 1)) for n, at, asked in
+            ((1, 0, 10), (2, 0, 20), (3, 1, 5), (4, 10, 5))]  # fmt: skip
+    changes = [(5, "fail", 0), (40, "repair", 0)]
+    schedule, nodes = failing([Box((1, 0, 0))] * 2, asks, changes, "conservative-compress")
+    assert schedule.start.tolist() == [25, 0, 20, 35]  # job 3 was planned for 10 on node 0
+    assert nodes == [[1]] * 4
+
+
 def test_jobs_pass_a_head_that_does_not_fit_on_what_is_up():
     wide = job_on(1, 1, 10, 10, 2, (1, 1, 0), spread=True, nodes=(0, 1))
     asks = [wide, *(job_on(number, number, 10, 10, 1, (1, 1, 0), nodes=(0, 1)) for number in (2, 3))]
