@@ -99,7 +99,7 @@ def write_machine_state(record: Record, machine_state: MachineState | None) -> N
     nodes, failing = machine_state.nodes, machine_state.failing
     record.queue.finds_first = False
     record.rules.placed = nodes is not None and nodes.by_identity
-    record.rules.dated = failing is not None and nodes is None
+    record.rules.dated = failing is not None and failing.site is None
     record.rules.keeps_limits |= record.rules.dated
     record.rules.restarts = failing is not None and bool(failing.outages.changes)
     record.rules.gated |= record.rules.placed
@@ -147,12 +147,14 @@ def answer(
     return state
 
 
-def begin_outages(workload: Workload, state: State, log: EventLog, machine_state: MachineState) -> State:
+def begin_outages(
+    workload: Workload, state: State, log: EventLog, machine_state: MachineState, placing: Placing | None
+) -> State:
     """Take what is reserved or down before the first second, and set the timers of what is to come."""
     if machine_state.failing is None:
         return state
-    first = machine_state.change(state, log)
-    if machine_state.nodes is not None:
+    first = machine_state.change(state, log, placing)
+    if machine_state.failing.site is not None:
         return state if first is None else with_change(state, first)
     seconds, levels = machine_state.failing.outages.reserved(workload.machine_procs)
     before = 0

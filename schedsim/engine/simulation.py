@@ -45,7 +45,7 @@ from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
-from schedsim.machine.outages import Outages, where
+from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
@@ -137,18 +137,14 @@ class Simulation:
         outages: Outages | None = None,
     ) -> None:
         check_parts(workload, policy, kill, allocator, run_times, outages)
-        on_named = outages if workload.demands is not None else None
-        if on_named is not None and workload.demands is not None:  # these are kept with the nodes
-            if on_named.changes:
-                refuse((traits.NODES, traits.FAILURES), where(on_named.changes[0]))
-            workload = replace(workload, demands=reserving(workload.demands, on_named))
-            outages = None
+        if outages is not None and workload.demands is not None:
+            workload = replace(workload, demands=reserving(workload.demands, outages))
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         given, rules = rules, rules_for(policy, rules)
         self._allocator = allocator_for(allocator, run_times)
-        self._outages = outages if on_named is None else on_named
+        self._outages = outages
         self._traits = _traits_of(workload, self._allocator, run_times, rules, self._outages)
         self._refuse()
         sets = policy.backfill
@@ -197,7 +193,7 @@ class Simulation:
         elif self._source.revised is not None:
             record.queue.by_row = policy.order != FCFS
         if self._machine_state is not None:
-            self._state = begin_outages(workload, self._state, self._log, self._machine_state)
+            self._state = begin_outages(workload, self._state, self._log, self._machine_state, self._placing)
         self._write_source()
         self._commands = None
         if self._placing is not None:
@@ -321,20 +317,20 @@ class Simulation:
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
         events, notes = self._log.read(int(self._state.record.clock.n_logged))
-        outages, machine = self._outages, self.workload.machine_procs
+        outages, demands, failing = self._outages, self.workload.demands, self._failing
         nodes = None
         if self._allocator is not None:
-            nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, machine))
+            nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, self.workload))
         stopped = None if self.run_times is None or self._machine_state is None else self._machine_state.stopped
         disturbed = None
-        if outages is not None and self._failing is not None:
-            disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
-        elif outages is not None and self.workload.demands is not None:
-            disturbed = Disturbed.of(in_processors(self.workload.demands, outages), [], [], len(self.workload))
+        if outages is not None and (failing is not None or demands is not None):
+            counted = outages if demands is None else in_processors(demands, outages)
+            stopped_runs, dropped = ([], []) if failing is None else (failing.stopped, failing.dropped)
+            disturbed = Disturbed.of(counted, stopped_runs, dropped, len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         placements = None
         if self._placing is not None:
-            placements = self._placing.placements(len(workload))
+            placements = self._placing.placements()
             nodes = placements.node_sets()
         return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed, placements)
 
@@ -575,7 +571,7 @@ class Simulation:
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""
         assert self._machine_state is not None
-        following = self._machine_state.change(self._state, self._log)
+        following = self._machine_state.change(self._state, self._log, self._placing)
         if following is not None:
             self._state = with_change(self._state, following)
 

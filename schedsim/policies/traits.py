@@ -34,7 +34,6 @@ ALLOCATOR: Final = "an allocator"
 PLACES: Final = "places that decide who fits"
 RUN_TIMES: Final = "a model of run times"
 OUTAGES: Final = "reservations and failures"
-FAILURES: Final = "failures of nodes"
 RULES: Final = "the rules of a site"
 SHARES: Final = "queues with a share of the machine"
 ACCOUNTS: Final = "accounts or commands"
@@ -111,9 +110,6 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Refusal]] = MappingProxyType(
         (ALLOCATOR, NODES): _ALIKE,
         (RUN_TIMES, NODES): _ALIKE,
         (RULES, NODES): _ALIKE,
-        (FAILURES, NODES): Refusal(
-            "nodes of a machine file do not fail or come under repair", "leave failures out, or the machine file"
-        ),
         (PLAN, PLACES): _BY_COUNTS,
         (PROMISE, PLACES): _BY_COUNTS,
         (AGENT, PLACES): _BY_COUNTS,

@@ -18,7 +18,10 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
-Several reservations of jobs are planned in `plan`. Does not handle agents, ceilings and failures.
+A node that **fails** is taken whole by its repair, of which nobody knows the end (see `engine.placing`): until then it
+is part of no place, now or later.
+
+Several reservations of jobs are planned in `plan`. Does not handle agents and ceilings.
 """
 
 from typing import Final

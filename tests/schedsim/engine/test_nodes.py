@@ -14,7 +14,7 @@ from schedsim.policies.backfilling import Easy, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import FCFS, POLICIES, Policy, make_policy
 from schedsim.results.site_metrics import disturbed_figures
-from schedsim.validate.laws import ON_NODES
+from schedsim.validate.laws import AVAILABLE, ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
@@ -103,13 +103,138 @@ def test_reservations_are_told_and_kept():
         ("careful", Outages([Reservation(5, 9)]), "promises on nodes know of no reservations"),
         ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
         ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
-        ("easy", Outages((), [Change(3, "fail", nodes=((0, 1),))]), "do not fail or come under repair"),
+        ("easy", Outages((), [Change(3, "fail", nodes=((7, 90),))]), "node 89 is unknown"),
+        ("easy", Outages((), [Change(3, "repair", nodes=((0, 1),))]), "not so many failed"),
+        ("easy", Outages((), [Change(t, "fail", nodes=((0, 1),)) for t in (3, 4)]), "node 0 .* is down already"),
     ],
 )
 def test_what_of_outages_does_not_go_on_nodes_is_refused(policy, outages, says):
     boxes, asks, _ = drawn(3)
     with pytest.raises(JobcastError, match=says):
         simulate(workload_on(boxes, asks), make_policy(policy), outages=outages)
+
+
+ROOM = {"nodes": (0, 1, 2)}
+
+
+def failing(boxes, asks, changes, policy="easy", reserved=(), **more):
+    """The schedule of jobs on nodes that fail and are repaired: (second, what, nodes); a second look agrees."""
+    found = [Change(time, kind, nodes=tuple((node, node + 1) for node in nodes)) for time, kind, *nodes in changes]
+    rule, outages = make_policy(policy), Outages(reserved, found, **more)
+    schedule = simulate(workload_on(boxes, asks), rule, outages=outages)
+    assert {AVAILABLE, ON_NODES} <= set(check(schedule, rule).kept)
+    return schedule, [schedule.nodes[row].tolist() for row in range(len(asks))]
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-replan", "conservative-compress", "hybrid-2"])
+def test_a_node_fails_under_two_jobs_that_share_it(policy):
+    """Both wait for the other node, in the order of submission."""
+    asks = [
+        job_on(1, 0, 10, 10, 1, (2, 0, 0), nodes=(0, 1)),
+        job_on(2, 0, 12, 12, 1, (2, 0, 0), nodes=(0, 1)),
+        job_on(3, 1, 20, 20, 1, (3, 0, 0), nodes=(0, 1)),
+        job_on(4, 6, 15, 15, 1, (1, 0, 0), nodes=(0, 1)),  # ends by 21
+        job_on(5, 6, 16, 16, 1, (1, 0, 0), nodes=(0, 1)),
+    ]
+    boxes, changes = [Box((4, 0, 0))] * 2, [(5, "fail", 0), (30, "repair", 0)]
+    schedule, nodes = failing(boxes, asks, changes, policy)
+    assert schedule.start.tolist() == [21, 21, 1, 6, 30] and nodes == [[1], [1], [1], [1], [0]]
+    assert schedule.disturbed.runs.tolist() == [[0, 0, 5], [1, 0, 5]]
+    assert disturbed_figures(schedule)["available"] == pytest.approx(1 - 4 * 25 / (8 * 46))
+    gone, _ = failing(boxes, asks, changes, policy, interrupted="drop")
+    assert gone.start.tolist() == [0, 0, 1, 6, 21] and gone.end.tolist()[:2] == [5, 5]
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-replan", "conservative-compress", "hybrid-2"])
+def test_a_job_on_two_nodes_of_which_one_fails_restarts_on_others(policy):
+    asks = [
+        job_on(1, 0, 10, 10, 2, (3, 0, 0), spread=True, **ROOM),
+        job_on(2, 0, 8, 8, 1, (1, 0, 0), nodes=(1,)),
+        job_on(3, 7, 5, 5, 1, (4, 0, 0), **ROOM),
+        job_on(4, 7, 5, 5, 1, (4, 0, 0), **ROOM),
+    ]
+    schedule, nodes = failing([Box((4, 0, 0))] * 3, asks, [(4, "fail", 0), (6, "repair", 0)], policy)
+    assert schedule.start.tolist() == [4, 0, 7, 12]  # at once; the node that is repaired takes the next ones
+    assert nodes == [[1, 2], [1], [0], [0]]
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-compress"])
+def test_a_repair_lets_those_start_that_wait_for_the_node(policy):
+    asks = [job_on(1, 0, 10, 10, 1, (1, 1, 0), **ROOM), job_on(2, 1, 10, 10, 1, (1, 1, 0), **ROOM)]
+    boxes = [Box((1, 1, 0)), Box((1, 0, 0)), Box((1, 1, 0))]
+    schedule, nodes = failing(boxes, asks[:1], [(5, "fail", 0), (6, "repair", 0)], policy)
+    assert schedule.start.tolist() == [5] and nodes == [[2]]  # where it ran first is no part of its place
+    schedule, nodes = failing(boxes, asks, [(0, "fail", 2), (5, "fail", 0), (17, "repair", 2)], policy)
+    assert schedule.start.tolist() == [17, 27] and nodes == [[2], [2]]
+    windows = [Reservation(3, 30, nodes=((2, 3),))]
+    changes = [(0, "fail", 2), (5, "fail", 0), (17, "repair", 2), (25, "repair", 0)]
+    schedule, nodes = failing(boxes, asks, changes, policy, windows)
+    assert schedule.start.tolist() == [25, 30] and nodes == [[0], [2]]  # still reserved once it is repaired
+    assert disturbed_figures(schedule)["available"] == pytest.approx(1 - (30 + 20) / (3 * 40))
+
+
+def test_a_job_behind_the_head_is_tried_again_after_a_repair():
+    asks = [
+        job_on(1, 0, 100, 100, 1, (1, 0, 0), nodes=(0,)),
+        job_on(2, 1, 10, 10, 2, (1, 0, 0), spread=True, nodes=(0, 1)),
+        job_on(3, 2, 5, 5, 1, (1, 0, 0), nodes=(1,)),
+    ]
+    schedule, _ = failing([Box((1, 0, 0))] * 2, asks, [(0, "fail", 1), (10, "repair", 1)])
+    assert schedule.start.tolist() == [0, 100, 10]
+
+
+def test_a_reservation_that_is_kept_leaves_a_node_that_fails():
+    asks = [job_on(n, at, asked, asked, 1, (1, 0, 0), nodes=(0, 1)) for n, at, asked in
+            ((1, 0, 10), (2, 0, 20), (3, 1, 5), (4, 10, 5))]  # fmt: skip
+    changes = [(5, "fail", 0), (40, "repair", 0)]
+    schedule, nodes = failing([Box((1, 0, 0))] * 2, asks, changes, "conservative-compress")
+    assert schedule.start.tolist() == [25, 0, 20, 35]  # job 3 was planned for 10 on node 0
+    assert nodes == [[1]] * 4
+
+
+def test_jobs_pass_a_head_that_does_not_fit_on_what_is_up():
+    wide = job_on(1, 1, 10, 10, 2, (1, 1, 0), spread=True, nodes=(0, 1))
+    asks = [wide, *(job_on(number, number, 10, 10, 1, (1, 1, 0), nodes=(0, 1)) for number in (2, 3))]
+    boxes, down = [Box((1, 1, 0))] * 2, [(0, "fail", 1)]
+    outages = Outages((), [Change(0, "fail", nodes=((1, 2),)), Change(30, "repair", nodes=((1, 2),))])
+    for policy, starts in (("easy", [30, 2, 12]), ("fcfs", [30, 40, 40])):
+        schedule, _ = failing(boxes, asks, [*down, (30, "repair", 1)], policy)
+        assert schedule.start.tolist() == starts
+        head = "\n".join(in_words(explain(schedule, 1, make_policy(policy), outages=outages)))
+        assert "does not fit on what is up" in head and "None" not in head
+    told = "\n".join(in_words(explain(schedule, 2, make_policy("fcfs"), outages=outages)))
+    assert "job 1 headed the queue, blocked as it does not fit on what is up, and" in told
+    with pytest.raises(JobcastError, match="1 nodes are down and never repaired; the jobs may ask for more"):
+        failing(boxes, asks, down)
+
+
+@pytest.mark.parametrize("policy", ["easy", "conservative-compress", "easy-sjbf+promise"])
+def test_copying_and_going_on_changes_nothing_where_nodes_fail(policy):
+    rule, ran = make_policy(policy), 0
+    for seed in range(6):
+        boxes, asks, estimates = drawn(seed)
+        jobs, guess, last = workload_on(boxes, asks), np.array(estimates), max(job.requested for job in asks)
+        n = min(len(boxes), 2)
+        outages = Outages((), [Change(last // 2, "fail", n), Change(2 * last, "repair", n)], seed=seed)
+        whole = simulate(jobs, rule, guess, outages=outages)
+        ran += len(whole.disturbed.runs)
+        one = Simulation(jobs, rule, guess, outages=outages)
+        for until in (last // 2 - 1, last, 3 * last):
+            one.run(until=until)
+            moment, fork = one.snapshot(), one.fork()
+            one.run()
+            for simulation in (fork, one):
+                simulation.run()
+                schedule = simulation.schedule()
+                assert schedule.start.tolist() == whole.start.tolist()
+                assert schedule.placements.node.tolist() == whole.placements.node.tolist()
+                assert schedule.disturbed.runs.tolist() == whole.disturbed.runs.tolist()
+            one.restore(moment)
+        with pytest.raises(JobcastError, match="outages"):
+            Simulation(jobs, rule, guess, outages=Outages((), outages.changes, seed=seed + 1)).restore(moment)
+        for job in jobs.job_id.tolist():
+            assert in_words(explain(whole, job, rule, guess, outages=outages))
+    assert ran > 3
 
 
 def test_a_newcomer_that_starts_lets_those_behind_it_find_other_places():
