@@ -352,7 +352,6 @@ class Case:
         disturbed = dated or bool(self.calendar.changes)
         found = {
             traits.NODES: named,
-            traits.WINDOWS: named and dated,
             traits.FAILURES: named and bool(self.calendar.changes),
             traits.OUTAGES: disturbed,
             traits.ALLOCATOR: placed,
