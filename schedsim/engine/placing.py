@@ -64,7 +64,7 @@ class Placing:
         """
         nodes, empty, one = self.arrays.nodes, self.arrays.empty, self.arrays.one[0]
         for field in (*FIELDS, "n_jobs", "taken_whole"):
-            nodes[field][failed] = field not in FIELDS
+            nodes[field][failed] = {"n_jobs": -1, "taken_whole": True}.get(field, 0)
             nodes[field][repaired] = empty[field][repaired]
         one.n_occupied += 1
         one.n_released += 1

@@ -691,7 +691,6 @@ def _traits_of(
     demands, disturbed = workload.demands, outages is not None and bool(outages.parts)
     given = {
         traits.NODES: demands is not None,
-        traits.WINDOWS: demands is not None and demands.windows is not None and len(demands.windows) > 0,
         traits.ALLOCATOR: allocator is not None,
         traits.PLACES: allocator is not None and (allocator.by_identity or disturbed),
         traits.RUN_TIMES: run_times is not None,

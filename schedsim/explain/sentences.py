@@ -247,6 +247,8 @@ def _postponed(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 def _why_not(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    if f.lacking is not None:
+        return f"; {_lacking(e, f)}"
     if f.room is not None and e.procs > f.room:
         return f"; as a backfill it had {f.room} processors and needs {e.procs}"
     return f"; as a backfill it would have delayed job {f.head}"

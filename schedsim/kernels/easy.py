@@ -77,7 +77,7 @@ def run(
             if spots_are_short(sim, site):
                 return at.GROW_SPOTS
             if start_newcomer(sim, site) or (nothing_changed(sim, agent, site) and reasons is None):
-                clock.phase = _next_phase(sim)
+                clock.phase = _next_phase(sim, site)
                 continue
             if state.rules.dated:
                 read_dates(sim)
@@ -89,17 +89,17 @@ def run(
         move_groups_back(sim, sim.changes)
         if reasons is not None:
             why.note_postponed(reasons, sim)
-        clock.phase = _next_phase(sim)
+        clock.phase = _next_phase(sim, site)
 
 
 @step
-def _next_phase(sim: Arrays) -> int:
+def _next_phase(sim: Arrays, site: NodeArrays | None) -> int:
     """Return the phase after a pass: another pass, if postponed jobs have joined the queue after it.
 
     That pass looks at every job anew, also at those that the first has passed over.
     """
     state = sim.state[0]
-    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes):
+    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes, site):
         state.clock.n_passes += 1
         return at.AT_ORDER
     return at.AT_ADVANCE

@@ -41,7 +41,7 @@ class Reason:
         int  # on the nodes that the job may use, where nodes have several resources; `free` then is of these, too
     )
     free_memory: int  # likewise [KB]
-    lacking: int  # resources that it lacks then, as bits, see `nodes.records`
+    lacking: int  # resources that it lacks then, as bits, see `nodes.records`; NEVER: it has a place
 
 
 Reasons = Records[Reason]
@@ -207,7 +207,7 @@ def note_postponed(reasons: Reasons, sim: Arrays) -> None:
         key, tie = candidate_key(job, state), job.row + 1
         if reasons[slot].rule == 0:
             note(reasons, sim, slot, POSTPONED)
-            reasons[slot].room = at.NEVER
+            reasons[slot].room = reasons[slot].lacking = at.NEVER
 
 
 @step

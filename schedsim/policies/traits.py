@@ -29,7 +29,6 @@ POSTPONED: Final = "postponed jobs"
 LOOK_AHEAD: Final = "a look-ahead"
 # of a machine, its jobs and estimates
 NODES: Final = "nodes with GPUs and memory"
-WINDOWS: Final = "reservations of such nodes"
 ALLOCATOR: Final = "an allocator"
 PLACES: Final = "places that decide who fits"
 RUN_TIMES: Final = "a model of run times"
@@ -100,13 +99,7 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Refusal]] = MappingProxyType(
         (LOOK_AHEAD, RULES): _BY_ESTIMATES,
         (COUNTED, NODES): _COUNTS,
         (AGENT, NODES): _COUNTS,
-        (CEILING, NODES): _COUNTS,
-        (POSTPONED, NODES): _COUNTS,
         (LOOK_AHEAD, NODES): _COUNTS,
-        (PROMISE, WINDOWS): Refusal(
-            "promises on nodes know of no reservations of the machine",
-            "take a policy without promises (easy, easy-sjbf, …), or leave --outages out",
-        ),
         (ALLOCATOR, NODES): _ALIKE,
         (RUN_TIMES, NODES): _ALIKE,
         (RULES, NODES): _ALIKE,

@@ -165,9 +165,8 @@ class Machine:
         return self.place_during(entry, second, second + 1, self.steps(spans, second))
 
     def place_beside(self, entry, held, second):
-        """Return the place of a job next to spans at one second, whatever comes later, or None."""
-        rooms = self.rooms(entry, held)
-        return self.place_in(entry, {n: k for n, k in rooms.items() if not self.is_reserved(n, second, second + 1)})
+        """Return the place of a job next to spans at one second, whatever other jobs come later, or None."""
+        return self.place_in(entry, self.without_dated(entry, self.rooms(entry, held), second))
 
     def place_in(self, entry, rooms):
         """First fit."""

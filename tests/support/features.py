@@ -355,7 +355,6 @@ class Case:
         disturbed = dated or bool(self.calendar.changes)
         found = {
             traits.NODES: named,
-            traits.WINDOWS: named and dated,
             traits.OUTAGES: disturbed,
             traits.ALLOCATOR: placed,
             traits.PLACES: placed and (disturbed or self.setup.machine == "contiguous"),
