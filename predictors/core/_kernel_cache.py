@@ -2,8 +2,8 @@
 
 numba's own cache looks at a kernel's file alone and would go on with the old code of other modules; it lets all
 processes that meet a kernel at the same time compile it; and two processes that keep different specialisations of one
-function at the same time may overwrite each other's. This one is anew when any module that a kernel needs is edited,
-lets one process compile while the others wait for what it keeps, and lets them write in turn.
+function at the same time may overwrite each other's. This cache is invalid once any module that a kernel needs
+has been edited; it lets one process compile while the others wait for the result, and lets them write in turn.
 """
 
 import fcntl
@@ -101,7 +101,7 @@ def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
 
 
 def _kernels_within(module: ModuleType) -> Iterator[str]:
-    """Yield the modules that a module's kernels need: those it holds, and those whose compiled functions it holds."""
+    """Yield the modules that a module's kernels need: those it holds, and those that define functions it holds."""
     for value in list(vars(module).values()):
         if isinstance(value, ModuleType):
             name = value.__name__
