@@ -96,7 +96,7 @@ def demo(
 
 
 def sentences(table: "pd.DataFrame") -> "Iterator[str]":
-    """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
+    """Yield a sentence a schedule: what it changes, and who pays, compared with EASY."""
     for row in table.iloc[1:].to_dict(orient="records"):
         ratios = [f"{title} x {row[title]:.2f}" for title in TITLES]
         worse = [title for title in TITLES if row[title] > 1.0]

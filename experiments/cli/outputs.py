@@ -20,7 +20,7 @@ DATABASE: Final = "sqlite:///"
 
 
 class CheckedCommand(TyperCommand):
-    """A command whose outputs are none of its inputs, can be written, and differ.
+    """A command with outputs that are none of its inputs, can be written, and differ.
 
     A parameter is an output if it is declared `writable`, and a folder if it is declared `file_okay=False`. Inputs are
     all other paths, and texts that name a file or its database. A model's folder is never written into.
@@ -75,7 +75,7 @@ class CheckedCommand(TyperCommand):
 
 
 def check_outputs_of(app: "Typer") -> None:
-    """Make every command of an application one whose outputs are checked."""
+    """Make every command of an application check its outputs."""
     for command in app.registered_commands:
         command.cls = CheckedCommand
     for group in app.registered_groups:

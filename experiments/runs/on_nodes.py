@@ -128,7 +128,7 @@ def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> b
 
 
 def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
-    """Refuse a case whose policy cannot plan on this machine.
+    """Refuse a case with a policy that cannot plan on this machine.
 
     Raises
     ------

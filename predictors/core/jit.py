@@ -1,6 +1,6 @@
 """The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk.
 
-What is being compiled, since it is not in the cache, is told to the logger `predictors.core.jit`, level INFO.
+The logger `predictors.core.jit` names, at level INFO, each function that is compiled because the cache lacks it.
 """
 
 import fcntl
@@ -43,8 +43,8 @@ LOCKS: Final = "kernels.lock"
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call; later processes load it from the cache.
 
-    The cache lies beside the module, or in the user's cache folder where the package is read-only. Where neither can be
-    written every process compiles anew, and says so. The function may only take arrays and numbers, and call other
+    The cache lies next to the module, or in the user's cache folder where the package is read-only. If neither can be
+    written, every process compiles again, and says so. The function may only take arrays and numbers, and call other
     compiled functions.
     """
     return _cached(function)

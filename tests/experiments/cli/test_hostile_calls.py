@@ -154,4 +154,4 @@ def test_a_pipe_without_a_writer(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     status, _, err = command("log info pipe")
-    assert status == 2 and "pipe: is a pipe into which nobody writes" in err
+    assert status == 2 and "pipe: is a pipe without a writer" in err
