@@ -45,7 +45,8 @@ class CheckedCommand(TyperCommand):
             name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
             if _about(parameter).writable and given.count(parameter) > 1:
                 raise JobcastError(f"{name} names one output, and is given more than one; leave one out.")
-            if values.get(parameter.name) == "" and Path in _kinds(parameter):
+            value = values.get(parameter.name)
+            if "" in (value if isinstance(value, list | tuple) else (value,)) and _is_path(parameter):
                 raise JobcastError(f"{name} is empty; name a file or a folder (`.` is the current one).")
         return super().parse_args(ctx, args)
 
@@ -87,7 +88,6 @@ def _about(parameter: Any) -> Any:
     return parameter.type_descriptor.parameter_info
 
 
-def _kinds(parameter: Any) -> tuple[Any, ...]:
-    """Return the types that a parameter may have, without None."""
+def _is_path(parameter: Any) -> bool:
     kind = parameter.type_descriptor.annotation
-    return get_args(kind) or (kind,)
+    return kind is Path or Path in get_args(kind)

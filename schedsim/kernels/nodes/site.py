@@ -207,9 +207,9 @@ def _first_place(sim: Arrays, places: NodeArrays, nodes: Records[Node], which: i
         if time == at.NEVER:
             return at.NEVER, room, free
         while i < n and _planned_end(sim.jobs_now[sim.scratch[i]], which) <= time:
-            row = sim.jobs_now[sim.scratch[i]].row
-            room += _without(places, nodes, row, head, at.NOTHING)
-            free += _procs_of(places, row)
+            ends = sim.jobs_now[sim.scratch[i]]
+            room += _without(places, nodes, ends.row, head, at.NOTHING)
+            free += _procs_of(places, ends)
             i += 1
         if dated:
             room = _room_at(places, nodes, head, time, time + job.requested_time)
@@ -277,7 +277,7 @@ def _keep_promise(sim: Arrays, places: NodeArrays, head: JobNow) -> None:
         if _planned_end(job, at.LIMITS) > time:
             break
         one.promise_room += _without(places, nodes, job.row, demand, at.NOTHING)
-        free += _procs_of(places, job.row)
+        free += _procs_of(places, job)
     if len(places.windows) > 0:
         one.promise_room = _room_at(places, nodes, demand, time, time + head.requested_time)
     queue.extra_at_promise = _room_below(sim, places, head.procs, free, time) - head.procs
@@ -296,10 +296,9 @@ def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand) -> int:
 
 
 @step
-def _procs_of(places: NodeArrays, row: int) -> int:
+def _procs_of(places: NodeArrays, job: JobNow) -> int:
     """Return how many processors a running job has; none, if it has no nodes."""
-    demand = demand_of(places, row)
-    return demand.pieces * demand.procs if places.first_part[row] >= 0 else 0
+    return job.procs if places.first_part[job.row] >= 0 else 0
 
 
 @step
