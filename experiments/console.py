@@ -25,7 +25,7 @@ NARROWEST: Final = 40
 TALLEST: Final = 2
 """Lines of a heading, where there is room."""
 _FIGURE: Final = re.compile(r"[^\w\s]?\d")
-"""What a text begins with that is a figure with more beside it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
+"""What a text begins with that is a figure with more after it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
 LONG: Final = 24
 """Cells up to this length stand on one line; longer ones may go on, between words, on the next."""
 
@@ -61,7 +61,7 @@ def width() -> int | None:
 def say(text: str) -> None:
     """Print sentences, each on lines of its own; on a terminal lines end between words."""
     room = width()
-    for line in text.split("\n"):
+    for line in map(printable, text.split("\n")):
         sys.stdout.write("\n".join(_lines(line, room)) + "\n")
 
 

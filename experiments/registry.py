@@ -23,7 +23,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "backfilling": "experiments.studies.backfilling",
         # what they do when users game them, load grows, or nothing is known yet
         "stress": "experiments.studies.stress",
-        # can a waiting job be told when it will start?
+        # can the start of a waiting job be forecast?
         "start-times": "experiments.studies.start_times",
         # soft limits on a small cluster, as a real Slurm can run it
         "live": "experiments.studies.closed_loop",
@@ -43,7 +43,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
         "dras": "experiments.papers.dras.study",
     }
 )
-"""Experiments by name: the module whose `run(setting)` makes the report."""
+"""Experiments by name: the module with the `run(setting)` that makes the report."""
 
 
 MANY: Final = ("backfilling", "stress", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
@@ -56,7 +56,7 @@ OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
         "dras": "experiments.papers.dras.job_sets",
     }
 )
-"""Experiments that need another log than the usual synthetic one where none is given: whose `default_log(seed)`."""
+"""Experiments that need another log than the usual synthetic one if none is given: modules with `default_log(seed)`."""
 
 
 _SIMULATING: Final = ("runtime", "backfilling", "stress", "start-times", "logstudy", "ceil", "cobalt", "dras")

@@ -1,6 +1,6 @@
 """Predictors by name.
 
-A name keeps its behaviour for ever.
+The behaviour of a name never changes.
 """
 
 from collections.abc import Mapping

@@ -78,16 +78,6 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtestloop(session: pytest.Session) -> Generator[None, object, object]:
-    """Let workers that share the whole suite compile no kernel twice."""
-    from tests.support.kernels import MANY_TESTS, compile_in_turn
-
-    if hasattr(session.config, "workerinput") and len(session.items) >= MANY_TESTS:
-        compile_in_turn(Path(session.config.option.basetemp).parent / "kernels")
-    return (yield)
-
-
 def _finder(variable: str, suffixes: tuple[str, ...]) -> Finder:
     def find(name: str) -> Path:
         folder = os.environ.get(variable)

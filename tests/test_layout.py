@@ -41,10 +41,11 @@ RETIRED_NAMES = re.compile(
     """,
     re.VERBOSE,
 )
-# Turns of phrase that stood for a term of the field.
+# Turns of phrase that stood for a term of the field, or for the usual word.
 RETIRED_PHRASES = re.compile(
     r"\b(?:at the desk|own folder|second look|who is asked|are seated|the crew|the ladder|nobody passes|not told apart"
-    r"|(?:is|are|was|jobs) put off)\b",
+    r"|(?:is|are|was|jobs) put off|surely|nobody's|nobody (?:pays|answers)|gone on with|dares least|who may pass"
+    r"|for the site to say|no sure cost|looked at for ever|whose it is|drawn anew|(?:held|judged) beside)\b",
     re.IGNORECASE,
 )
 

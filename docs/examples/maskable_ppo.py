@@ -1,4 +1,4 @@
-"""Train MaskablePPO of sb3-contrib on the months of a log but the last, and try it there, beside EASY.
+"""Train MaskablePPO of sb3-contrib on the months of a log but the last, and try it there, against EASY.
 
     python docs/examples/maskable_ppo.py [LOG] [STEPS]
 

@@ -90,7 +90,7 @@ def update(agent, optimiser, memory, advantage):
 
 
 def main(path=None, updates=20):
-    """Train on all episodes, and print how the agent does on the last beside EASY: it has seen that one, too."""
+    """Train on all episodes, and print how the agent does on the last compared with EASY: it has seen that one, too."""
     log = generate_log(3000, seed=1, procs=64, load=0.95) if path is None else read_log(path)[0]
     about = {"workload": Workload.from_log(clean(log)[0]), "episode": 500 if path is None else "month"}
     envs = gymnasium.make_vec(PICK, num_envs=N_ENVS, reward="wait", **about)

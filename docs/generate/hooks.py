@@ -1,6 +1,6 @@
 """What MkDocs calls while it builds the site: pages made from the code, notebooks as pages, links out of the folder.
 
-`make docs` builds the site into `build/site`. The pages below are made anew at each build and are never stored.
+`make docs` builds the site into `build/site`. The pages below are made at each build and are never stored.
 """
 
 import re

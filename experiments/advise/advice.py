@@ -26,7 +26,7 @@ CLASSES: Final = ("size", "run-time")
 FEWEST: Final = 30
 """Jobs of a class or a user, below which nothing is said of it."""
 NOTICED: Final = 60.0
-"""A change of the mean wait that nobody would notice [s]."""
+"""A change of the mean wait that no one would notice [s]."""
 UNTESTED: Final = ("no-queue", "made-limit", "nothing-known", "same-schedules")
 """Lacks by which the simulations test nothing; by others they test another workload, or another site."""
 
@@ -60,7 +60,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Option:
-    """One way beside today's: the judgement over all jobs, and what becomes of classes and users."""
+    """One way compared with today's: the judgement over all jobs, and the effect on classes and users."""
 
     case: str
     comparison: Comparison
@@ -89,9 +89,9 @@ class Advice:
     options : tuple of Option
         The other ways, the lowest figure first.
     adds : tuple of Comparison
-        What predictors add: a policy that has one beside the same policy without.
+        What predictors add: a policy with one compared with the same policy without.
     most : Comparison or None
-        Perfect knowledge of run times beside today's: what no predictor can beat under that policy.
+        Perfect knowledge of run times compared with today's: what no predictor can beat under that policy.
     lacks : tuple of Lack
         What the log lacks; where one forbids a verdict, nothing is advised.
     """
@@ -120,7 +120,7 @@ class Advice:
 
     @property
     def lead(self) -> Option:
-        """The way that the verdict is about: the winner, else the lowest at no sure cost, at a cost, or at all."""
+        """The way that the verdict is about: the winner, else the lowest without certain cost, at a cost, or at all."""
         for outcome in ("better", COST):
             for option in self.options:
                 if option.case == self.choice.case or option.comparison.outcome == outcome:
@@ -172,7 +172,7 @@ def advise(
     current : str
         The case that the site runs today.
     perfect : str, optional
-        A case with perfect knowledge: shown beside the others, never chosen.
+        A case with perfect knowledge: shown with the others, never chosen.
     adds : pairs of str
         A case with a predictor, and the same policy without.
     measure : str

@@ -1,6 +1,6 @@
 """Simulations behind an advice: a short list of policies and predictors, run on the site's log.
 
-The short list of ways to backfill, on its own log, beside what it runs today.
+The short list of ways to backfill, on its own log, compared with what it runs today.
 """
 
 from collections.abc import Sequence
@@ -136,7 +136,7 @@ class Question:
     soft_limits : str, optional
         Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
     machine : Machine, optional
-        The nodes whose processors, GPUs and memory the jobs take; without it processors count alone.
+        The nodes with the processors, GPUs and memory that jobs take; without it processors count alone.
     kill : bool
         Whether jobs are stopped at their requested time.
 

@@ -77,7 +77,7 @@ def who_changes(option: Option) -> pd.DataFrame:
 
 
 def named(change: Change) -> str:
-    """Return the name of a class of jobs, or a user, beside an axis."""
+    """Return the name of a class of jobs, or a user, for an axis."""
     if change.by == "user":
         return f"user {change.group}"
     return processors(change.group) if change.by == "size" else RUN_TIMES[change.group]
@@ -91,8 +91,8 @@ def paint_who(case: str, current: str) -> "Callable[[Axes, pd.DataFrame], None]"
         reach = float(np.clip(np.abs(change).max(), 0.2, 1.5))
         sure = (table["outcome"] != "open").to_numpy()
         for part, colour, label in (
-            (sure & (change < 0), COLOURS[2], "surely shorter"),
-            (sure & (change > 0), COLOURS[5], "surely longer"),
+            (sure & (change < 0), COLOURS[2], "certainly shorter"),
+            (sure & (change > 0), COLOURS[5], "certainly longer"),
             (~sure, "#888888", "not sure"),
         ):
             if part.any():
@@ -157,7 +157,7 @@ def paint_all_jobs(current: str) -> "Callable[[Axes, pd.DataFrame], None]":
         for edge in range(1, len(cases)):
             axes.axhline(edge - 0.5, color="#999999", linewidth=0.6, linestyle=":")
         _ratio_axis(axes, table)
-        axes.set(title=f"What each way changes beside {current}", xlabel=f"relative to {current}: below 1 is better")
+        axes.set(title=f"Changes compared with {current}", xlabel=f"relative to {current}: below 1 is better")
         axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=3, fontsize=9)
 
     return paint
@@ -192,8 +192,8 @@ def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.Da
         axes.set_xticks(range(len(cases)), cases)
         axes.grid(visible=False)
         axes.set(
-            title=f"Change of the mean wait beside {current}, by class (jobs)",
-            xlabel=f"{SURE['better']} surely shorter, {SURE['worse']} surely longer;\nelse not sure, or hardly noticed",
+            title=f"Change of the mean wait compared with {current}, by class (jobs)",
+            xlabel=f"{SURE['better']} certainly shorter, {SURE['worse']} certainly longer;\nelse uncertain, or small",
         )
 
     return paint

@@ -76,7 +76,7 @@ def what_it_can_do(soft_limits: str) -> tuple[str, ...]:
         "dates: a daemon would have to raise the priority of overdue jobs itself, and nothing bounds a wait.",
         f"Of careful: {name} has one soft limit of a job. So a job cannot have one estimate as a candidate, another "
         "in the order and a third one once it runs, and the limit of a running job stays as it was set. The first job "
-        "that waits gets no promise by hard limits: its reservation is planned anew by soft limits, and can slip.",
+        "that waits gets no promise by hard limits: its reservation is planned again by soft limits, and can slip.",
         f"Of RUSH's gate: {name} can hold a job that would run slowly, and a daemon can release it. It does not ask at "
         "the moment of the start, and does not count how often a job was passed over: the daemon has to bound that.",
     )

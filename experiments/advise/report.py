@@ -202,7 +202,7 @@ def _limited(row: Any) -> str:
 
 
 def _means(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return geometric means over the shakes, whose quotients are the ratios; of the utilisation the mean."""
+    """Return geometric means over the shakes (their quotients are the ratios), and the mean of the utilisation."""
     shaken = runs[runs["seed"] != AS_LOGGED].groupby("case", sort=False)
     return (
         shaken[_figures(runs)]
@@ -232,10 +232,10 @@ def _notes(n_seeds: int, n_ratios: int) -> tuple[str, ...]:
         f"Each way scheduled the same {n_seeds} shaken copies of the log (submissions moved by up to 60 s, run times "
         f"by up to 3 %); all numbers are geometric means over the shakes, ratios with their intervals in brackets. "
         "These tell how much depends on chance in this log, not what next year's jobs will be like.",
-        f"{together(LEVEL, n_ratios)} That is so of the figure that decides; the other figures of the waits and the "
-        f"classes of jobs are each told by itself (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by "
+        f"{together(LEVEL, n_ratios)} That holds for the figure that decides; the other figures of the waits and the "
+        f"classes of jobs are each judged separately (intervals of {100 * LEVEL:.0f} %): of many, a few can look so by "
         "chance.",
-        f"Surely: the whole interval says so. The figures of the waits are: {waits}.",
+        f"Certainly: the whole interval says so. The figures of the waits are: {waits}.",
         f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, a user where every shake "
         f"says so, and only if it comes to {NOTICED:.0f} s of mean wait or more; of fewer than {FEWEST} jobs nothing "
         "is said. Among many users a few can look so by chance.",

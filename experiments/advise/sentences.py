@@ -15,8 +15,8 @@ from schedsim.results.metrics import RUN_TIME_CLASSES
 
 FIRST: Final = 2
 """How many classes are named, and users; the tables have them all."""
-FREE: Final = f"no figure of the waits is surely more than {allowed(TOLERATED)} worse"
-"""What is asked of a winner besides; the notes of the page say which figures."""
+FREE: Final = f"no figure of the waits is certainly more than {allowed(TOLERATED)} worse"
+"""The second condition on a winner; the notes of the page say which figures."""
 RUN_TIMES: Final = dict(
     zip(
         RUN_TIME_CLASSES,
@@ -45,15 +45,15 @@ def sentence(advice: Advice) -> str:
     better = [option.case for option in advice.options if option.comparison.outcome == "better"]
     by_lead = by_words(lead.comparison.ratio.value)
     if advice.choice.case == current:
-        return f"Keep {current}: each other way tried has a surely higher {measure}."
+        return f"Keep {current}: each other way tried has a certainly higher {measure}."
     if advice.choice.case is not None:
         return f"Change from {current} to {lead.case}: the {measure} falls {by_lead}, and {FREE}."
     if better:
         which = f", {lead.case} {by_lead}" if len(better) > 1 else f", {by_lead}"
-        return f"Instead of {current}, {listed(better)} would surely lower the {measure} at no sure cost{which}."
+        return f"{listed(better)} instead of {current} would certainly lower the {measure} without certain cost{which}."
     if lead.comparison.outcome == COST:
         return short(lead.comparison)
-    return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+    return f"No reason to leave {current}: of the ways tried none has a certainly lower {measure}."
 
 
 def remedy(advice: Advice) -> str:
@@ -81,36 +81,39 @@ def headline(advice: Advice) -> str:
     better = [option for option in advice.options if option.comparison.outcome == "better"]
     paid = [option for option in advice.options if option.comparison.outcome == COST]
     if choice.case == current:
-        return f"Keep {current}: its {measure} is surely lower than that of each other way tried, and {FREE}."
+        return f"Keep {current}: its {measure} is certainly lower than that of each other way tried, and {FREE}."
     if choice.case is not None:
         (best,) = (option for option in advice.options if option.case == choice.case)
         return (
-            f"Change from {current} to {best.case}: {measure} {in_percent(best.comparison.ratio)}, surely lower than "
-            f"with each other way tried, and {FREE}.{_but(best)}"
+            f"Change from {current} to {best.case}: {measure} {in_percent(best.comparison.ratio)}, certainly lower "
+            f"than with each other way tried, and {FREE}.{_but(best)}"
         )
     if len(better) == 1:
         return (
-            f"Surely better than {current} at no sure cost is {better[0].case} alone: {measure} "
+            f"Only {better[0].case} is certainly better than {current} without certain cost: {measure} "
             f"{in_percent(better[0].comparison.ratio)}, and {FREE}.{_but(better[0])}"
-            f"{_further(better, paid) or ' It is not surely the best of all.'}"
+            f"{_further(better, paid) or ' It is not certainly the best of all.'}"
         )
     if better:
         names = listed([f"{option.case} ({in_percent(option.comparison.ratio)})" for option in better])
-        return f"Surely better than {current} at no sure cost: {names}, in {measure}; {FREE}. {_best_of(better, paid)}"
+        return (
+            f"Certainly better than {current} without certain cost: {names}, in {measure}; {FREE}. "
+            f"{_best_of(better, paid)}"
+        )
     if paid:
         names = listed([option.case for option in paid])
         return (
-            f"No winner: {names} would surely lower the {measure}, but {'each makes' if len(paid) > 1 else 'makes'} "
-            f"others wait more than {allowed(TOLERATED)} longer; whether that is worth it is for the site to say."
+            f"No winner: {names} would certainly lower the {measure}, but {'each makes' if len(paid) > 1 else 'makes'} "
+            f"others wait more than {allowed(TOLERATED)} longer; the site must decide whether that is acceptable."
         )
-    return f"No reason to leave {current}: of the ways tried none has a surely lower {measure}."
+    return f"No reason to leave {current}: of the ways tried none has a certainly lower {measure}."
 
 
 def _best_of(better: Sequence[Option], paid: Sequence[Option]) -> str:
-    """Return which of several ways that are better at no sure cost is the best, as far as their intervals tell."""
+    """Return which of several ways that are better without certain cost is the best, as far as intervals tell."""
     first, *others = better  # the lowest figure first
     if all(first.comparison.ratio.high < option.comparison.ratio.low for option in others):
-        return f"Of them {first.case} is surely the lowest.{_but(first)}{_further(better, paid)}"
+        return f"Of them {first.case} is certainly the lowest.{_but(first)}{_further(better, paid)}"
     return (
         "Which of them is best these runs do not tell, so no winner is named: choose by who would wait longer."
         f"{_further(better, paid)}"
@@ -118,12 +121,12 @@ def _best_of(better: Sequence[Option], paid: Sequence[Option]) -> str:
 
 
 def _further(better: Sequence[Option], paid: Sequence[Option]) -> str:
-    """Return which ways surely lower the figure more than those that are called better, but let others pay."""
+    """Return which ways certainly lower the figure more than those that are called better, but let others pay."""
     lowest = min(option.comparison.ratio.low for option in better)
     names = [f"{o.case} ({in_percent(o.comparison.ratio)})" for o in paid if o.comparison.ratio.high < lowest]
     if not names:
         return ""
-    return f" Surely lower still, but others would wait more than {allowed(TOLERATED)} longer: {listed(names)}."
+    return f" Certainly lower still, but others would wait more than {allowed(TOLERATED)} longer: {listed(names)}."
 
 
 def who(option: Option, current: str) -> str:
@@ -158,7 +161,7 @@ def _who(option: Option) -> str:
         return f"too few jobs to tell who would wait longer; {FEWEST} of a class are needed."
     worse, better = option.who("worse", *CLASSES), option.who("better", *CLASSES)
     sentences = [
-        f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would surely wait longer."
+        f"Longer waits for {_several(worse, 'class')}." if worse else "No class of jobs would certainly wait longer."
     ]
     if better:
         sentences.append(f"Shorter waits for {_several(better, 'class')}.")
@@ -167,8 +170,8 @@ def _who(option: Option) -> str:
         lost, won = option.who("worse", "user"), len(option.who("better", "user"))
         named = f": {_several(lost, 'user')}" if lost else ""
         sentences.append(
-            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would surely wait less and {len(lost):,} "
-            f"longer{named}."
+            f"Of {counted(users, 'user')} with {FEWEST} jobs or more {won:,} would certainly wait less and "
+            f"{len(lost):,} longer{named}."
         )
     if option.comparison.worse_off is not None:
         sentences.append(users_worse_off(option.comparison.worse_off))

@@ -156,8 +156,8 @@ class Found:
     groups : DataFrame
         A row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait.
     months : DataFrame
-        A row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs whose start moves by more
-        than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s].
+        A row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
+        more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s].
     """
 
     runs: "pd.DataFrame"
@@ -166,7 +166,7 @@ class Found:
 
 
 def _compared(shared: tuple[JobLog, tuple[Case, Case], NamedAgent | SlurmFiles | None], seed: int) -> "pd.DataFrame":
-    """Return all rows of one seed, told apart by the column `table`."""
+    """Return all rows of one seed; the column `table` distinguishes them."""
     import pandas as pd
 
     log, cases, read = shared

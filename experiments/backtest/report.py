@@ -122,13 +122,13 @@ def _over_all(found: Comparison, months: str) -> str:
         for name in ("p99_wait_s", "max_wait_s", "widest5_mean_wait_s", RESPONSE_BY_AREA)
         if name in others
     ]
-    sure = {"better": "surely shorter", "worse": "surely longer", COST: "surely shorter, at others' cost"}
+    sure = {"better": "certainly shorter", "worse": "certainly longer", COST: "certainly shorter, at others' cost"}
     word = sure.get(found.outcome, "inside the noise")
     return f"Over {months}: mean wait {in_percent(found.ratio)}, {word}; {', '.join(named)}."
 
 
 def _monthly(months: pd.DataFrame) -> pd.DataFrame:
-    """Return for each month whose start moves, how often a soft limit was too short, and the waits."""
+    """Return for each month which jobs' starts move, how often a soft limit was too short, and the waits."""
     return pd.DataFrame(
         {
             "month": months["month"],
@@ -233,7 +233,7 @@ def paint_widths() -> "Callable[[Axes, pd.DataFrame], None]":
         place, change = np.arange(len(table)), 100 * (table["ratio"] - 1)
         spread = 100 * bar_lengths(table, "ratio")
         colours = {"better": COLOURS[2], "worse": COLOURS[1], "open": "#777777"}
-        labels = {"better": "surely shorter", "worse": "surely longer", "open": "not sure, or hardly noticed"}
+        labels = {"better": "certainly shorter", "worse": "certainly longer", "open": "not sure, or hardly noticed"}
         axes.axvline(0, color="#555555", linewidth=1)
         for outcome, colour in colours.items():
             here = (table["outcome"] == outcome).to_numpy()
@@ -264,7 +264,7 @@ def _notes(asked: Backtest, n_months: int) -> tuple[str, ...]:
         "limits from the first day on. Each soft limit was learnt from jobs that had ended by then, never from later "
         "ones. A job is stopped at its requested time alone.",
         f"A start counts as earlier or later if it moves by more than {MOVED} s. The counts are of the log as it is; "
-        f"ratios and intervals ({100 * LEVEL:.0f} %) of {asked.seeds} copies whose submissions are moved by up to 60 s "
+        f"ratios and intervals ({100 * LEVEL:.0f} %) of {asked.seeds} copies with submissions moved by up to 60 s "
         "and run times by up to 3 %, since single starts depend on chance.",
         f"A class gains or loses where the whole interval lies beyond {allowed(TOLERATED)}, and by {NOTICED:.0f} s or "
         f"more; a user where every copy says so. Users are codes, and of fewer than {FEWEST} jobs nothing is said.",

@@ -42,7 +42,7 @@ def demo(
     out: Annotated[
         Path, typer.Option(help="Folder of reports; the demo makes its own in it.", writable=True, file_okay=False)
     ] = Path("reports"),
-    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100)] = 10_000,
+    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100, max=20_000_000)] = 10_000,
     seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0, max=MOST_SEED)] = 0,
 ) -> None:
     """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
@@ -96,7 +96,7 @@ def demo(
 
 
 def sentences(table: "pd.DataFrame") -> "Iterator[str]":
-    """Yield a sentence a schedule: what it changes, and who pays, beside EASY."""
+    """Yield a sentence a schedule: what it changes, and who pays, compared with EASY."""
     for row in table.iloc[1:].to_dict(orient="records"):
         ratios = [f"{title} x {row[title]:.2f}" for title in TITLES]
         worse = [title for title in TITLES if row[title] > 1.0]

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from predictors.tracking.describe import LoadedModel
 
 
-Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always beside them.")]
+Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always added.")]
 Train = Annotated[
     float | None,
     typer.Option(help="Share of the jobs, the earliest, to learn from (0.8 if absent); the others are predicted."),
@@ -83,7 +83,7 @@ def evaluate(
     list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:
-    """Score run-time predictors on a log, beside the mean of the user's last two jobs."""
+    """Score run-time predictors on a log, compared with the mean of the user's last two jobs."""
     from experiments.console import after_reading, print_account, print_json, print_lacks, progress, working
     from predictors.core.errors import JobcastError
     from predictors.data.cleaning import RequestsFrom
@@ -275,9 +275,9 @@ def train(
     """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
 
     Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
-    then learns from all jobs of the log. With --alias, a model whose squared error is not below that of last-two on
-    those others is refused and not kept, unless --even-if-worse says so. They calibrate P10, P50 and P90, which the
-    model then carries. With --if-drift nothing is read or trained until the service says so.
+    then learns from all jobs of the log. With --alias, a model with a squared error not below that of last-two on those
+    others is refused and not kept, unless --even-if-worse says so. They calibrate P10, P50 and P90, which the model
+    then carries. With --if-drift nothing is read or trained until the service says so.
     """
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
@@ -378,8 +378,8 @@ def predict(
     """Predict the run time of each job of a log, as of its submission, with a model that is kept.
 
     By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
-    and P90 go on from those of `jobcast train`, or begin with the log. Where the log tells run times, the
-    model is held beside last-two.
+    and P90 go on from those of `jobcast train`, or begin with the log. Where the log has run times, the model is
+    compared with last-two.
     """
     import numpy as np
 

@@ -97,7 +97,7 @@ def experiment(
     thresholds: Annotated[
         str, typer.Option(help="rush: skip thresholds of the rows on what asking costs; default 10,100.")
     ] = "",
-    failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures beside the log (RAS).")] = None,
+    failures: Annotated[Path | None, typer.Option(help="logstudy: a CSV of failures for the log (RAS).")] = None,
     list_account: ListAccount = False,
     as_json: Json = False,
 ) -> None:

@@ -165,9 +165,9 @@ def anonymise(
     strict: Strict = False,
     time_zone: Zone = None,
 ) -> None:
-    """Write a job log that names nobody: keyed hashes for names, shifted dates, new numbers.
+    """Write a job log without names: keyed hashes for names, shifted dates, new numbers.
 
-    Hashes of stems stay, so that similar names can still be told; what else can be inferred is in the documentation.
+    Hashes of stems stay, so similar names can still be recognised; the documentation says what else can be inferred.
     """
     from experiments.console import working
     from predictors.data.formats.detect import read_log, writer_for

@@ -96,11 +96,11 @@ def _end(number: int, frame: Any) -> NoReturn:
 
 
 _dropped: list[int] = []
-"""Signals whose exceptions Python has dropped."""
+"""Signals with exceptions that Python has dropped."""
 
 
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
-    """Repeat a signal whose exception was raised where Python drops exceptions: in a finaliser, or a weak reference's.
+    """Repeat a signal after Python dropped its exception: in a finaliser, or a weak reference's callback.
 
     Else the command would print that, and run on.
     """
@@ -202,7 +202,7 @@ def plain_warnings() -> Iterator[None]:
 
 
 BROKEN_PIPE: Final = 141
-"""The status where nobody reads the output to its end, as in `jobcast … | head`: that of a program SIGPIPE ends."""
+"""The status if the reader of the output stops early, as in `jobcast … | head`: that of a program SIGPIPE ends."""
 
 
 def _leave_pipe() -> NoReturn:

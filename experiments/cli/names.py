@@ -12,8 +12,8 @@ from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-This page lists the names that commands take. A name keeps its behaviour for ever.
-`python -m experiments.cli.names > docs/names.md` makes the page from the registries.
+This page lists the names that commands take. The behaviour of a name never changes. `python -m experiments.cli.names >
+docs/names.md` makes the page from the registries.
 
 """
 
@@ -43,7 +43,7 @@ GIVEN = [
     ("`bold`", "the same, but short jobs gain more and wide ones pay"),
     ("`models:/NAME@ALIAS`", "a kept model, by its alias, version, run or folder; served as it is"),
 ]
-"""Estimates of `jobcast simulate` beside the predictors."""
+"""Estimates of `jobcast simulate` in addition to the predictors."""
 
 
 def page() -> str:
@@ -62,10 +62,10 @@ def page() -> str:
         *((f"`{PREFIX}{name}`", AGENTS[name]) for name in SHIPPED),
     ]
     policies += [
-        ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned anew at every pass"),
+        ("`hybrid-K`", "as `easy`, but the first K blocked jobs hold reservations, planned again at every pass"),
         (
             "`…+promise`",
-            "after any EASY or hybrid name: the head surely starts by its shadow time by requested times",
+            "after any EASY or hybrid name: the head certainly starts by its shadow time by requested times",
         ),
         ("`ceil`", "`wfp3-easy+ceil`"),
         (
@@ -75,7 +75,7 @@ def page() -> str:
         ),
         (
             "`careful`",
-            "EASY-SJBF whose head starts a day after its shadow time at the latest; use it with `--estimates careful` "
+            "EASY-SJBF; the head starts at most a day after its shadow time; use it with `--estimates careful` "
             "([backfilling](backfilling.md)); older name: `default`",
         ),
         (
@@ -113,7 +113,7 @@ AGENTS: Final = {
     "random-kept": "any job of the first 50, with equal chances; the job picked that does not fit is reserved until it "
     "starts: the control of tuned agents",
     "random-oldest": "the same; the first of the queue is reserved until it starts",
-    "random-again": "the same; it picks anew at each instant, and no reservation lasts",
+    "random-again": "the same; it picks again at each instant, and no reservation lasts",
 }
 """What the agents do that need no file."""
 
@@ -133,7 +133,7 @@ def _in_words(policy: Policy) -> str:
     queue = f"queue by {policy.order.name}"
     if policy.depth == 0:
         return f"{queue}, no job may pass a blocked head"
-    plan = {"profile": "planned anew at every pass", "compress": "kept once given, and only moved forward"}
+    plan = {"profile": "planned again at every pass", "compress": "kept once given, and only moved forward"}
     held = "one reservation" if policy.depth == 1 else f"all jobs hold reservations, {plan[policy.kind]}"
     return f"{queue}, {held}, backfill by {policy.backfill_order.name}"
 

@@ -52,7 +52,7 @@ def grouped(command: Callable[..., None]) -> Callable[..., None]:
     return spread
 
 
-Log = Annotated[Path, typer.Argument(help="A job log in any known format, told by its content.", metavar="LOG")]
+Log = Annotated[Path, typer.Argument(help="A job log in any known format, recognised by its content.", metavar="LOG")]
 MOST_SEED: Final = 2**32 - 1
 """The largest seed that every library takes."""
 Seed = Annotated[int, typer.Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
@@ -86,7 +86,7 @@ MachineFile = Annotated[
 RequestsFrom = Annotated[
     str | None,
     typer.Option(
-        help="Requested time of jobs whose log has none: the site's default (seconds, or 24:00:00), or run-time*2.",
+        help="Requested time of jobs of a log without any: the site's default (seconds, or 24:00:00), or run-time*2.",
         metavar="RULE",
     ),
 ]
@@ -122,7 +122,7 @@ class PoolOptions:
     """Options on workers."""
 
     workers: Annotated[
-        int, typer.Option(help="Processes, or jobs of a batch system; what comes out does not depend on it.", min=1)
+        int, typer.Option(help="Worker processes or batch jobs. Results do not depend on the number.", min=1)
     ] = 1
     scheduler: Annotated[str | None, typer.Option(help="Address of a running Dask scheduler: its workers do it.")] = (
         None

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from typer.core import TyperCommand
 
@@ -20,7 +20,7 @@ DATABASE: Final = "sqlite:///"
 
 
 class CheckedCommand(TyperCommand):
-    """A command whose outputs are none of its inputs, can be written, and differ.
+    """A command with outputs that are none of its inputs, can be written, and differ.
 
     A parameter is an output if it is declared `writable`, and a folder if it is declared `file_okay=False`. Inputs are
     all other paths, and texts that name a file or its database. A model's folder is never written into.
@@ -39,11 +39,15 @@ class CheckedCommand(TyperCommand):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an output that is named twice: one of the files would not be written."""
-        given = self.make_parser(ctx).parse_args(args=list(args))[2]
-        for parameter in given:
+        """Refuse an output that is named twice, since one of the files would not be written, and an empty path."""
+        values, _, given = self.make_parser(ctx).parse_args(args=list(args))
+        for parameter in () if ctx.resilient_parsing else given:
+            name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
             if _about(parameter).writable and given.count(parameter) > 1:
-                raise JobcastError(f"{parameter.opts[0]} names one output, and is given more than one; leave one out.")
+                raise JobcastError(f"{name} names one output, and is given more than one; leave one out.")
+            value = values.get(parameter.name)
+            if "" in (value if isinstance(value, list | tuple) else (value,)) and _is_path(parameter):
+                raise JobcastError(f"{name} is empty; name a file or a folder (`.` is the current one).")
         return super().parse_args(ctx, args)
 
     def _outputs(self, given: dict[str, Any]) -> Iterator[tuple[Path, bool]]:
@@ -72,7 +76,7 @@ class CheckedCommand(TyperCommand):
 
 
 def check_outputs_of(app: "Typer") -> None:
-    """Make every command of an application one whose outputs are checked."""
+    """Make every command of an application check its outputs."""
     for command in app.registered_commands:
         command.cls = CheckedCommand
     for group in app.registered_groups:
@@ -82,3 +86,8 @@ def check_outputs_of(app: "Typer") -> None:
 
 def _about(parameter: Any) -> Any:
     return parameter.type_descriptor.parameter_info
+
+
+def _is_path(parameter: Any) -> bool:
+    kind = parameter.type_descriptor.annotation
+    return kind is Path or Path in get_args(kind)

@@ -31,7 +31,7 @@ def control(
     toml: Toml,
     once: Annotated[bool, typer.Option("--once", help="Run each application now, wait, and leave.")] = False,
     application: Annotated[list[str] | None, typer.Option(help="With --once: only this one; repeatable.")] = None,
-    days: Annotated[float, typer.Option(help="Leave after so many days.")] = float("inf"),
+    days: Annotated[float, typer.Option(help="Stop after so many days.")] = float("inf"),
     as_json: Json = False,
 ) -> None:
     """Submit control jobs two to three times a day and add a row to the table of runs for each that ends.

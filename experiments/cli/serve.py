@@ -56,7 +56,7 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port; 0 takes a free one.")] = 8571,
     token_file: Annotated[Path | None, typer.Option(help="Hashes of bearer tokens, see `jobcast token`.")] = None,
     challenger: Annotated[
-        str | None, typer.Option(help="A second MODEL, whose predictions are kept to be compared, never given.")
+        str | None, typer.Option(help="A second MODEL; its predictions are kept to be compared, never given.")
     ] = None,
     classifier: Annotated[
         str | None, typer.Option(help="A classifier of variability, models:/NAME@ALIAS or a folder, for starts.")
@@ -74,11 +74,11 @@ def serve(
     model_copies: Annotated[
         Path | None,
         typer.Option(
-            help="Folder of copies of the models in use, for starts while the registry is gone. Default: beside "
+            help="Folder of copies of the models in use, for starts while the registry is gone. Default: next to "
             "SQLite's file."
         ),
     ] = None,
-    poll: Annotated[float, typer.Option(min=0, help="Seconds between looks at the registry; 0: only when told.")] = 30,
+    poll: Annotated[float, typer.Option(min=0, help="Seconds between looks at the registry; 0: only on request.")] = 30,
     machine_procs: Annotated[
         int | None, typer.Option(min=1, help="Processors of the machine; starts of waiting jobs are forecast, too.")
     ] = None,
@@ -98,7 +98,7 @@ def serve(
     name_key: Annotated[Path | None, typer.Option(help="File with a secret key for the hashes of names.")] = None,
     forget_after: Annotated[
         str | None,
-        typer.Option(help="Give up live jobs after so long a silence, such as 30d.", metavar="TIME"),
+        typer.Option(help="Drop live jobs that had no events for so long, such as 30d.", metavar="TIME"),
     ] = None,
     rate: Annotated[
         float,
@@ -285,15 +285,14 @@ def replay(
 
 def promote(
     model: Annotated[str, typer.Argument(help="models:/NAME/VERSION or models:/NAME@ALIAS.", metavar="MODEL")],
-    why: Annotated[str, typer.Option(help="Why; kept with the version, beside the time and the user.")],
+    why: Annotated[str, typer.Option(help="Why; kept with the version, the time and the user.")],
     alias: Annotated[str, typer.Option(help="champion, challenger or shadow.")] = "champion",
     even_if_worse: EvenIfWorse = False,
     as_json: Json = False,
 ) -> None:
     """Give a registered version an alias, and write down when and why; services that follow the alias take it up.
 
-    A predictor whose squared error was not below that of last-two when it was trained is refused, unless
-    --even-if-worse says so.
+    A predictor with a squared error not below that of last-two in training is refused, unless --even-if-worse says so.
     """
     import getpass
 
@@ -337,7 +336,7 @@ def ui(
 
 
 def token(
-    name: Annotated[str, typer.Argument(help="Whose it is, such as slurmctld; letters, digits and . _ -.")],
+    name: Annotated[str, typer.Argument(help="Name of the client, such as slurmctld; letters, digits and . _ -.")],
     file: Annotated[Path, typer.Option(help="File of tokens; the new one's hash is added.")],
     role: Annotated[str, typer.Option(help="read: asks; write: also sends events and reloads models.")] = "read",
 ) -> None:
@@ -354,7 +353,7 @@ def forget(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only count them.")] = False,
     as_json: Json = False,
 ) -> None:
-    """Make a service give up the live jobs whose ends were lost: nothing is learnt from them.
+    """Make a service drop live jobs with lost ends: nothing is learnt from them.
 
     Silence counts from a waiting job's submission, and from a running job's requested end.
     """
@@ -372,13 +371,13 @@ def forget(
 
 
 def correct(
-    why: Annotated[str, typer.Option(help="Why; kept in the database, beside the time.")],
+    why: Annotated[str, typer.Option(help="Why; kept in the database with the time.")],
     db: Annotated[str, typer.Option(help="Database of a stopped service.", envvar="JOBCAST_DB")] = DATABASE,
     withdraw: Annotated[
         list[int] | None, typer.Option(help="Number of an event that was wrong; may be repeated.", min=1, metavar="N")
     ] = None,
     erase_user: Annotated[
-        str | None, typer.Option(help="User whose events shall be nobody's; digits are a number and a name.")
+        str | None, typer.Option(help="User to erase from the events; digits are a number and a name.")
     ] = None,
     let_go_before: Annotated[
         str | None, typer.Option(help="Delete events of jobs that were over before a date, such as 2024-12-31.")
@@ -411,7 +410,7 @@ def correct(
         if withdraw is not None:
             events, done = len(corrections.withdraw(store, sorted(set(withdraw)), why)), "withdrawn"
         elif erase_user is not None:
-            (events, live), done = corrections.erase_user(store, key, erase_user, why), "made nobody's"
+            (events, live), done = corrections.erase_user(store, key, erase_user, why), "made anonymous"
         else:
             assert before is not None
             events, done = corrections.let_go(store, before, why), "let go"
@@ -458,7 +457,7 @@ def _compared(jobs: "JobLog", name: str, warm: bool, seconds: Any) -> dict[str, 
 
 
 def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]:
-    """Return what the service says of each role's model beside last-two, with what to do where it is worse."""
+    """Return how each role's model compares with last-two, and what to do where it is worse."""
     found = []
     for role, one in beside.items():
         if one is not None:
@@ -466,7 +465,7 @@ def _beside_lines(beside: "Mapping[str, Mapping[str, Any] | None]") -> list[str]
             told = (*ratios, *one["squared_error_ratio_interval"])
             squared, absolute, low, high = ("no number" if value is None else f"{value:.2f}" for value in told)
             found.append(
-                f"The {role} beside last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
+                f"The {role} compared with last-two on the newest {one['n_jobs']:,} ended jobs: squared error x "
                 f"{squared} ({low} to {high}), absolute error x {absolute}."
                 + (f" It is worse than last-two. {one['advice']}" if one["worse_than_last_two"] else "")
             )

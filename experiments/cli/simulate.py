@@ -43,8 +43,8 @@ def simulate(
     policy: Annotated[
         str,
         typer.Option(
-            help="Who goes first, who may pass: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
-            "the first to try beside it is careful, with --estimates careful; balanced bounds every wait by a due "
+            help="Queue order and backfilling: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
+            "the first alternative to try is careful, with --estimates careful; balanced bounds every wait by a due "
             "date. agent:FILE is one that jobcast tune made; slurm:FILE is a slurm.conf's own order, with files of "
             "sacctmgr behind commas."
         ),

@@ -52,7 +52,7 @@ def sweep(
     soft_limits: SoftLimits = None,
     train: Annotated[float | None, typer.Option(help="Share of the jobs, the earliest, to learn from.")] = None,
     by: Annotated[str, typer.Option(help="Also figures by size, user, run-time or start.")] = "",
-    beside: Annotated[str | None, typer.Option(help="Case that the others are judged beside; else the first.")] = None,
+    beside: Annotated[str | None, typer.Option(help="Case that the others are compared with; else the first.")] = None,
     measure: Annotated[str | None, typer.Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None,
     *,
     pool: PoolOptions,
@@ -65,7 +65,7 @@ def sweep(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Run logs x cases x seeds, and judge which case is surely better, and who pays.
+    """Run logs x cases x seeds, and judge which case is certainly better, and who pays.
 
     What is done is kept in the folder of results: after a kill, the same command goes on there.
     """

@@ -49,7 +49,7 @@ def select(
 ) -> None:
     """Compare classifiers, eliminate inputs, train the best on three classes, and keep it.
 
-    F1 with one application left out, as in the paper, and beside it: the earliest runs learnt from and the later ones
+    F1 with one application left out, as in the paper; in addition: the earliest runs learnt from and the later ones
     judged, PR-AUC, the base rate, the rule that always says none, and a classifier that sees the true loads, if known.
     """
     from experiments.console import print_json, print_table, working

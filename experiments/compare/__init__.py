@@ -1,1 +1,1 @@
-"""Comparison of ways of scheduling: which is better, and at whose cost."""
+"""Comparison of ways of scheduling: which is better, and who pays."""

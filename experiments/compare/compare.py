@@ -5,8 +5,8 @@ is the geometric mean over its seeds, that of several logs the geometric mean ov
 within each log, and the logs (`predictors.core.intervals`). Errors of predictions hardly change with the seed: where
 there are errors by user, users are resampled instead, of whom one can hold half of the error.
 
-A way is called better where the whole interval lies below 1 and nobody surely pays: never inside the noise, and never
-for a win that makes others wait.
+A way is called better where the whole interval lies below 1 and no group certainly pays: never inside the noise, and
+never for a win that makes others wait.
 """
 
 from collections.abc import Iterator
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
 FLOOR: Final = dict.fromkeys(("underestimation_rate", "throughput_std", "user_slowdown_gini"), 0.001)
 """Figures below this count as this, so that a ratio exists; of others 1 (1 s, or no slowdown)."""
 NOBODY: Final = str(UNKNOWN)
-"""The group of jobs whose user is not known."""
+"""The group of jobs with an unknown user."""
 WAIT: Final = "mean_wait_s"
 BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate": "underestimated"}
-"""Figures that are told by user, and the column of the groups that is summed."""
+"""Figures that are known by user, and the column of the groups that is summed."""
 
 
 def compare(
@@ -81,7 +81,7 @@ def compare(
         Of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who
         pays.
     tolerated : float
-        A price surely above this ratio is paid.
+        A price certainly above this ratio is paid.
 
     Raises
     ------
@@ -120,7 +120,7 @@ def compare(
 
 
 def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff | None:
-    """Return the share of users who are worse off under a case than beside it; None where no user is known.
+    """Return the share of users who are worse off under one case than under another; None where no user is known.
 
     Shaken seeds decide; where there are none, the logs as they are. Of several logs each seed's mean over them counts.
 
@@ -140,7 +140,7 @@ def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff 
 
 
 def shares_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> "pd.DataFrame":
-    """Return the share of users who are worse off under a case than beside it: a row a log and seed that both have."""
+    """Return the share of users who are worse off under a case than under `beside`: a row a common log and seed."""
     own = groups[(groups["by"] == "user") & (groups["group"] != NOBODY)]
     sides = [own[own["case"] == name].set_index(["log", "seed", "group"])[WAIT] for name in (case, beside)]
     both = sides[0].to_frame("now").join(sides[1].rename("before"), how="inner").reset_index()
@@ -157,8 +157,8 @@ def compare_all(
     """Compare every case of a table with one of them, by default the first; options as of `compare`.
 
     With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni): else
-    one of forty copies of a case would be called better than it. Of the figures that are paid in, each is told by
-    itself: rather a price too many than one too few.
+    one of forty copies of a case would be called better than it. Of the figures that are paid in, each is judged
+    separately: rather a price too many than one too few.
     """
     cases = list(dict.fromkeys(runs["case"]))
     baseline = beside or cases[0]
@@ -167,7 +167,7 @@ def compare_all(
 
 
 def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Choice:
-    """Name the best case, if it is surely better than each of the others, at nobody's cost.
+    """Name the best case, if it is certainly better than each of the others, without cost to anyone.
 
     With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
 
@@ -255,4 +255,4 @@ def _drawn_by_user(
 
 
 TINY: Final = 1e-9
-"""Added to each user's sum, so that a ratio exists where nobody errs."""
+"""Added to each user's sum, so that a ratio exists where no one errs."""

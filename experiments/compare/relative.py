@@ -93,7 +93,7 @@ def _with_interval(middle: float, low: float, high: float, form: str) -> str:
 
 
 def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return medians over the shaken seeds, one row a case, with `_as_logged`, the run on the log as it is, beside."""
+    """Return medians over the shaken seeds, one row a case, and as `_as_logged` the run on the log as it is."""
     shaken, columns = runs["seed"] != AS_LOGGED, measured(runs)
     table = over_seeds(runs.assign(**{m: runs[m].where(shaken) for m in columns}), ["case"], columns)
     as_logged = runs[~shaken].drop_duplicates("case").set_index("case")
@@ -101,14 +101,14 @@ def shaken_beside_as_logged(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def measured(runs: pd.DataFrame) -> list[str]:
-    """Return the columns of a table of runs that are figures beside EASY's."""
+    """Return the columns of a table of runs that are figures relative to EASY's."""
     return [name for name in ALL if name in runs]
 
 
 def over_logs(runs: pd.DataFrame) -> pd.DataFrame:
     """Return the same for the means over logs: of each seed the mean over the logs, of these the median.
 
-    Only seeds that every log has count. A log that lacks a measure for some seed or case (EASY leaves no gap, or nobody
+    Only seeds that every log has count. A log that lacks a measure for some seed or case (EASY leaves no gap, or no one
     waits) is left out of that measure's means. `_worst` is the worst log's median.
     """
     n_logs, columns = runs["log"].nunique(), measured(runs)

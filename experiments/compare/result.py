@@ -1,4 +1,4 @@
-"""Results of comparisons: better or worse, by how much, on how many logs, and at whose cost."""
+"""Results of comparisons: better or worse, by how much, on how many logs, and who pays."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ COST: Final = "at others' cost"
 LEVEL: Final = 0.95
 """Of the intervals."""
 TOLERATED: Final = 1.05
-"""A wait that is surely longer by no more than this ratio is no price."""
+"""A wait that is certainly longer by no more than this ratio is no price."""
 LEAST: Final = 5
 """Seeds (users, logs) from which on anything is called sure."""
 
@@ -52,11 +52,11 @@ class Ratio:
 
     @property
     def below(self) -> bool:
-        """Whether it surely lies below 1."""
+        """Whether it certainly lies below 1."""
         return self.high < 1.0
 
     def above(self, limit: float = 1.0) -> bool:
-        """Whether it surely lies above a limit."""
+        """Whether it certainly lies above a limit."""
         return self.low > limit
 
     @property
@@ -86,7 +86,7 @@ class Price:
     ratio : Ratio
         Ours / theirs over all logs.
     paid : bool
-        Whether it is surely worse than tolerated: over all logs, or on half of them.
+        Whether it is certainly worse than tolerated: over all logs, or on half of them.
     on : tuple of str
         The logs on which it is.
     """
@@ -172,7 +172,7 @@ class Choice:
     first : str
         Who has the lowest figure, winner or not.
     against : tuple of Comparison
-        `first` beside each other case, by ratios whose intervals are so much wider that all of them hold together.
+        `first` compared with each other case, by ratios with intervals so much wider that all of them hold together.
     """
 
     case: str | None

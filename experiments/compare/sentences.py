@@ -1,4 +1,4 @@
-"""A comparison in words: which case is better, by how much, on how many logs, and at whose cost."""
+"""A comparison in words: which case is better, by how much, on how many logs, and who pays."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -10,7 +10,7 @@ from predictors.core.errors import counted
 from schedsim.results.metrics import WORSE_BY_RATIO, WORSE_BY_SECONDS
 
 MANIFOLD: Final = 3.0
-"""Ratio from which on nobody thinks in percent."""
+"""Ratio from which on no one thinks in percent."""
 
 
 def of(found: Comparison | Choice) -> str:
@@ -39,7 +39,7 @@ def short(found: Comparison) -> str:
     >>> short(Comparison("agent", "EASY", "mean_wait_s", ratio, (), (longest,), "at others' cost"))
     'No winner: agent instead of EASY lowers the mean wait by 20 %, but the longest wait grows by 50 %.'
     >>> short(Comparison("agent", "EASY", "mean_wait_s", ratio, (), (), "better"))
-    'agent is better than EASY: it lowers the mean wait by 20 %, and no wait surely grows by more than 5 %.'
+    'agent is better than EASY: it lowers the mean wait by 20 %, and no wait certainly grows by more than 5 %.'
     >>> short(Comparison("agent", "EASY", "mean_wait_s", Ratio(4.0, 2.0, 8.0), (), (), "worse"))
     'agent is worse than EASY: the mean wait grows to 4.0 times.'
     """
@@ -49,7 +49,7 @@ def short(found: Comparison) -> str:
         paid = listed([f"the {MEASURES[one.measure].title} grows {by_words(one.ratio.value)}" for one in found.paid])
         return f"No winner: {pair} {lowered}, but {paid}."
     if found.outcome == "better":
-        free = f"no wait surely grows by more than {allowed(found.tolerated)}"
+        free = f"no wait certainly grows by more than {allowed(found.tolerated)}"
         return f"{found.case} is better than {found.beside}: it {lowered}, and {free}."
     if found.outcome == "worse":
         return f"{found.case} is worse than {found.beside}: {measure} grows {by_words(found.ratio.value)}."
@@ -111,9 +111,7 @@ def _choice(found: Choice) -> str:
     if found.case is not None:
         return f"{found.case} is better than {'the other' if others == 1 else f'each of the other {others}'} cases."
     lacking = "; ".join(_lacking(one) for one in found.against if one.outcome != "better")
-    return (
-        f"No winner: {found.first} has the lowest figure, but is not surely better, at nobody's cost, than {lacking}."
-    )
+    return f"No winner: {found.first} has the lowest figure, but is not certainly better without cost than {lacking}."
 
 
 def in_percent(ratio: Ratio) -> str:
@@ -175,7 +173,7 @@ def together(level: float, several: int) -> str:
 
 
 def _price(price: Price, tolerated: float) -> str:
-    where = f" (surely on {', '.join(price.on)})" if price.on and not price.ratio.above(tolerated) else ""
+    where = f" (certainly on {', '.join(price.on)})" if price.on and not price.ratio.above(tolerated) else ""
     return f"{MEASURES[price.measure].title} {in_percent(price.ratio)}{where}"
 
 
@@ -184,7 +182,7 @@ def _free(found: Comparison) -> str:
     if not found.prices:
         return ""
     some = [f"{MEASURES[price.measure].title} is higher on {', '.join(price.on)}" for price in found.prices if price.on]
-    return f"; nobody surely pays more than {allowed(found.tolerated)} over all" + (
+    return f"; no group certainly pays more than {allowed(found.tolerated)} over all" + (
         f", but {'; '.join(some)}" if some else ""
     )
 

@@ -21,13 +21,13 @@ from predictors.schedulers.submission import StartSource
 from predictors.schedulers.table import ExpectedStart, width_class
 
 EVERY: Final = 300
-"""Starts are asked anew after so long [s]; until then the table has those of before, with their age."""
+"""Starts are asked again after so long [s]; until then the table has those of before, with their age."""
 DRAWS: Final = 50
 MOST_ENDED: Final = 20_000
 """Jobs that ended last, of which run times are drawn."""
 MOST_SECONDS: Final = 20.0
-"""After so long no further class is asked about; those of which fewest jobs are known are asked last. Nobody waits
-longer for a round, either."""
+"""After so long no further class is asked about, and no one waits longer for a round. The classes with the fewest known
+jobs are asked about last."""
 Typical = dict[tuple[str, int], tuple[int, int]]
 
 

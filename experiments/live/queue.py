@@ -15,11 +15,11 @@ from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 FORMAT: Final = "jobcast queue"
 CLEANED: Final = "COMPLETING"
-"""The state of a job that has ended and whose nodes are cleaned."""
+"""The state of a job that has ended while its nodes are cleaned."""
 HOLDING: Final = frozenset(("RUNNING", "CONFIGURING", CLEANED, "STAGE_OUT", "SIGNALING", "STOPPED"))
 """States of jobs that have processors."""
 MOST_TASKS: Final = 10_000
-"""Waiting tasks of one array that are told apart."""
+"""Waiting tasks of one array that are kept separate."""
 MOST_BYTES: Final = 1 << 28
 _MOST: Final = 1 << 40
 
@@ -79,7 +79,7 @@ class LiveQueue:
         slurm = Slurm()
         now, rows = slurm.config().now, slurm.queue()
         if rows.bad:
-            raise JobcastError(f"squeue: rows cannot be read ({rows.problems}): no start can be told from a part.")
+            raise JobcastError(f"squeue: rows cannot be read ({rows.problems}): no start can be forecast from a part.")
         done = run(["sinfo", "-h", "-a", "-o", "%P %C"], environment={"LC_ALL": "C.UTF-8"}, without=FILTERS)
         if done.code != 0:
             raise JobcastError(f"sinfo: failed with status {done.code}: {printable(done.problem.strip())[:200]}.")

@@ -98,7 +98,7 @@ class Past:
         if log is None:
             return
         if log.epoch is None:
-            raise JobcastError(f"{log.name}: does not tell its date, so nobody knows what ended before now.")
+            raise JobcastError(f"{log.name}: has no date, so what ended before now is unknown.")
         known = log.known("run_time") & log.known("wait") & (log.filled("requested_time") > 0)
         values = {name: log.filled(name)[known] for name in ("submit", "wait", "run_time", "requested_time", "user")}
         end = log.epoch + values["submit"] + values["wait"] + values["run_time"]
@@ -144,7 +144,7 @@ class Present:
     Raises
     ------
     JobcastError
-        If nobody knows how many processors the partition has.
+        If the number of processors of the partition is unknown.
     """
 
     def __init__(self, queue: LiveQueue, partition: str, past: Past) -> None:
@@ -152,7 +152,7 @@ class Present:
             known = ", ".join(sorted(queue.procs)) or "none"
             several = " A job that several partitions may take is not simulated." if "," in partition else ""
             raise JobcastError(
-                f"Nobody tells how many processors partition {partition!r} has; known: {known}.{several}"
+                f"The number of processors of partition {partition!r} is unknown; known: {known}.{several}"
             )
         self.queue, self.partition = queue, partition
         here = [job for job in queue.jobs if job.partition == partition]
@@ -224,7 +224,7 @@ class Present:
             why = f"it is {job.state}"
         elif not why:
             why = f"it asks for {job.procs} processors, and {self.procs} of {self.partition} are usable"
-        raise JobcastError(f"No start can be told of job {job.key}: {why}.")
+        raise JobcastError(f"No start can be forecast for job {job.key}: {why}.")
 
     def start(self, job: QueuedJob, simulation: Simulation, draws: int = DRAWS, seed: int = 0) -> Start:
         """Return when a job will start."""
@@ -278,9 +278,9 @@ def obstacle(job: QueuedJob, now: int) -> str:
     if job.eligible > now:
         return f"it is not eligible before {datetime.fromtimestamp(job.eligible).isoformat(' ')}"
     if job.limit is None:
-        return "it has no time limit, so nobody can plan it"
+        return "it has no time limit, so it cannot be planned"
     if job.is_het:
-        return "it is a part of a heterogeneous job, whose parts start together"
+        return "it is a part of a heterogeneous job: all parts start together"
     if job.reservation:
         return f"it waits for the reservation {job.reservation}"
     return ""
@@ -289,7 +289,7 @@ def obstacle(job: QueuedJob, now: int) -> str:
 def starts_of(
     queue: LiveQueue, past: Past, jobs: Sequence[QueuedJob], draws: int = DRAWS, seed: int = 0
 ) -> list[Start]:
-    """Return when each of some jobs will start; those of which nothing can be told are left out."""
+    """Return when each of some jobs will start; those without a possible forecast are left out."""
     found = []
     for partition in dict.fromkeys(job.partition for job in jobs):
         if partition not in queue.procs:

@@ -27,7 +27,7 @@ HATCHES = ("", "//", "..", "xx", "\\\\", "--")
 
 LONGEST_NAME = 60
 LONGEST_TITLE = 100
-"""Letters of a line: beside an axis or in a legend, and above a picture."""
+"""Letters of a line: next to an axis or in a legend, and above a picture."""
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -154,7 +154,7 @@ def _as_written(figure: "Figure") -> None:
 
 
 def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
-    r"""Return text whose lines are at most so long, their middle left out.
+    r"""Return text with lines of at most this length, their middle left out.
 
     Examples
     --------
@@ -167,7 +167,7 @@ def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
 
 
 def number_beside(axes: "Axes", number: int, x: float, y: float) -> None:
-    """Write beside a point which entry of the legend it is, where colours alone would not do."""
+    """Write next to a point which entry of the legend it is, where colours alone would not do."""
     axes.annotate(str(number), (x, y), (6, 5), textcoords="offset points", fontsize=8)
 
 
@@ -183,7 +183,7 @@ def look_of(number: int) -> dict[str, Any]:
 
 
 def legend_of_points(axes: "Axes", names: Sequence[str], markers: Mapping[str, str]) -> None:
-    """Explain points whose colour and number is a name, and whose marker is a label of `markers`."""
+    """Explain points: colour and number are a name, the marker is a label of `markers`."""
     from matplotlib.lines import Line2D
 
     kinds = [

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 LIBRARIES: Final = ("numpy", "numba", "pandas", "scikit-learn", "xgboost-cpu", "river", "matplotlib")
-"""Whose versions can move a figure, or a picture."""
+"""Libraries with versions that can move a figure, or a picture."""
 ROOT: Final = Path(__file__).parents[2]
 PACKAGES: Final = ("predictors", "schedsim", "experiments")
 

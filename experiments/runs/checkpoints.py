@@ -2,7 +2,7 @@
 
 A sweep is kept in its folder of results. An experiment is kept in a folder `unfinished-…` of its report folder, which
 goes when the report has been written. That name is a digest of all that results depend on: the same command goes on
-there, another one (other options, log, versions, code) begins anew in a folder of its own.
+there, another one (other options, log, versions, code) starts in a folder of its own.
 """
 
 import json
@@ -62,7 +62,7 @@ def run_directory(path: Path, what: str, identity: str, about: Mapping[str, Any]
     path : Path
         The folder; it is made where it is missing.
     what : str
-        Kind of work, such as "sweep". The file `WHAT.json` says whose folder it is.
+        Kind of work, such as "sweep". The file `WHAT.json` says which run owns the folder.
     identity : str
         Differs for all other works.
     about : mapping
@@ -113,7 +113,7 @@ def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any
     except (OSError, ValueError, RecursionError) as error:
         raise JobcastError(f"{sheet}: cannot be read ({error}); choose another folder, or delete this one.") from error
     if not isinstance(kept, dict) or not isinstance(kept.get("identity"), str):
-        raise JobcastError(f"{sheet}: does not say whose folder this is; choose another one, or delete it.")
+        raise JobcastError(f"{sheet}: does not say which run owns this folder; choose another one, or delete it.")
     if kept["identity"] != identity:
         raise JobcastError(
             f"{sheet.parent}: holds the results of another {what}, which differs in {_difference(kept, about)}; "
@@ -153,7 +153,7 @@ PARTS: Final = "parts"
 
 
 class Parts:
-    """Tables of what is done, each a Parquet file whose name is a digest of what it is the result of.
+    """Tables of what is done, each a Parquet file named by a digest of what produced it.
 
     Parameters
     ----------

@@ -38,7 +38,7 @@ _SIZE: Final = re.compile(r"(?=.*[1-9])\d+(\.\d+)?\s*([kMGT]i?)?B?")
 _ADDRESS: Final = re.compile(r"((tcp|tls)://)?[^\s/]+:\d+")
 _KEPT_FREE: Final = {"MALLOC_TRIM_THRESHOLD_": 128 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
 """How much freed memory a worker keeps for its next run [bytes]: Dask's own setting gives all back at once, and getting
-it anew took a quarter of the time of a run."""
+it again took a quarter of the time of a run."""
 _SETTINGS: Final = {
     "distributed.comm.timeouts.connect": f"{PATIENCE:.0f}s",
     "distributed.scheduler.allowed-failures": 2,  # three workers in all
@@ -217,7 +217,7 @@ def _wait_until_hired(cluster: Any) -> None:
 
 
 def _greet(address: str) -> None:
-    """Raise an error unless a Dask scheduler answers: a client would wait for any other server for ever."""
+    """Raise an error unless a Dask scheduler answers: a client would wait without end for any other server."""
     from distributed.core import connect
     from distributed.utils import LoopRunner
 
@@ -248,7 +248,7 @@ def _workplace(pool: Pool, workers: int, refused: list[str], stack: ExitStack) -
 
     if pool.queue is not None:
         cluster = _queued(pool, refused, stack)
-        cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks anew when a job's time is over
+        cluster.adapt(minimum_jobs=workers, maximum_jobs=workers)  # also asks again when a job's time is over
         return cluster
     if workers > MOST_PER_CORE * CPU_COUNT:
         raise PoolError(
@@ -301,7 +301,7 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
 
 
 def _jobqueue() -> Any:
-    """Return dask-jobqueue, whose import would make Ctrl-C a success."""
+    """Return dask-jobqueue; its plain import would make Ctrl-C a success."""
     before = signal.getsignal(signal.SIGINT)
     try:
         import dask_jobqueue

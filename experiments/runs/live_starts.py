@@ -1,4 +1,4 @@
-"""Forecast starts of live jobs on a machine with a policy: what the service answers beside a run time."""
+"""Forecast starts of live jobs on a machine with a policy: what the service answers in addition to a run time."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -121,14 +121,14 @@ def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> b
     --------
     >>> from schedsim.machine.node_groups import NodeGroup
     >>> machine = Machine((NodeGroup("thin", 2, 8),))
-    >>> [goes_on(machine, name) for name in ("easy", "ceil")], goes_on(None, "ceil")
+    >>> [goes_on(machine, name) for name in ("easy", "knapsack")], goes_on(None, "knapsack")
     ([True, False], True)
     """
     return nodes is None or clash({*(policy_named(policy) if rule is None else rule).traits, NODES}) is None
 
 
 def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
-    """Refuse a case whose policy cannot plan on this machine.
+    """Refuse a case with a policy that cannot plan on this machine.
 
     Raises
     ------

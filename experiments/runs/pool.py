@@ -110,7 +110,7 @@ class _Messenger(logging.Handler):
         self.topic = topic
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Send it; a worker that is just leaving has nobody to send it to."""
+        """Send it; a worker that is just leaving has no one to send it to."""
         from distributed import get_worker
 
         with suppress(Exception):
@@ -118,7 +118,7 @@ class _Messenger(logging.Handler):
 
 
 def _telling(function: Callable[[Any, Task], Result], topic: str, shared: Any, task: Task) -> Result:
-    """Return `function(shared, task)`, on a worker; what has to be compiled for that is told under a topic."""
+    """Return `function(shared, task)`, on a worker; a topic receives what has to be compiled for that."""
     logger, level, messenger = COMPILER, COMPILER.level, _Messenger(topic)
     logger.addHandler(messenger)
     logger.setLevel(logging.INFO)
@@ -284,4 +284,4 @@ def _warm(
 BASE_BYTES: Final = 400e6
 """What a worker needs."""
 JOB_BYTES: Final = 1200.0
-"""What a worker needs besides for each job of the longest log."""
+"""What a worker needs in addition for each job of the longest log."""

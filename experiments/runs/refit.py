@@ -1,7 +1,7 @@
 """Training that waits for drift: a service is asked, and the champion must be beaten on the same jobs.
 
-The command that trains again may so be run by a timer with nobody at hand: it does nothing until the service says that
-its champion has become worse than last-two, and a model that is no better than that champion takes no alias from it.
+So a timer can run the command that trains again: it does nothing until the service says that its champion has become
+worse than last-two, and a model that is no better than that champion takes no alias from it.
 """
 
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def drift_at(url: str, token: str | None, name: str) -> DriftThere:
     Raises
     ------
     JobcastError
-        If the service does not answer, is one from before drift was told, or has another model.
+        If the service does not answer, is a version without drift, or has another model.
     """
     with Client(url, token, timeout=60.0) as client:
         document = client.models()
@@ -99,7 +99,7 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
     log : JobLog
         The log that was evaluated.
     there : DriftThere
-        Whose champion it is.
+        Champion of the service.
 
     Raises
     ------

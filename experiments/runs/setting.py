@@ -36,7 +36,7 @@ class Setting:
     pool : Pool
         The workers, for the experiments of `MANY`; results do not depend on them.
     failures : Path or None
-        A log of failures beside the job log, for logstudy.
+        A log of failures for the job log, for logstudy.
     train, test : str
         How long a part of the log is trained and tested on, where an experiment splits it by time; empty: its own way.
     seeds, orders, job_sets : int or None
@@ -54,7 +54,7 @@ class Setting:
     requests_from : str or None
         By which rule requested times of the log were made, see `predictors.data.cleaning.RequestsFrom`.
     machine : Machine or None
-        The nodes whose processors, GPUs and memory jobs take, for the experiments that place them; None: none.
+        The nodes with the processors, GPUs and memory that jobs take, for experiments that place them; None: none.
     checkpoints : Path or None
         Where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere.
     """

@@ -139,7 +139,7 @@ def usual_estimates(policy: str) -> str:
 
 
 def usual_correction(soft_limits: str | None) -> str:
-    """Return the correction where none is named: that of the scheduler whose soft limits are held.
+    """Return the correction where none is named: that of the scheduler with these soft limits.
 
     Examples
     --------
@@ -315,7 +315,7 @@ def check_table(what: str, queues: bool) -> None:
 def table_by(schedule: Schedule, what: str, rules: Rules | None = None, log: JobLog | None = None) -> dict[str, Any]:
     """Return a schedule's figures by group, under the groups' names.
 
-    By queue, the mean wait that the log itself records stands beside, of the jobs whose wait it knows.
+    By queue, the mean wait that the log itself records, over jobs with a known wait, stands next to it.
 
     Raises
     ------

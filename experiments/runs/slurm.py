@@ -248,7 +248,7 @@ def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multi
 
 
 def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
-    """Return whose jobs they are, what they cost, and how usage is counted."""
+    """Return the owners of jobs, what jobs cost, and how usage is counted."""
     flags = conf.options("PriorityFlags")
     algorithm: Algorithm = "fair-tree"
     if "depth_oblivious" in flags:

@@ -1,4 +1,4 @@
-"""Whose a log's jobs are in a site's Slurm: users, accounts and QOS, what jobs are billed, and the limits."""
+"""Map the jobs of a log to a site's Slurm users, accounts and QOS, with what jobs are billed and the limits."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ _NAMES: Final = frozenset(
         "adminlevel", "coordinator", "defaultwckey", "qos", "lineage",
     )
 )  # fmt: skip
-"""Columns that say whose a row is, and ask nothing of a scheduler."""
+"""Columns that name the owner of a row, and ask nothing of a scheduler."""
 _AT_SUBMISSION: Final = frozenset(
     ("grpsubmitjobs", "maxsubmitjobs", "maxsubmitjobsperuser", "maxsubmitjobsperaccount", "grpsubmit", "maxsubmit")
 )
@@ -119,14 +119,14 @@ class Owners:
         for parent, (one, *_) in below.items():
             raise JobcastError(
                 f"{one.place}: {one.name} is under {printable(parent)[:40]!r}, which is no account of these files, or "
-                "under itself; write the file anew."
+                "under itself; write the file again."
             )
         number = {(one.account, "", ""): i for i, one in enumerate(entries)}
         for one in given:
             if not one.user:
                 continue
             if (one.account, "", "") not in number:
-                raise JobcastError(f"{one.place}: {one.name}: there is no such account; write the file anew.")
+                raise JobcastError(f"{one.place}: {one.name}: there is no such account; write the file again.")
             number[one.account, one.user, one.partition] = len(entries)
             entries.append(one)
         return self._with_others(entries, number)
@@ -210,7 +210,7 @@ class Owners:
                 at = above.get(at.parent if not at.user else at.account)
             name = "normal" if at is None else at.settings["defaultqos"].value
             usual[i] = name if name in self.accounts.qos else ""
-        usual[NO_ACCOUNT] = usual[0]  # a job whose user is not told has that of the root
+        usual[NO_ACCOUNT] = usual[0]  # a job without a known user has that of the root
         unnamed = strange = 0
         for word, i in zip(told, place.tolist(), strict=True):
             unnamed += not word
@@ -360,7 +360,7 @@ class _Limits:
             )
             findings.append(Finding("slurm-unknown-partition-qos", "noted", text, len(self.unknown)))
         if self.too_large:
-            text = "alone they are beyond a limit: Slurm would refuse them or let them wait for ever; it holds them not"
+            text = "exceed a limit on their own; Slurm would never start them; the simulation ignores the limit"
             findings.append(Finding("slurm-beyond-limit", "noted", text, self.too_large))
         if self.untold:
             text = f"limits on {', '.join(sorted(self.untold))}: the log does not tell what jobs have of them"
@@ -471,7 +471,7 @@ class _Limits:
                 self.too_large += int((self._beyond(inherited[key], key)[rows] & self._free(key, None, rows)).sum())
 
     def _claims(self, one: Association, key: str, told: Setting, rows: Ints, *of_qos: str) -> None:
-        """Add a limit of an association; it holds the jobs whose QOS set none of these kinds."""
+        """Add a limit of an association; it holds the jobs with a QOS that sets none of these kinds."""
         for tres, most in self._wanted(told, key == "grptres").items():
             amounts = self._amounts(tres)
             if amounts is None:

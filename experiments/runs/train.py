@@ -58,7 +58,7 @@ def figures_of(score: "Score", n_train: int) -> dict[str, Any]:
 def files_of_run(found: "Evaluation", predictor: str, folder: Path) -> list[Path]:
     """Write the tables and the picture that a training's run keeps into a folder; return their paths.
 
-    The scores beside last-two, the slices of the predictor, and its error by run time.
+    The scores compared with last-two, the slices of the predictor, and its error by run time.
     """
     scores = pd.DataFrame({"predictor": score.name, **score.figures.to_dict()} for score in found.scores)
     parts = [{"by": part.by, "slice": part.label, **part.figures.to_dict()} for part in found[predictor].slices]

@@ -1,1 +1,1 @@
-"""Studies of our own, beside those of the papers."""
+"""Studies of our own, in addition to those of the papers."""

@@ -1,12 +1,11 @@
 """The study of backfilling: gap closed, and who pays.
 
 *Gap closed* = (EASY - ours) / (EASY - clairvoyant EASY-SJBF) in mean bounded slowdown; mean wait, 99th percentile,
-longest wait and mean wait of the widest 5 % of jobs as multiples of EASY's. Each seed shakes the log anew and is
-scheduled by every case, so that differences are paired. Medians over the seeds; their intervals are order
-statistics that hold the median of all shakes with at least 95 % confidence (ten seeds: the second smallest to the
-second largest).
+longest wait and mean wait of the widest 5 % of jobs as multiples of EASY's. Each seed shakes the log differently and is
+scheduled by every case, so that differences are paired. Medians over the seeds; their intervals are order statistics
+that hold the median of all shakes with at least 95 % confidence (ten seeds: the second smallest to the second largest).
 
-Beside them stand area-weighted response time and wait, standard deviation of throughput and Gini of the users'
+Next to them stand area-weighted response time and wait, standard deviation of throughput and Gini of the users'
 slowdowns as multiples of EASY's, and the share of users who are worse off (`schedsim.results.metrics`). Then families
 of rules are drawn as curves (`experiments.studies.frontier`).
 """
@@ -140,7 +139,7 @@ def _family(case: str) -> str:
 
 
 QUESTION: Final = (
-    "Who gains and who pays when backfilling plans with predictions? The frontier, over shaken logs, all beside EASY."
+    "Who gains and who pays when backfilling plans with predictions? The frontier, over shaken logs, relative to EASY."
 )
 """What its page asks."""
 
@@ -218,7 +217,7 @@ def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
 
 
 def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame, about: str) -> list[Path]:
-    """Draw the frontier of named settings, and the curves of the families beside them."""
+    """Draw the frontier of named settings, and the curves of the families."""
     return [
         *draw(folder, f"frontier{stem}", medians, frontier_of(about), width=9.5, height=7.5),
         *draw(folder, f"curves{stem}", curves, curves_of(about, medians), width=13.0, height=9.5),

@@ -240,5 +240,5 @@ def paint_changes(axes: "Axes", table: pd.DataFrame) -> None:
     ticks = ticks_between(low, high)
     axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
     axes.minorticks_off()
-    axes.set(title="Waits beside the limits as asked", xlabel="ratio of mean waits: below 1 is better")
+    axes.set(title="Waits relative to the limits as asked", xlabel="ratio of mean waits: below 1 is better")
     axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=5)

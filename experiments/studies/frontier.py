@@ -2,8 +2,8 @@
 
 A family varies one number of `balanced` or `careful` and leaves the others as they are: a weight of the queue order, an
 estimate, a guarantee. Gain is the gap closed or the mean wait, price the longest wait, the mean wait of the widest 5 %
-of jobs, or the 99th percentile, all beside EASY on the same shaken log. A curve that lies left and above of another one
-is better at each price.
+of jobs, or the 99th percentile, all relative to EASY on the same shaken log. A curve that lies left and above of
+another one is better at each price.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -185,7 +185,7 @@ GAINS: Final[Mapping[str, tuple[str, float]]] = {
 }
 PRICES: Final = ("longest", "widest", "p99")
 SETTINGS: Final = ("EASY", "careful", "balanced", "bold", "clairvoyant EASY-SJBF")
-"""What stands beside the curves, as points with their names."""
+"""What is drawn next to the curves, as points with their names."""
 
 
 def curves_of(what: str, points: pd.DataFrame) -> "Callable[[Axes, pd.DataFrame], None]":

@@ -37,13 +37,13 @@ QUICK_STREAM: Final = 600
 DAY: Final = 86_400
 
 LEVELS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-"""Quantiles of a run time that are told."""
+"""Quantiles of a run time that are reported."""
 SCORED: Final = ("requested", "last-two", "similar", "boosted")
-"""Whose answers are moved, or asked for as quantiles, to tell a distribution."""
+"""Predictors with answers that are moved, or asked for as quantiles, to give a distribution."""
 
 
 def online_forests(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.DataFrame:
-    """Return the errors of forests that learn job by job beside one that is grown again, on the newest jobs of a log.
+    """Return the errors of forests that learn job by job and of one that is grown again, on the newest jobs of a log.
 
     Prequential: every job is predicted at its submission and learnt from at its end. Costs a job with everything in it.
     """

@@ -1,11 +1,11 @@
 """What repeated runs of real applications tell: how slow-downs coincide, and how well they are foreseen.
 
-A table of runs of a few applications that were started again and again, with columns of what ran beside them if these
+A table of runs of a few applications that were started again and again, with columns of what ran next to them if these
 are known. No counters are needed. Two questions, each with the slow drift of an application left in and taken out:
 
 * *Coincidence*: how often a run is slow if another run, so long before it, was slow: of the same application, and of
-  another. Beside it stands how often a run is slow anyway. Intervals resample days, since runs of a day are alike.
-* *F1*: how well a forest and AdaBoost foresee slow runs from what was beside them, from how the last runs went, and
+  another. It is compared with how often a run is slow anyway. Intervals resample days, since runs of a day are alike.
+* *F1*: how well a forest and AdaBoost foresee slow runs from what ran next to them, from how the last runs went, and
   from both; with whole days left out, with one application left out, and on the last 30 %.
 
 A run is slow if its time is more than 1.5 standard deviations above the mean of its application and number of nodes.
@@ -163,7 +163,7 @@ def slow(runs: Runs) -> tuple[Bools, Bools]:
 def coincidence(runs: Runs, seed: int) -> pd.DataFrame:
     """Return how often a run is slow if one so long before it was slow, by lag and kind of pair.
 
-    `p_slow_after_slow` is over the pairs whose earlier run is slow; `base` is the share of slow runs. The interval
+    `p_slow_after_slow` is over the pairs with a slow earlier run; `base` is the share of slow runs. The interval
     resamples the days of the earlier runs. Runs without a label are in no pair and not in the base.
     """
     is_slow, known = slow(runs)
@@ -207,7 +207,7 @@ def _interval(after: Bools, day: np.ndarray, seed: int) -> tuple[float, float]:
 
 
 def inputs_of(runs: Runs) -> dict[str, tuple[Floats, tuple[str, ...]]]:
-    """Return the sets of inputs by name, each with its columns: what was beside a run, how the last runs went, both.
+    """Return the sets of inputs by name, each with its columns: what ran next to a run, how the last runs went, both.
 
     The last runs are those that had ended when the run started. A z is against the runs of the same application that
     had ended by then, so that nothing looks ahead; it is missing until there are five.

@@ -46,7 +46,7 @@ SPLITS: Final[Mapping[str, Mapping[str, Any]]] = MappingProxyType(
         "prequential": MappingProxyType({"train": None, "protocol": "strict"}),
     }
 )
-"""What `evaluate` is told: the last 20 % under either protocol; or every job at its submission, learnt at its end."""
+"""What `evaluate` receives: the last 20 % under either protocol; or every job at its submission, learnt at its end."""
 
 
 def errors(found: Mapping[str, Evaluation]) -> pd.DataFrame:
@@ -60,7 +60,7 @@ def errors(found: Mapping[str, Evaluation]) -> pd.DataFrame:
 
 
 def least_error(table: pd.DataFrame) -> str:
-    """Return a sentence on which predictor has the least squared error, and whose intervals overlap with its own."""
+    """Return a sentence on which predictor has the least squared error, and which intervals overlap with its own."""
     split = table["split"].iloc[0]
     part = table[(table["split"] == split) & table["ratio_to_last_two"].notna()].sort_values("ratio_to_last_two")
     if part.empty:
@@ -166,7 +166,7 @@ QUESTION: Final = (
 QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")
 """What `--quick` looks at."""
 EXPLAINED: Final = ("forest", "boosted", "average")
-"""Whose attributes are permuted."""
+"""Predictors with permuted attributes."""
 CALIBRATED: Final = ("similar", "boosted")
 """Who is moved to keep budgets."""
 LARGE: Final = 20_000

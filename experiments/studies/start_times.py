@@ -1,9 +1,9 @@
-"""Forecasts of start times beside the starts that came: how often they hold.
+"""Forecasts of start times compared with the actual starts: how often they hold.
 
 EASY backfilling by requested times, as most centres run it. Jobs that do not start at once are asked about in the
 second of their submission: run times of the live jobs are drawn from what their users' jobs used of their requests
-lately, and the queue is rolled forward. Beside it stands the forecast that schedulers print, which takes the requested
-times for granted.
+lately, and the queue is rolled forward. It is compared with the forecast that schedulers print, which takes the
+requested times for granted.
 """
 
 from time import perf_counter
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTION: Final = (
-    "Can a waiting job be told when it will start? How often P10 to P90 hold, and how far P50 is off, by horizon."
+    "Can the start of a waiting job be forecast? How often P10 to P90 hold, and how far P50 is off, by horizon."
 )
 """What its page asks."""
 
@@ -162,7 +162,7 @@ def paint_coverage(axes: "Axes", table: pd.DataFrame) -> None:
 
 
 def paint_error(axes: "Axes", table: pd.DataFrame) -> None:
-    """Mean error of the forecast median beside that of the requested times."""
+    """Mean error of the forecast median, and that of the requested times."""
     at = np.arange(len(table))
     axes.bar(at - 0.2, table["p50_mean_error_s"] / 3600, 0.38, color=COLOURS[0], label="P50 of the draws")
     axes.bar(at + 0.2, table["by_requests_mean_error_s"] / 3600, 0.38, color=COLOURS[1], hatch="//",

@@ -123,7 +123,7 @@ def gamers(log: JobLog, seed: int, share: float = GAMERS) -> npt.NDArray[np.bool
 
 
 def with_requests(log: JobLog, rows: npt.NDArray[np.bool_], factor: float) -> JobLog:
-    """Return a log whose jobs in some rows ask for so many times as long, in whole seconds from 1 s on."""
+    """Return a log with jobs that ask, in some rows, for so many times as long, in whole seconds from 1 s on."""
     asked = log.values["requested_time"]
     other = np.maximum(np.rint(asked * factor).astype(np.int64), 1)
     return log.replaced({"requested_time": np.where(rows, other, asked)})
@@ -140,7 +140,7 @@ def offered_load(log: JobLog) -> float:
 
 
 def at_load(log: JobLog, load: float) -> JobLog:
-    """Return a log whose submissions are moved together or apart by one factor, so that the offered load is this one.
+    """Return a log with its submissions moved together or apart by one factor, so that the offered load is this one.
 
     Examples
     --------
@@ -271,10 +271,10 @@ def _notes(runs: pd.DataFrame, log: JobLog) -> Iterator[str]:
     yield f"Offered load of the log as it is: {offered_load(log):.2f}."
     shares = runs["jobs_of_gamers"].dropna()
     if shares.empty:
-        yield "The log does not tell its users: nobody games."
+        yield "The log has no users, so no one games."
     else:
         yield (
-            f"Those who game are {100 * GAMERS:.0f} % of the users, drawn anew for each shake, and submit "
+            f"Those who game are {100 * GAMERS:.0f} % of the users, drawn for each shake, and submit "
             f"{100 * shares.min():.0f} to {100 * shares.max():.0f} % of the jobs."
         )
     yield "Killed jobs are not submitted again: the work that they still had is lost to their users, and saves waits."
@@ -289,4 +289,4 @@ def _verdict(medians: pd.DataFrame) -> Iterator[str]:
             for column, figure in RATIOS.items()
             if own[column].notna().any()
         ]
-        yield f"{case.name}, worst over the scenarios beside EASY in the same one: {'; '.join(worst)}."
+        yield f"{case.name}, worst over the scenarios relative to EASY in the same one: {'; '.join(worst)}."

@@ -47,7 +47,7 @@ class PlannedLog:
     lacks : tuple of Lack
         What the log lacks, so that its runs may mislead.
     machine : Machine or None
-        The nodes whose processors, GPUs and memory its jobs take; None: processors count alone.
+        The nodes with the processors, GPUs and memory that its jobs take; None: processors count alone.
     of_policies : ReadingReport or None
         What its policies do not use of their files; None: they have none.
     """
@@ -240,7 +240,7 @@ def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dic
 
 
 def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
-    """Refuse an agent whose network sees another machine than a log's."""
+    """Refuse an agent with a network for another machine than a log's."""
     if isinstance(agent.agent, Dras):
         try:
             agent.agent.check_machine(machine_size(jobs), agent.window)

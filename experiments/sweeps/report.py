@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTIONS: Final = {
-    "simulate": "Which way to schedule serves the jobs best, how surely, and who waits longer for it?",
-    "evaluate": "Which predictor errs least, how surely, and where does it err more?",
+    "simulate": "Which way to schedule serves the jobs best, how certainly, and who waits longer for it?",
+    "evaluate": "Which predictor errs least, how certainly, and where does it err more?",
     "train": "Which predictor errs least, and what has each learnt from the whole log?",
 }
 SHOWN: Final = {
@@ -40,7 +40,7 @@ SHOWN: Final = {
     ),
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }
-APART: Final = " That is so of the figure that decides; of those that are paid in, each is told by itself."
+APART: Final = " That holds for the figure that decides; those that are paid in are each judged separately."
 LEAST: Final = 1e-3
 """Figures below this count as this in geometric means."""
 MOST_DRAWN: Final = 20
@@ -51,7 +51,7 @@ Compared = tuple[tuple[Comparison, ...], Choice | None]
 
 
 def compared(found: Results, beside: str | None = None, measure: str | None = None) -> Compared:
-    """Return each case beside one, by default the first; and the choice among all, where there are several.
+    """Compare each case with one, by default the first; and the choice among all, where there are several.
 
     Where the others are shaken, cases that run only on the log as it is are not judged.
     """
@@ -176,7 +176,7 @@ def paint_ratios(first: Comparison) -> "Callable[[Axes, pd.DataFrame], None]":
         axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
         axes.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if round(x, 6) in (0.2, 0.5, 2.0, 5.0, 0.8, 1.2) else "")
         axes.tick_params(axis="x", which="both", length=3.5, pad=3.5)
-        axes.set(xlabel=f"ratio to {first.beside}: left of 1 is less", title=f"Each case beside {first.beside}")
+        axes.set(xlabel=f"ratio to {first.beside}: left of 1 is less", title=f"Each case compared with {first.beside}")
         axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
     return paint

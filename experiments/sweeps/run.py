@@ -51,7 +51,8 @@ def run_sweep(
         Where runs are kept as they are done, and the table in the end; started again with the same folder a sweep goes
         on where it stopped. Without one nothing is kept but what is returned.
     machine : Machine, optional
-        The nodes whose processors, GPUs and memory the jobs of these logs take; a log that is read names its own.
+        The nodes with the processors, GPUs and memory that the jobs of these logs take; a log that is read names its
+        own.
 
     Raises
     ------
@@ -63,7 +64,7 @@ def run_sweep(
 
 
 def run_plan(planned: Plan, pool: Pool = HERE, folder: Path | None = None) -> Results:
-    """Run a sweep whose logs are read; parameters and errors as of `run_sweep`."""
+    """Run a sweep with logs that are read; parameters and errors as of `run_sweep`."""
     with nullcontext() if folder is None else run_directory(folder, "sweep", planned.identity(), planned.about()):
         place = None if folder is None else SweepFolder(folder, planned)
         if place is not None and place.finished:

@@ -85,7 +85,7 @@ class Case:
 
     @property
     def passes(self) -> Policy | None:
-        """The policy, or one with the same passes where each log has its own; None for an agent, whose file tells."""
+        """The policy, or one with the same passes where each log has its own; None for an agent: its file says."""
         rule: Policy | None = self.rule
         if rule is not None or is_agent(self.policy):
             return rule
@@ -218,7 +218,7 @@ class Sweep:
     cases : tuple of Case
         Simulations: the cases one by one, instead.
     predictors : tuple of str
-        Evaluations and trainings: every one is a case. The baseline, last-two, stands beside them.
+        Evaluations and trainings: every one is a case. The baseline, last-two, is added.
     seeds : tuple of int
         Simulations: shakes of the log (`schedsim.workload.shaking`), the same for every case. Else what
         predictors draw by; by default 0.
@@ -231,13 +231,13 @@ class Sweep:
     soft_limits : str, optional
         Simulations: how a scheduler holds the estimates, see `schedsim.workload.soft_limits`.
     by : tuple of str
-        Simulations: figures by `size`, `user`, `run-time` or `start` besides.
+        Simulations: also figures by `size`, `user`, `run-time` or `start`.
     train : float
         Evaluations and trainings: share of the jobs that is learnt from for the figures.
     protocol : str
         Evaluations: `strict` or `reis`.
     beside : str, optional
-        Case that the others are judged beside; by default the first.
+        Case that the others are compared with; by default the first.
     measure : str, optional
         Figure that decides.
     """
@@ -286,13 +286,13 @@ class Sweep:
         if len(set(names)) < len(names):
             raise JobcastError(f"Two cases of the sweep are called {_twice(names)!r}; give each a name of its own.")
         if self.beside is not None and self.beside not in names:
-            raise unknown_name("case to stand beside", self.beside, names)
+            raise unknown_name("case to compare with", self.beside, names)
         if self.beside is not None and self.seeds and self.kind == "simulate":
             shaken = [case.name for case in self.all_cases if _shaken(case)]
             if shaken and self.beside not in shaken:
                 raise JobcastError(
                     f"{self.beside!r} is run on the logs as they are alone, the others are shaken: nothing can be "
-                    "judged beside it; let it be shaken, or take another case."
+                    "compared with it; let it be shaken, or take another case."
                 )
         if not self.runs_of_a_log:
             raise JobcastError("This sweep runs nothing: give seeds, or as_logged = true.")

@@ -55,7 +55,7 @@ class Batch:
         The fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
         policy's name.
     machine : Machine or None
-        The nodes whose processors, GPUs and memory the jobs take; None: processors count alone.
+        The nodes with the processors, GPUs and memory that the jobs take; None: processors count alone.
     """
 
     kind: str

@@ -1,4 +1,4 @@
-"""Test of a tuned agent on the jobs that it was not tuned on, beside EASY, chance in the same frame, and careful."""
+"""Test of a tuned agent on jobs that it was not tuned on, against EASY, chance in the same frame, and careful."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -42,9 +42,9 @@ class Judged:
     found : Results
         Every run.
     beside_easy : mapping of str to Comparison
-        Each case beside EASY, by the deciding figure; the other four are its prices.
+        Each case compared with EASY, by the deciding figure; the other four are its prices.
     agent_beside : mapping of str to Comparison
-        The agent beside each other case.
+        The agent compared with each other case.
     """
 
     found: Results
@@ -66,7 +66,7 @@ def decides(objective: Objective) -> str:
 def judge(
     tuned: Tuned, rest: JobLog, file: Path, objective: Objective, folder: Path, seeds: int = SEEDS, pool: Pool = HERE
 ) -> Judged:
-    """Run the agent and the ways beside it on shaken copies of the test part, and compare.
+    """Run the agent and the other ways on shaken copies of the test part, and compare.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def check_seeds(seeds: int) -> None:
 
 
 def verdict(judged: Judged, tuned: Tuned, objective: Objective) -> list[str]:
-    """Return what came out, a sentence each: beside EASY, beside the others, and what is to be warned of."""
+    """Return the results, a sentence each: compared with EASY, with the others, and what to warn of."""
     sentences = [of(judged.agent_beside[EASY])]
     warned = overfit(judged, tuned, objective)
     sentences += [warned] if warned else []

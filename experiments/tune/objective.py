@@ -1,4 +1,4 @@
-"""What an agent is tuned for: five figures beside EASY's on the same jobs, and objectives of their ratios."""
+"""What an agent is tuned for: five figures relative to EASY's on the same jobs, and objectives of their ratios."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

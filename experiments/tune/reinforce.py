@@ -1,9 +1,9 @@
 """Training of the pooled network by REINFORCE, with rollouts of the same state and a baseline at the same second.
 
 An update draws an episode of the training part and begins it several times, as forks of one warm state, with picks
-drawn by the softmax of the scores. What a pick is worth is what its rollout costs from then on, beside the mean of what
-the other rollouts cost from that second on: all meet the same arrivals, so that the chance of the load cancels
-(Mao et al.'s input-dependent baseline [2]_). The weights climb by Adam.
+drawn by the softmax of the scores. The worth of a pick is the cost of its rollout from then on, relative to the mean
+cost of the other rollouts from that second on: all meet the same arrivals, so that the chance of the load cancels (Mao
+et al.'s input-dependent baseline [2]_). The weights climb by Adam.
 
 A rollout costs what jobs wait: by the second, by the second and 1 / run time, and the widest 5 % once more, each
 relative to what EASY makes of the training part, as the objective says.
@@ -49,7 +49,7 @@ UPDATES: Final = 6
 RATE: Final = 0.003
 """First step size of Adam; it falls to a tenth."""
 ENTROPY: Final = 0.003
-"""Weight of the entropy of the chances, beside a worth with a standard deviation of 1."""
+"""Weight of the entropy of the chances, relative to a worth with a standard deviation of 1."""
 _EPISODE: Final = 85  # purpose of draws
 _PICKS: Final = 86
 

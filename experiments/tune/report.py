@@ -1,4 +1,4 @@
-"""A tuned agent as a report: verdict, ratios to EASY on the test part, training beside test, weights."""
+"""A tuned agent as a report: verdict, ratios to EASY on the test part, training next to test, weights."""
 
 from pathlib import Path
 from time import perf_counter
@@ -27,7 +27,7 @@ BOTH: Final = "training and test"
 RULES: Final = {
     "kept": "the job picked that does not fit is reserved until it starts",
     "oldest": "the first job of the queue is reserved until it starts",
-    "again": "the agent picks anew at each instant, and no reservation lasts",
+    "again": "the agent picks again at each instant, and no reservation lasts",
 }
 
 
@@ -132,8 +132,8 @@ def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:
         "reservation rule and estimates: what it gains is the frame's gain, not the agent's.",
         f"The test part begins on an idle machine, for all cases. Each case scheduled the same {seeds} shaken copies "
         "of it (submissions moved by up to 60 s, run times by up to 3 %); ratios are geometric means over them.",
-        f"{together(LEVEL, several)} A figure other than the deciding one is a price where it is surely above EASY's "
-        f"by more than {allowed(1.05)}.",
+        f"{together(LEVEL, several)} A figure other than the deciding one is a price where it is certainly above "
+        f"EASY's by more than {allowed(1.05)}.",
         "The search met only the training part: each generation another shaken copy of it, arriving up to a tenth "
         "faster or slower. Of several rules one was chosen in it: by a shorter search on its first two thirds, judged "
         "there and on its last third.",

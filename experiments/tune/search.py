@@ -1,8 +1,8 @@
 """Search for the weights of a linear agent by CMA-ES.
 
 Each generation meets another variant of the training jobs: shaken (`schedsim.workload.shaking`), and arriving up to a
-tenth faster or slower. All agents of a generation meet the same one, and EASY beside them. So no agent can fit the
-chance of one schedule, and what is returned is the middle of the last generation, not the best that was ever drawn.
+tenth faster or slower. All agents of a generation meet the same one, and so does EASY. So no agent can fit the chance
+of one schedule, and what is returned is the middle of the last generation, not the best that was ever drawn.
 
 References
 ----------
@@ -99,7 +99,7 @@ def variant(log: JobLog, seed: int, number: int) -> JobLog:
 
 
 class Contest:
-    """Schedules one variant of jobs under agents, and tells their figures beside EASY's on the same jobs.
+    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's on the same jobs.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Tuning of an agent on the first part of a log, the reservation rule chosen within that part.
 
 The training part is cut once more: on its first two thirds a short search is made under each reservation rule, and the
-rule is taken whose agent has the smallest objective on both pieces, each counting half, over shaken copies of them.
+rule is taken that gives the agent with the smallest objective on both pieces, each counting half, over shaken copies.
 Then the agent is searched on the whole training part under that rule. The rest of the log is never looked at.
 """
 

@@ -20,7 +20,7 @@ MOST_TIMES: Final = 200
 """Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
 _PIECE: Final = 8 << 20
 MOST_PIPED: Final = 1 << 30
-"""Bytes that a pipe may give: nobody knows beforehand where it ends."""
+"""Most bytes that a pipe may give, since its length is unknown beforehand."""
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -80,7 +80,7 @@ def log_name(path: str | os.PathLike[str]) -> str:
 
 
 LONGEST_WAIT: Final = 10.0
-"""How long a pipe may have nobody who writes into it [s]."""
+"""How long a reader waits for a writer of a pipe [s]."""
 
 
 def _read(path: Path, what: str) -> bytes:
@@ -116,7 +116,7 @@ def _pipe(path: Path, what: str) -> int:
         if monotonic() - begin > LONGEST_WAIT and not events.poll(0) and not _has_writer(pipe):
             os.close(pipe)
             raise JobcastError(
-                f"{path}: is a pipe into which nobody writes (waited {LONGEST_WAIT:.0f} s); start the program that "
+                f"{path}: is a pipe without a writer (waited {LONGEST_WAIT:.0f} s); start the program that "
                 f"writes it, or give a file that holds {what}."
             )
     os.set_blocking(pipe, True)

@@ -137,8 +137,8 @@ def declared(
     Parameters
     ----------
     kind : type
-        What it declares: a Declaration, or a dataclass, whose fields may be further ones and tuples of them. Dates are
-        text to a dataclass.
+        What it declares: a Declaration, or a dataclass with fields that may be further ones and tuples of them. Dates
+        are text to a dataclass.
     table : object
         The table as read.
     where : str

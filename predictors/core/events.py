@@ -16,7 +16,7 @@ CANCELLED: Final = 3
 RETURNED: Final = 4
 """A running job was stopped by a failure and waits again; an event of simulations, which predictors do not get."""
 FORGOTTEN: Final = 5
-"""A queued or running job whose end will never be known was given up; an event of the service alone."""
+"""The service dropped a queued or running job because its end will never be known; only the service has this event."""
 
 TIME: Final = 0
 KIND: Final = 1

@@ -13,7 +13,7 @@ from predictors.core.errors import JobcastError
 
 @contextmanager
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; it replaces `path` only if the block succeeds.
+    """Yield a temporary path next to `path`; it replaces `path` only if the block succeeds.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def drawn_ratios(users: npt.ArrayLike, ours: Floats, theirs: Floats, *, seed: in
     Parameters
     ----------
     users : int array of shape (n,)
-        Whose values they are.
+        User of each value.
     ours, theirs : float64 arrays of shape (n,)
         What is summed.
     seed : int

@@ -1,9 +1,12 @@
 """The typed door to numba: `@compiled` turns a function of arrays and numbers into machine code, cached on disk.
 
-What is being compiled, since it is not in the cache, is told to the logger `predictors.core.jit`, level INFO.
+The logger `predictors.core.jit` names, at level INFO, each function that is compiled because the cache lacks it.
 """
 
+import fcntl
+import hashlib
 import logging
+import os
 import sys
 import warnings
 from collections.abc import Callable, Iterator
@@ -17,6 +20,7 @@ import numba
 import numba.extending
 from llvmlite import ir
 from numba.core import event, types
+from numba.core.caching import FunctionCache
 
 STEP: dict[str, type] = {}
 RARE: dict[str, type] = {}
@@ -32,13 +36,15 @@ R = TypeVar("R")
 
 HOMES: Final = ("predictors", "schedsim")
 """Packages with kernels."""
+LOCKS: Final = "kernels.lock"
+"""A file in each folder of compiled code; each kernel's lock is one byte of it, far behind its end."""
 
 
 def compiled(function: Callable[P, R]) -> Callable[P, R]:
     """Compile `function` on its first call; later processes load it from the cache.
 
-    The cache lies beside the module, or in the user's cache folder where the package is read-only. Where neither can be
-    written every process compiles anew, and says so. The function may only take arrays and numbers, and call other
+    The cache lies next to the module, or in the user's cache folder where the package is read-only. If neither can be
+    written, every process compiles again, and says so. The function may only take arrays and numbers, and call other
     compiled functions.
     """
     return _cached(function)
@@ -138,15 +144,28 @@ def machine_code(function: Callable[P, R]) -> Callable[P, R]:
 
 def _cached(function: Callable[P, R], **options: Any) -> Callable[P, R]:
     """Let numba compile `function`, cached wherever a folder for it can be written."""
+    done = _njit(function, KERNEL, **options)
     try:
-        done = _njit(function, KERNEL, cache=True, **options)
+        done._cache = KernelCache(function)  # type: ignore[attr-defined]  # of numba's functions
+        done.compile = _releasing(done)  # type: ignore[attr-defined]
     except RuntimeError as error:
         if "no locator" not in str(error):
             raise
         warnings.warn("Compiled code cannot be kept: set NUMBA_CACHE_DIR to a folder of yours.", stacklevel=4)
-        done = _njit(function, KERNEL, **options)
-    _watch_callees(done, function.__module__)
     return done
+
+
+def _releasing(kernel: Any) -> Callable[[Any], Any]:
+    """Return a kernel's `compile`, after which its cache lets other processes go on, whatever comes of it."""
+    compile_it, release = kernel.compile, kernel._cache.release
+
+    def compile_and_release(signature: Any) -> Any:
+        try:
+            return compile_it(signature)
+        finally:
+            release()
+
+    return compile_and_release
 
 
 def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -> Callable[P, R]:
@@ -156,15 +175,69 @@ def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -
     return done
 
 
-def _watch_callees(done: Any, module: str) -> None:
-    """Let the cache of a compiled function hold only as long as no module that it calls into is edited.
+class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
+    """The compiled code of one function on disk, a file for each specialisation.
 
-    numba looks at the function's own file alone, and would go on with the old code of the others. This needs a part of
-    it that is not public; where that is missing, the cache is as numba has it.
+    numba's own cache looks at the function's file alone and would go on with the old code of other modules; it lets all
+    processes that meet a kernel at the same time compile it; and two processes that write different specialisations at
+    the same time may overwrite each other's. This one is out of date when any module that the kernel needs is edited,
+    lets one process compile while the others wait for its code, and lets them write in turn.
     """
-    file: Any = getattr(getattr(done, "_cache", None), "_cache_file", None)
-    if hasattr(file, "_source_stamp"):
-        file._source_stamp = (file._source_stamp, *_stamps(module))
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__(function)
+        file: Any = self._cache_file
+        file._source_stamp = (file._source_stamp, *_stamps(function.__module__))
+        self._held: list[int] = []
+
+    def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the code kept for a signature; None if there is none, then this process is the one to compile it.
+
+        It stays so until `release`. Where another process is compiling it, wait for that one's code.
+        """
+        found = super().load_overload(sig, target_context)
+        if found is None:
+            self._held.append(self._lock(str(sig), "waiting for another process that compiles %s.%s"))
+            found = super().load_overload(sig, target_context)
+        return found
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Keep the code for a signature."""
+        writing = self._lock("", "waiting for another process that keeps %s.%s")
+        try:
+            super().save_overload(sig, data)
+        finally:
+            self._unlock(writing)
+
+    def release(self) -> None:
+        """Let other processes compile what this one could not, or load what it kept."""
+        held, self._held = self._held, []
+        for place in held:
+            self._unlock(place)
+
+    def _lock(self, part: str, told: str) -> int:
+        """Wait for the lock of a part of this function's code; go on without where files can't be locked."""
+        place = int.from_bytes(hashlib.sha256(f"{self._cache_file._index_name} {part}".encode()).digest()[:7])
+        with suppress(OSError):
+            self._impl.locator.ensure_cache_path()
+            locks = _opened(self._cache_path)
+            try:
+                fcntl.lockf(locks, fcntl.LOCK_EX | fcntl.LOCK_NB, 1, place)
+            except BlockingIOError:
+                name = self._py_func.__module__.rpartition(".")[2], self._py_func.__name__
+                logging.getLogger(__name__).info(told, *name)
+                fcntl.lockf(locks, fcntl.LOCK_EX, 1, place)
+        return place
+
+    def _unlock(self, place: int) -> None:
+        with suppress(OSError):
+            fcntl.lockf(_opened(self._cache_path), fcntl.LOCK_UN, 1, place)
+
+
+@cache
+def _opened(folder: str) -> int:
+    """Return the open file of locks of a folder: it stays open, since closing it would let go of all of them."""
+    return os.open(Path(folder) / LOCKS, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
 @cache
@@ -180,6 +253,19 @@ def _stamps(module: str) -> tuple[tuple[str, int, int], ...]:
         found[name] = (name, about.st_mtime_ns, about.st_size)
         waiting += _kernels_within(sys.modules[name])
     return tuple(sorted(found.values()))
+
+
+def _kernels_within(module: ModuleType) -> Iterator[str]:
+    """Yield the modules that a module's kernels need: those it holds, and those whose compiled functions it holds."""
+    for value in list(vars(module).values()):
+        if isinstance(value, ModuleType):
+            name = value.__name__
+        elif hasattr(value, "py_func"):  # compiled
+            name = value.__module__
+        else:
+            continue
+        if name.startswith(HOMES):
+            yield name
 
 
 class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
@@ -205,16 +291,3 @@ class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
 
 
 event.register("numba:compile", _Teller())
-
-
-def _kernels_within(module: ModuleType) -> Iterator[str]:
-    """Yield the modules that a module's kernels need: those it holds, and those whose compiled functions it holds."""
-    for value in list(vars(module).values()):
-        if isinstance(value, ModuleType):
-            name = value.__name__
-        elif hasattr(value, "py_func"):  # compiled
-            name = value.__module__
-        else:
-            continue
-        if name.startswith(HOMES):
-            yield name

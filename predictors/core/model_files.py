@@ -61,7 +61,7 @@ def damage_as_error(path: Path) -> Iterator[None]:
 
 
 def read_about(path: Path, known: int) -> dict[str, Any]:
-    """Return the description of a model from the file beside it.
+    """Return the description of a model from the file next to it.
 
     Raises
     ------
@@ -90,7 +90,7 @@ def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
 
 
 def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays whose names begin with a prefix, by the rest of their names."""
+    """Return the arrays with names that begin with a prefix, by the rest of their names."""
     return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
 
 
@@ -174,7 +174,7 @@ def load_sklearn(path: Path, only: Sequence[str] | None = None) -> Any:
 
 
 def _check_types(path: Path, data: bytes, only: Sequence[str] | None) -> list[str]:
-    """Return the types that a file may hold beside those that skops trusts by itself; refuse a file with others."""
+    """Return the types that a file may hold in addition to those that skops trusts; refuse a file with others."""
     from skops.io import get_untrusted_types
 
     allowed = {*_TRUSTED.get()} if only is None else {*HARMLESS, *only}

@@ -87,7 +87,7 @@ def rule_of(kind: Any) -> Rule | None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
-    """Base of classes whose constructor takes keyword arguments and stores each, unchanged, under its name.
+    """Base of classes with a constructor that stores each keyword argument, unchanged, under its name.
 
     It keeps `sklearn.base.clone`'s contract without importing scikit-learn, which takes a second.
     """

@@ -136,7 +136,7 @@ _FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII
 
 @dataclass(frozen=True)
 class RequestsFrom:
-    """Where requested times come from, for jobs whose log has none: a rule, as users write it.
+    """Where requested times come from, for jobs of a log without them: a rule, as users write it.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ SIGNATURE_BITS: Final = 52
 """Signs in each word of a signature; a word of a vector's signature has the next bit set too."""
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
-"""Columns whose values are codes that names may stand behind."""
+"""Columns of codes that may have names."""
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 
@@ -179,7 +179,7 @@ class JobLog:
             The columns. Submissions may be dates, those without a zone in UTC: then the log's epoch is known. Empty
             cells of a frame are unknown.
         unknown : mapping of str to bool array
-            Where values are unknown, besides.
+            Where further values are unknown.
         **about
             The other parameters of the class; `origin` is set from the first submission.
 

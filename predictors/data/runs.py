@@ -1,7 +1,7 @@
 """Runs of applications: table and files (CSV, Parquet).
 
 A `Runs` is an immutable table of finished jobs, one row a job: control jobs submitted again and again, or any others.
-Times are seconds in one clock, that of the telemetry beside it (Unix seconds on a real machine, simulated seconds in a
+Times are seconds in one clock, that of its telemetry (Unix seconds on a real machine, simulated seconds in a
 simulation); they need not be whole. What is not known is NaN, an empty node set or an empty text.
 """
 
@@ -41,7 +41,7 @@ PROBES: Final = tuple(
 TRUTH: Final = "true_"
 """Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
 NEAR: Final = "near_"
-"""Prefix of columns that tell what ran beside a run when it started, such as near_jobs."""
+"""Prefix of columns that describe what ran next to a run when it started, such as near_jobs."""
 FREE: Final = (TRUTH, NEAR)
 """Prefixes of columns that are free in number."""
 
@@ -70,7 +70,7 @@ class Runs:
     probes : float64 array of shape (n, 9)
         In the order of `PROBES` [s], NaN where a probe is absent; absent: nowhere measured.
     truth : mapping of str to float64 array of shape (n,)
-        Columns whose names begin with `true_`.
+        Columns with names that begin with `true_`.
 
     Examples
     --------
@@ -193,7 +193,7 @@ class Runs:
         return len(self.job_id)
 
     def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        """Pickle and copy by the columns, made and checked anew: a read-only mapping cannot be pickled."""
+        """Pickle and copy by the columns, made and checked again: a read-only mapping cannot be pickled."""
         return remade, (type(self), {f.name: getattr(self, f.name) for f in fields(self)} | {"truth": dict(self.truth)})
 
     @property
@@ -392,7 +392,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 """The rules of the report on a file of runs."""
 REQUIRED: Final = ("job_id", "application", "start", "end")
-"""Columns that a table must have; beside them `nodes` or `node_count`."""
+"""Columns that a table must have, together with `nodes` or `node_count`."""
 OPTIONAL: Final = ("node_count", "nodes", "region_time", "workload", *PROBES)
 
 

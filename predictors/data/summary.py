@@ -98,7 +98,7 @@ LEAST_LOST: Final = 0.01
 MOST_MOVED: Final = 0.1
 """Change of the utilisation that is borne."""
 LEAST_WAITS: Final = 0.5
-"""Share of the jobs whose wait must be recorded."""
+"""Least share of jobs with a recorded wait."""
 DEFAULT_REQUEST: Final = "--requests-from 24:00:00"
 """How requested times are made, in an example."""
 
@@ -291,7 +291,7 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
         text = f"{_without_waits(log)} Its submissions may be the starts, and then simulated waits are too short."
         remedy = "Take a log with the times of submission and of start, such as Slurm's sacct with Submit and Start."
         found.append(Lack("no-waits", text, remedy, True))
-    return (*found, *_users(used, "Who waits longer cannot be told by user."))
+    return (*found, *_users(used, "Who waits longer cannot be reported by user."))
 
 
 def lacks_for_predictions(jobs: JobLog, account: ReadingReport, *, scored: bool = True) -> tuple[Lack, ...]:

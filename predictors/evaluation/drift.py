@@ -1,4 +1,4 @@
-"""A test that is looked at for ever: whether a model has become worse than last-two, by a stated rate of false alarms.
+"""A test that may be checked at any time: whether a model is now worse than last-two, at a stated false-alarm rate.
 
 The errors of the jobs that end within six hours are one block. A block's *loss* lies within -1 and 1: the model's sum
 of errors less last-two's, over their total, where a total below the usual one of the last thirty days counts as the
@@ -13,7 +13,7 @@ therefore expected no sooner than after so many blocks; and within n blocks the 
 number (Ville). No distribution is assumed, nor that jobs or users are independent of each other within a block. Users
 who lose for days on end break the rule between blocks. Blocks without ends do not count.
 
-An alarm stands until the evidence has fallen to the square root of the threshold; then the test begins anew.
+An alarm stands until the evidence has fallen to the square root of the threshold; then the test starts again.
 
 References
 ----------

@@ -1,12 +1,12 @@
-"""Evaluation without look-ahead: chronological splits, prequential runs, protocols, and every figure beside last-two's.
+"""Evaluation without look-ahead: chronological splits, prequential runs, protocols, all compared with last-two.
 
 Two protocols. `strict`: jobs that ran for more than 0 s; predictions capped at the request; what ends in the second of
 a submission is known to it; a training job must have ended before the split instant, the first test job's submission.
 `reis`: all jobs, predictions not capped, known is only what ended strictly before; with fewer than two ended jobs of
 the user last-two is the requested time (V. Reis, "Learning job run-times in HPC systems").
 
-Run times are those of the log in both, beyond the request too. Where nobody kills (`kill=False`) predictions are not
-capped.
+Run times are those of the log in both, beyond the request too. Where the site kills no jobs (`kill=False`) predictions
+are not capped.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -82,7 +82,7 @@ def evaluate(
     intervals: bool = False,
     done: Callable[[int], None] | None = None,
 ) -> Evaluation:
-    """Score predictors on a log, beside last-two.
+    """Score predictors on a log, compared with last-two.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def evaluate(
         go on being moved while jobs are scored, by those that have ended (`predictors.models.conformal`).
     kill : bool, optional
         What the site does with jobs at their requested time. True: it stops them, so neither a prediction nor P90 need
-        lie beyond. False: nobody is stopped, so both may. Not said: predictions stay within the request, P90 need not.
+        lie beyond. False: it stops none, so both may. Not given: predictions stay within the request, P90 need not.
     requests_from : str, optional
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
     intervals : bool
@@ -156,7 +156,7 @@ def evaluate(
         Score(
             name=name,
             figures=figures(run_time[tested], found.seconds[tested], baseline[tested]),
-            interval=(float("nan"), float("nan"))  # of the baseline beside itself there is none
+            interval=(float("nan"), float("nan"))  # the baseline has none compared with itself
             if name == LastTwo.name or not enough
             else ratio_interval(blocks, (found.seconds - run_time)[tested] ** 2, base_squares, seed=seed),
             fit_seconds=found.fit_seconds,

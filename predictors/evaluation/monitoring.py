@@ -1,8 +1,8 @@
-"""A model in use, monitored: its errors beside last-two's on the same jobs, and its P10, P50 and P90.
+"""Monitoring of a model in use: its errors and last-two's on the same jobs, and its P10, P50 and P90.
 
-What was issued at a submission is judged when the job has ended: the prediction beside what last-two said at that very
-submission, by the same as-of rule, and the quantiles by whether they held. Who follows a model for months goes by
-`predictors.evaluation.drift`: a test that may be looked at for ever. One look, at a log or at the newest jobs, calls a
+A prediction is judged when its job has ended: it is compared with that of last-two at the same submission, by the same
+as-of rule, and its quantiles by whether they held. To follow a model for months use
+`predictors.evaluation.drift`, a test that may be checked at any time. One look, at a log or at the newest jobs, calls a
 model **worse** than last-two by a rule that leaves room for noise. The newest 2,000 ended jobs, at least 400, are cut
 into twenty blocks in the order of their ends. The ratio of the sums of errors, ours over last-two's, gets a standard
 error from what the blocks say of it [1]_. One of the two, squared or absolute error, must lie above 1 by three standard
@@ -44,7 +44,7 @@ LEAST: Final = 400
 """Ended jobs before it is judged."""
 BLOCKS: Final = 20
 EVERY: Final = 50
-"""A model is judged anew each time that so many more jobs have ended."""
+"""A model is judged again after so many more jobs have ended."""
 SURE: Final = 3.0
 """Standard errors by which a ratio must lie off 1 to be sure."""
 
@@ -76,7 +76,7 @@ def _sums(errors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a model stands beside last-two on the same ended jobs.
+    """How a model compares with last-two on the same ended jobs.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Standing:
 
     @property
     def worse(self) -> bool:
-        """Whether the model is worse than last-two: surely by one of the two, and not better by the other."""
+        """Whether the model is worse than last-two: significantly by one figure, and not better by the other."""
         one, other = self.squared, self.absolute
         return (one.low > 1 and not other.value < 1) or (other.low > 1 and not one.value < 1)
 
@@ -107,14 +107,14 @@ class Standing:
     def sentence(self, which: str, name: str) -> str:
         """Return what to say of a model of that name, judged by `which` of the ended jobs."""
         about = (
-            f"Beside last-two on {which} {self.n_jobs:,} ended jobs: squared error x {self.squared}, "
+            f"Compared with last-two on {which} {self.n_jobs:,} ended jobs: squared error x {self.squared}, "
             f"absolute error x {self.absolute}."
         )
         return f"{about} {name} is worse than last-two there." if self.worse else about
 
 
 def standing_of(predicted: Floats, baseline: Floats, ran: Floats) -> Standing | None:
-    """Return how predictions stand beside last-two's; None where fewer than `LEAST` jobs have ended.
+    """Return how predictions compare with last-two's; None where fewer than `LEAST` jobs have ended.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ class Monitor:
         return quantiles
 
     def ended(self, job: int, time: int, seconds: float) -> None:
-        """Learn from an end, now or when its second is over; a job whose submission is not known is left out."""
+        """Learn from an end, now or when its second is over; a job without a known submission is left out."""
         found = self._live.pop(job)
         if found is not None:
             self._due.append(_Ended(time, seconds, _Issued.of(*found)))
@@ -267,14 +267,14 @@ class Monitor:
 
     @property
     def standing(self) -> Standing | None:
-        """How the model stands beside last-two; judged anew when `EVERY` more jobs have ended."""
+        """How the model compares with last-two; judged again when `EVERY` more jobs have ended."""
         when = self.outcomes // EVERY
         if when != self._judged_at:
             self._standing, self._judged_at = self.judged(), when
         return self._standing
 
     def judged(self) -> Standing | None:
-        """Return how the model stands beside last-two now, by the newest ended jobs."""
+        """Return how the model compares with last-two now, by the newest ended jobs."""
         predicted, baseline, ran, _ = self.errors()
         return standing_of(predicted, baseline, ran)
 
@@ -306,7 +306,7 @@ class Monitor:
         }
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned; whether the site kills stays as it was told to this one.
+        """Go on from what `get_state` returned; whether the site kills stays as this monitor has it.
 
         A state from before there was a test of drift begins that test.
 
@@ -339,7 +339,7 @@ class Monitored:
     quantiles : float64 array of shape (n_jobs, 3)
         P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended.
     standing, newest : Standing or None
-        Beside last-two, by all jobs of the log that ended and by the newest of them.
+        Comparison with last-two, by all ended jobs of the log and by the newest of them.
     covered : float
         Share of the jobs with a known run time that ran for P10 to P90; NaN if there is none.
     layer : ConformalQuantiles
@@ -359,11 +359,11 @@ class Monitored:
 
     @property
     def worse(self) -> bool:
-        """Whether the model is surely worse than last-two, on all ended jobs or on the newest, or has become so."""
+        """Whether the model is significantly worse than last-two, on all ended jobs or the newest, or has become so."""
         return self.drift.stands or any(one is not None and one.worse for one in (self.standing, self.newest))
 
     def sentences(self, name: str, epoch: int | None = None) -> list[str]:
-        """Return what to say of a model of that name beside last-two; nothing where too few jobs ended.
+        """Return sentences that compare a model of that name with last-two; none where too few jobs ended.
 
         The log's second 0 is `epoch` in Unix time, if that is known.
         """

@@ -51,7 +51,7 @@ def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, bas
     Parameters
     ----------
     log : JobLog
-        Whose jobs were predicted.
+        Log of the predicted jobs.
     rows : bool array of shape (n_jobs,)
         Jobs to score.
     ended_count : float64 array of shape (n_jobs,)
@@ -194,7 +194,7 @@ class Recommendation:
     within_noise : tuple of str
         The others that may be as good: the 95 % interval of what they lack reaches 0. The least figure comes first.
     beats_last_two : bool
-        Whether it is surely better than last-two by that figure.
+        Whether it is significantly better than last-two by that figure.
     """
 
     purpose: str
@@ -222,7 +222,7 @@ class Recommendation:
         doubt = (
             ""
             if self.interval is None or self.beats_last_two or not others
-            else " It is not surely better than last-two."
+            else " It is not significantly better than last-two."
         )
         return f"{PURPOSES[self.purpose]}: {self.predictor}. {said}{between}.{near}{doubt}"
 
@@ -320,7 +320,7 @@ class Evaluation:
     run_time : float64 array of shape (n_test,)
         True run times of the test jobs [s].
     user : int64 array of shape (n_test,)
-        Whose jobs they are; -1 is unknown.
+        User of each job; -1 is unknown.
     submit : int64 array of shape (n_test,)
         When they were submitted [s].
     scores : tuple of Score

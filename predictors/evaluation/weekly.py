@@ -1,4 +1,4 @@
-"""Errors and coverage of a model by week, beside last-two's on the same jobs.
+"""Errors and coverage of a model by week, and last-two's on the same jobs.
 
 A week runs from Monday to Monday, by Unix time; on another clock it is seven days from the clock's second 0. A job
 counts in the week of its end.

@@ -139,7 +139,7 @@ def write_running(facts: Floats, job: Ints, now: int, jobs: Ints, users: Ints) -
 
 @compiled
 def write_submissions(facts: Floats, job: Ints, now: int, users: Ints) -> None:
-    """The submission beside the one of the same user before."""
+    """Compare a submission with the previous one of the same user."""
     for k in range(at.F_SINCE_SUBMIT, at.F_SAME_EXECUTABLE + 1):
         facts[k] = np.nan
     slot = job[at.USER_SLOT]

@@ -70,7 +70,7 @@ class PackedRows:
         return len(self._codes), self.width
 
     def picked(self, slots: Sequence[int]) -> Self:
-        """Return the rows of slots, numbered anew from 0, as they are now; they stay packed, so that it costs little.
+        """Return the rows of slots, renumbered from 0, as they are now; they stay packed, so that it costs little.
 
         Examples
         --------

@@ -387,7 +387,7 @@ class LiveTables:
         return copies
 
     def deferred(self) -> list[int]:
-        """Return the slots of jobs whose ends do not count yet."""
+        """Return the slots of jobs with ends that do not count yet."""
         slots, slot = [], int(self.clock[at.DEFERRED_FIRST])
         while slot != NONE:
             slots.append(slot)
@@ -418,7 +418,7 @@ class LiveTables:
         if slot == NONE:
             slot, width = self.jobs.shape
             more = max(slot // 8, 64)
-            try:  # where it lies, as long as nobody else looks at it: beside its copy it would take twice the memory
+            try:  # in place, as long as nothing else refers to it: a copy would take twice the memory
                 self.jobs.resize((slot + more, width))
             except ValueError:
                 self.jobs = np.concatenate([self.jobs, np.empty((more, width), dtype=np.int64)])
@@ -475,7 +475,7 @@ class LiveTables:
         self.users[slot, at.RECENT] = row
 
     def _forget_one(self, kind: int) -> int:
-        """Forget the group of a kind without live jobs whose last event is oldest; its slot, `NONE` if there is none.
+        """Forget the group of a kind without live jobs and with the oldest last event; its slot, `NONE` if none.
 
         The oldest ones are looked up many at a time; one that had an event since then is passed over.
         """

@@ -86,8 +86,8 @@ _MOST_SPECIFIC: Final = (
 
 _BY_NAME: Final = (
     "ended jobs of the first group with any: same user, stems of all names, processors and requested time; user, "
-    "processors and requested time; user and requested time; user and stem of the surest name (job name, command, "
-    "directory); then as `similar`"
+    "processors and requested time; user and requested time; user and stem of the most certain name (job name, "
+    "command, directory); then as `similar`"
 )
 
 
@@ -314,7 +314,7 @@ NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
 CODED: Final = ("user", "group", "executable", "queue", "partition")
-"""The categories whose codes are a log's own."""
+"""The categories that each log codes in its own way."""
 
 
 def feature_plan(names: Sequence[str]) -> Ints:
@@ -347,7 +347,7 @@ def families_of(names: Sequence[str]) -> int:
 
 
 def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
-    """Return the columns of a log whose codes stand in rows of these features; if `past`, those of their history, too.
+    """Return the columns of a log that these features hold as codes; if `past`, those of their history, too.
 
     Examples
     --------

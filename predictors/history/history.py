@@ -64,10 +64,10 @@ class JobHistory:
     time_zone : str or None
         IANA name of the machine's time zone; None is UTC.
     capacity : int
-        Users to keep, and other groups of each kind. Beyond it the one whose jobs have been without any event for
-        longest is forgotten, but never one with a job queued or running: while all have, the history grows.
+        Users to keep, and other groups of each kind. Beyond it the history forgets the one that has been without events
+        for longest, but never one with a job queued or running: while all have, the history grows.
     keep_ended : int
-        Newest ended jobs whose outcomes are kept for `training_set`.
+        Outcomes of newest ended jobs to keep for `training_set`.
     machine_procs : int or None
         Processors of the machine; None if unknown (no free processors then).
 
@@ -250,9 +250,9 @@ class JobHistory:
         Parameters
         ----------
         keys : int64 array of shape (n_groups, 4)
-            Groups whose records come first, with or without history; see `predictors.history._tables.key_of`.
+            Groups to list first, with or without history; see `predictors.history._tables.key_of`.
         log : JobLog
-            Whose second 0 is not before this history's newest event.
+            Log that starts no earlier than this history's newest event.
         clock : int64 array
             The clock of the history to be, made for its features.
 
@@ -289,7 +289,7 @@ class JobHistory:
         ):
             if own is not None and other is not None and own != other:
                 raise JobcastError(
-                    f"{log.name} is of a machine whose {what} is {other}; of the history that it shall continue it is "
+                    f"{log.name} is of a machine with a {what} of {other}; in the history that it shall continue it is "
                     f"{own}: begin without that history, or learn from a log of the same machine."
                 )
         if self.tables.users.shape[1] < width:
@@ -305,7 +305,7 @@ class JobHistory:
         return self.ended_records(keys, begin, begin, clock)
 
     def ended_records(self, keys: Ints, now: int, begin: int, clock: Ints) -> tuple[Ints, Floats, int]:
-        """Return what `ended_history` does as of the second `now`, for a clock whose second 0 is this one's `begin`."""
+        """Return what `ended_history` does as of the second `now` of a clock that starts at this one's `begin`."""
         _, width = widths(clock)
         users = new_users(keys, width)
         _, own, _, own_recent = self.tables.settled(now)

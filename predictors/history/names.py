@@ -21,7 +21,7 @@ from predictors.core.jit import compiled
 from predictors.data.joblog import SIGNATURE_BITS, UNKNOWN, JobLog
 
 NAMED: Final = ("executable", "command", "directory")
-"""Columns whose names tell what a job is, the surest first."""
+"""Columns with names that show what a job is, the most certain first."""
 BITS: Final = SIGNATURE_BITS
 """Bits of each of the two words of a signature, and of a stem's code: exact in a float64."""
 _PSEUDONYM: Final = re.compile(r"(~[0-9a-f]{14})")
@@ -60,7 +60,7 @@ class Called(NamedTuple):
     stems: int = UNKNOWN
     """Code of the stems of all its names."""
     stem: int = UNKNOWN
-    """Code of the stem of its surest name."""
+    """Code of the stem of its most certain name."""
     signature: int = UNKNOWN
     """First 52 bits of the signature of all its names."""
     signature_2: int = UNKNOWN

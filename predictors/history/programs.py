@@ -173,7 +173,7 @@ def _of_line(line: str, source: str, depth: int) -> Program:
     words = words_of(line)
     if (
         not _BREAK.search(line) or basename(words[0]) in _SLURM
-    ):  # whose lines have lost their quotes: no shell reads them
+    ):  # lines that have lost their quotes: no shell reads them
         return _of_words(words, source, depth)
     line = _DUPLICATED.sub(" ", line).replace("&>", ">")
     commands = [found for words in _commands(line) if (found := _without_assignments(words))]

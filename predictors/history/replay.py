@@ -39,7 +39,7 @@ def merge(cursors: Ints, submit: Ints, start: Ints, end: Ints, by_start: Ints, b
     Parameters
     ----------
     cursors : int64 array of shape (4,)
-        How many submissions, starts and ends have been given, and the zero-length job whose end is due (-1: none).
+        How many submissions, starts and ends have been given, and the zero-length job with a due end (-1: none).
     submit, start, end : int64 arrays of shape (n_jobs,)
         Times of each job [s]; `submit` must not fall.
     by_start, by_end : int64 arrays
@@ -81,8 +81,8 @@ class LogEvents:
     """The events of a log by its own submit, wait and run times, in order, slice by slice.
 
     Within a second: ends (by start, job id), submissions (by job id), starts (by job id); a zero-length job's end
-    follows its start. An unknown wait counts as 0, a job whose run time is unknown never ends; one of which both are
-    unknown never starts: it may have left the queue unseen.
+    follows its start. An unknown wait counts as 0. A job with an unknown run time never ends; if its wait is unknown,
+    too, it never starts: it may have left the queue unseen.
 
     Parameters
     ----------
@@ -333,7 +333,7 @@ def running_at(log: JobLog, rows: Floats, among: npt.NDArray[np.bool_], now: int
     Parameters
     ----------
     log : JobLog
-        By whose own submissions and waits jobs start.
+        Log; its own submissions and waits give the starts.
     rows : float64 array of shape (n_jobs, n_features)
         Features as of each job's submission.
     among : bool array of shape (n_jobs,)
@@ -346,7 +346,7 @@ def running_at(log: JobLog, rows: Floats, among: npt.NDArray[np.bool_], now: int
 
 
 def still_running(history: LogHistory, rows: Floats) -> Outcomes | None:
-    """Return the jobs of a log gone through that started and whose end it does not have, censored at its newest event.
+    """Return the jobs of a replayed log that started and have no end in it, censored at its newest event.
 
     One that would have outrun its request by then (or, without a request, all ended jobs) was lost, and is left out.
 

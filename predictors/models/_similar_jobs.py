@@ -5,7 +5,7 @@ Layout, all int64 but for the answers:
 * `jobs` (n_jobs, JOB_COLUMNS): one record a job of the log; the waiting ones of a group are linked.
 * `groups` (n_groups, GROUP_RUNS + K): one a (user, requested time), with its newest K run times [s] as a ring.
 * `users` (n_users, USER_RUNS + 2 K): newest K run times and their requests [s]. Groups with waiting jobs are linked.
-* `todo` (1 + n_users,): the number of users whose jobs have ended since the last answers, then these.
+* `todo` (1 + n_users,): the number of users with jobs that ended since the last answers, then these.
 * `room` (2, K + 1) float64: a sample and its weights, ascending.
 
 Does not handle a requested time that is unknown.
@@ -94,7 +94,7 @@ def revise(
     user: int, answers: Floats, n: int, jobs: Ints, groups: Ints, users: Ints, room: Floats,
     request_weight: float, quantile: float, geometric: bool, factor: float, by_group: bool,
 ) -> int:  # fmt: skip
-    """Answer anew on a user's waiting jobs whose answer rests on something else now; return the number of answers."""
+    """Update outdated answers on a user's waiting jobs; return the number of answers."""
     group = users[user, FIRST]
     while group != NONE:
         first, job, now = n, groups[group, FIRST], basis(group, groups, users)

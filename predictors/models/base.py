@@ -112,7 +112,7 @@ class Predictor(Parameters, ABC):
         jobs : JobLog or DataFrame
             A log, replayed for its features; or a table that has the features as columns.
         seconds : array-like of shape (n_jobs,), optional
-            Run times [s]; only beside a table.
+            Run times [s]; only with a table.
 
         Raises
         ------
@@ -121,7 +121,7 @@ class Predictor(Parameters, ABC):
         """
         if not isinstance(jobs, JobLog):
             if seconds is None:
-                raise JobcastError("A table of features needs the run times beside it: fit(table, seconds).")
+                raise JobcastError("A table of features needs the run times as well: fit(table, seconds).")
             return self.fit_rows(self._rows_of(jobs), np.asarray(seconds, dtype=np.float64))
         self.check()
         history = LogHistory(jobs, self.features, self.as_of)

@@ -396,7 +396,7 @@ class Metastack(ColumnPredictor):
 
 
 class SimilarNames(Similar):
-    """As `Similar`, with groups of jobs whose names have one stem before the others.
+    """As `Similar`, with groups by the stem of job names before the others.
 
     A stem is a name without digits, dates and ids (`predictors.history.names`). The first group with history
     counts: the same user, stems of job name, command and directory, processors and requested time; the user,

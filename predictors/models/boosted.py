@@ -165,7 +165,7 @@ _OBJECTIVES: Final = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingPredictor(TreeGrowth, RefittingPredictor):
-    """Base of predictors whose estimator is boosted trees: the parameters of their growth, and their files.
+    """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files.
 
     Parameters
     ----------

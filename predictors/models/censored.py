@@ -80,7 +80,7 @@ class Censored(BoostingPredictor):
         self._running = running
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]; and on those beside."""
+        """Grow trees on ended jobs, rows (n_jobs, n_features) and run times (n_jobs,) [s], and on running ones."""
         return grow(self, rows, seconds, self.running_outcomes)
 
     def refit_estimator(self, now: int) -> Estimator:

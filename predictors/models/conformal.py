@@ -51,7 +51,7 @@ from predictors.models.wrapper import Wrapper
 LEVELS: Final = (0.1, 0.5, 0.9)
 """The quantiles: P10, P50, P90."""
 WINDOW: Final = 3000
-"""Newest ended jobs of a group whose ratios are kept."""
+"""Ratios of newest ended jobs to keep for each group."""
 LEAST_RATIOS: Final = 20
 """Ended jobs before there are quantiles."""
 LEAST_OF_GROUP: Final = 50
@@ -404,7 +404,7 @@ GAP: Final = 0.05
 
 @dataclass(frozen=True, eq=False)
 class CalibratedEstimator:
-    """An estimator whose answers are moved by a share towards the request; immutable."""
+    """An estimator that moves answers by a share towards the request; immutable."""
 
     inner: Estimator
     request: int

@@ -245,7 +245,7 @@ class RecentRatios:
                 self.ended(int(self._user[row]), (time - self._start[row]) / self._requested[row])
 
     def ended(self, user: int, ratio: float) -> None:
-        """Take in the run time / requested time of a user's job that ended; -1 is nobody."""
+        """Take in the run time / requested time of a user's job that ended; -1 is unknown."""
         self._everybody.append(ratio)
         if user >= 0:
             self._own[user].append(ratio)

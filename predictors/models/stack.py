@@ -50,7 +50,7 @@ USER: Final = WIDE_FEATURES.index("user")
 MEMBERS: Final = N_AVERAGE + len(CHEAP) + 1
 
 USERS: Final = 512
-"""Rows of the table of users' errors; users whose codes differ by a multiple share one."""
+"""Rows of the table of users' errors; users with codes that differ by a multiple share one."""
 POWER: Final = 12.0
 """The weight of a member is its recent mean squared error to the minus this power."""
 KEPT_USER: Final = 0.5 ** (1 / 50)
@@ -269,7 +269,7 @@ class Stack(Average):
         super().learn_one(outcome)
 
     def refit_estimator(self, now: int) -> Estimator:
-        """Return an estimator whose members are learnt from the window; what is known of errors stays."""
+        """Return an estimator with members learnt from the window; what is known of errors stays."""
         rows, seconds = self.window_.newest()
         return replace(self.stacked, average=self.grow(rows, seconds)) if self.fitted else self.learn(rows, seconds)
 

@@ -141,7 +141,7 @@ class CompiledForest:
 
 
 def check_tree(tree: Any, n_features: int, where: str, width: int = 1) -> None:
-    """Refuse a tree whose nodes point outside it, backwards or at features that do not exist; `width` values a node.
+    """Refuse a tree with nodes that point outside it, backwards or at missing features; `width` values a node.
 
     scikit-learn adds children after their parents, so a child with a smaller number would be a loop.
     """

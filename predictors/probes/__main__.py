@@ -1,6 +1,6 @@
 """`mpirun -n 16 python -m predictors.probes --out probes.csv`: run both probes and write one row.
 
-A job runs this on its nodes, so it loads little beside NumPy, pydantic and MPI.
+A job runs this on its nodes, so it loads little more than NumPy, pydantic and MPI.
 """
 
 import argparse

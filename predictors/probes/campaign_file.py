@@ -61,12 +61,12 @@ class Application(Declaration):
     workload : {"compute", "network", "io"}
         What its run time depends on most.
     region : str
-        A regular expression whose one group is the time in the main compute region [s]; the last match counts. Empty:
-        the run time of the command.
+        A regular expression with one group, the time in the main compute region [s]; the last match counts. Empty: the
+        run time of the command.
     walltime : int
         The run is ended after this time [s].
     directory : str
-        Where the command runs; not given: beside the TOML file.
+        Where the command runs; by default the folder of the TOML file.
     options : tuple of str
         For the scheduler, after those for all applications.
     """

@@ -36,7 +36,7 @@ def run(
     stdin : str, optional
         What it reads; nothing if absent.
     environment : mapping of str to str, optional
-        Variables beside those of this process.
+        Variables in addition to those of this process.
     without : tuple of str
         Beginnings of names: variables of this process that the command does not get.
     patience : float

@@ -83,7 +83,9 @@ class ControlRun:
             names = (name if k == 0 else f"{name}-{k}" for k in range(len(taken) + 1))
             folder = queue / next(one for one in names if one not in taken)
             new = Path(tempfile.mkdtemp(prefix=".new-", dir=queue))  # it gets its name once it is whole
-            (new / "job.sh").write_text(script(control, application, folder), encoding="utf-8")
+            (new / "job.sh").write_text(
+                script(control, application, folder), encoding="utf-8", errors="surrogateescape"
+            )
             cls(new, application, "", now).keep()
             new.chmod(0o755)
             new.rename(folder)

@@ -1,8 +1,8 @@
 """The adapter's cycle: read the queue, tell the service, decide on each job, write, read back, and keep the journal.
 
-In mode `watch` it only tells the service; in `shadow` it decides and keeps the journal; in `write` it changes soft
-limits. Each cycle looks at the scheduler anew, its options included: where the option is gone that makes soft limits
-soft, nothing is set and what was set is cleared.
+In mode `watch` it only sends events to the service; in `shadow` it decides and keeps the journal; in `write` it changes
+soft limits. Each cycle reads the scheduler again, its options included. If the option that makes soft limits soft is
+gone, it sets nothing and clears what it had set.
 """
 
 import contextlib
@@ -139,7 +139,7 @@ def about(job: QueuedJob, now: int, what: str, minutes: int) -> dict[str, Any]:
 
 
 def combined(decisions: Sequence[Decision]) -> Decision:
-    """Return the one decision on rows that can only be changed together: the one that dares least.
+    """Return the one decision on rows that can only be changed together: the most conservative one.
 
     Examples
     --------
@@ -155,7 +155,7 @@ def combined(decisions: Sequence[Decision]) -> Decision:
 
 
 class Adapter:
-    """Beside one cluster.
+    """Adapter of one cluster.
 
     Parameters
     ----------
@@ -170,7 +170,7 @@ class Adapter:
     mode : {"watch", "shadow", "write"}
         What may be done.
     feeds : bool
-        Whether the service is told of events; False where another program does that.
+        Whether it sends events to the service; False where another program does that.
     table : TablePlan, optional
         For plug-ins that act at submission.
     holds : ShadowedHolds, optional
@@ -270,11 +270,11 @@ class Adapter:
         try:
             done.events = self._feed.send(jobs, self._forecaster)
         except JobcastError as error:
-            done.troubles.append(f"the service was not told: {error}")
+            done.troubles.append(f"the service did not receive the events: {error}")
         self._feed.forget(config.now)
 
     def _is_kept(self, done: Cycle) -> bool:
-        """Return whether the journal can be gone on with; without it nothing is set."""
+        """Return whether the journal can be continued; without it nothing is set."""
         if self._journal.trouble:
             done.troubles.append(self._journal.trouble)
         try:
@@ -381,7 +381,7 @@ class Adapter:
             given = bounds(self._forecaster, [described(job) for job in pending])
         except JobcastError as error:
             done.troubles.append(f"no predictions: {error}")
-            given = [Bound(None, why="nobody answered")] * len(pending)
+            given = [Bound(None, why="no answer")] * len(pending)
         done.capped = sum(one.is_capped for one in given)
         grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
         for job, bound in zip(pending, given, strict=True):
@@ -456,7 +456,7 @@ class Adapter:
         if self._mode == SHADOW:
             would = [(WOULD_SET if one.decision.action == SET else WOULD_CLEAR, one) for one in cases]
             is_kept = self._keep([one.record(done.now, what) for what, one in would], done, text_suffices=True)
-            for what, _ in would if is_kept else ():  # else they are decided anew at the next look
+            for what, _ in would if is_kept else ():  # else the next cycle decides again
                 done.count(done.changed, what)
             return
         tried = [one for one in cases if self._may_try(one, done.now)]
@@ -543,7 +543,7 @@ class Adapter:
         self._keep(records, done)
 
     def _empty_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
-        """Take the table for submission back at once, where soft limits are not soft; nobody is asked before."""
+        """Withdraw the table for submission at once, without asking the service, where soft limits are not soft."""
         try:
             write_table(table_of(config.cluster, config.now, plan.lasts, None, 0, []), plan.path)
             self._advises = True
@@ -553,7 +553,7 @@ class Adapter:
                 plan.path.unlink(missing_ok=True)
 
     def _write_table(self, plan: TablePlan, config: Config, done: Cycle) -> None:
-        """Write the table for submission; where it cannot be made anew, the old one expires by itself."""
+        """Write the table for submission; if that fails, the old one expires by itself."""
         try:
             classes = classes_in(self._journal, config.now)
             made = submission_table(
@@ -574,7 +574,7 @@ class Adapter:
 
     @staticmethod
     def _starts(plan: TablePlan, classes: Sequence[JobClass], done: Cycle) -> list[ExpectedStart]:
-        """Return when jobs submitted now would start; the table goes out without, where nobody can tell."""
+        """Return when jobs submitted now would start; the table is written without starts that cannot be forecast."""
         try:
             return [] if plan.starts is None else plan.starts.expected(classes)
         except JobcastError as error:

@@ -1,6 +1,6 @@
-"""A service within this process, for an adapter beside which no other runs.
+"""A service within this process, for an adapter without a separate service.
 
-It takes the same events and gives the same answers as one that is asked over HTTP, and has a database of its own.
+It takes the same events and gives the same answers as a service over HTTP, and has its own database.
 """
 
 from collections.abc import Iterable, Sequence

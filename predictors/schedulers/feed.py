@@ -1,4 +1,4 @@
-"""Events of jobs, told from one look at a scheduler's queue to the next."""
+"""Events of jobs, from the differences between two looks at a scheduler's queue."""
 
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
@@ -34,9 +34,9 @@ def has_run(job: QueuedJob) -> bool:
 
 
 class Feed:
-    """What a service has been told of each job.
+    """The events of each job that a service has received.
 
-    A task of an array is told of when it starts, with its own number; before, the array's tasks have one row.
+    A task of an array is sent with its own number when it starts; before, the array's tasks have one row.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ class Feed:
         Raises
         ------
         JobcastError
-            If it could not be told; the next look tells it again. The service takes each event once.
+            If the service did not receive them; the next look sends them again. The service takes each event once.
         """
         new = self._new(jobs)
         for at in range(0, len(new), _AT_ONCE):

@@ -54,7 +54,7 @@ def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bo
     Raises
     ------
     JobcastError
-        If nobody answers.
+        If the service does not answer.
     """
     keys = [tuple(sorted(one.items())) for one in jobs]
     different = list(dict.fromkeys(keys))

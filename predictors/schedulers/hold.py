@@ -90,7 +90,7 @@ class Answer:
     Parameters
     ----------
     probability : float or None
-        Of variation; None where it abstains, or nobody answers.
+        Of variation; None where the classifier abstains, or there is no answer.
     why : str
         Why there is none.
     """
@@ -108,7 +108,7 @@ def decide_start(
     """Return whether a waiting job would be held now, or may start. Nothing else is looked at.
 
     Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
-    before one, and those whose users or partitions the site leaves out.
+    before one, and those of users or partitions that the site leaves out.
 
     Parameters
     ----------
@@ -121,7 +121,7 @@ def decide_start(
     site : SiteState
         Clock, reservations and partitions.
     rules : SiteRules
-        Whose jobs may be touched.
+        Which users' jobs may be touched.
     hold : HoldRules
         When to hold.
 

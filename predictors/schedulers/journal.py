@@ -1,9 +1,9 @@
 """Journal of an adapter: what was done to which job, why, by which model, and what became of it.
 
-The truth is text: a line of JSON for each record, a file a month, added to by one write and made durable before the
-scheduler is told anything. An intention is a record of its own. So after a kill at any moment the journal says which
-soft limits may be ours. A base of SQLite beside it holds the same by job, for those who ask; it follows the text, and
-is made anew from it where it is gone.
+The JSON-lines files are authoritative: one a month, one line a record, each appended by one write and made durable
+before the scheduler receives anything. An intention is a record of its own, so after a kill at any moment the journal
+says which soft limits may be ours. The SQLite file next to them is an index by job, built from them, and built again if
+it is gone.
 
 One adapter owns a journal, by a lock that the system takes back however the process ends. Names of users are in the
 base alone, in the classes of jobs that a table for submission is made from.
@@ -74,7 +74,7 @@ CREATE TABLE IF NOT EXISTS classes (
 
 
 class BaseBehindError(JobcastError):
-    """The base beside the text cannot be written; the text has what it was told, and the base follows later."""
+    """The index (SQLite) cannot be written; the text has the records, and the index follows later."""
 
 
 @dataclass(frozen=True)
@@ -164,9 +164,7 @@ class Journal:
         except sqlite3.Error as error:
             with contextlib.suppress(AttributeError):
                 self._base.close()
-            self.trouble = (
-                f"{path}: cannot be written ({error}); the text beside it holds everything, and is gone on with"
-            )
+            self.trouble = f"{path}: cannot be written ({error}); the text next to it holds everything and continues"
             self._base = sqlite3.connect(":memory:")
             self._base.executescript(_TABLES)
             self._follow()
@@ -190,7 +188,7 @@ class Journal:
     def limit_of(self, job: QueuedJob) -> SoftLimit | None:
         """Return what is known of a job's soft limit; None of a job that never had one from us.
 
-        A requeued job has a new submission, and keeps its soft limit; an id that was given anew is another job.
+        A requeued job has a new submission, and keeps its soft limit; an id that Slurm uses again is another job.
         """
         known = self._limits.get(job.target)
         if known is None or (known.submission != (job.submit or 0) and not job.restarts and not job.task):
@@ -224,7 +222,7 @@ class Journal:
         return [JobClass(*row) for row in found]
 
     def open_starts(self) -> list[tuple[str, int, int, int, float | None, int | None]]:
-        """Return the judged starts of the last two months whose job is not known to have ended.
+        """Return the judged starts of the last two months with jobs that are not known to have ended.
 
         Each is its job's key, submission, start, whether it would have been held, the run time expected, and the delay.
 
@@ -240,7 +238,7 @@ class Journal:
                 (FORGOTTEN_AFTER,),
             ).fetchall()
 
-    # --- what it is told ----------------------------------------------------------------------------------------------
+    # --- what it records ----------------------------------------------------------------------------------------------
 
     def add(self, records: Sequence[Record]) -> None:
         """Add records: durable when this returns, in one piece or not at all.
@@ -268,7 +266,7 @@ class Journal:
                 self._remember(path.name, end)
             self._is_behind = False
             newest = int(records[-1]["at"])
-            if newest - self._looked_over > _DAY:  # so that memory does not grow for ever
+            if newest - self._looked_over > _DAY:  # so that memory does not grow without limit
                 self._limits, self._looked_over = self._stored(), newest
 
     def catch_up(self) -> None:
@@ -342,7 +340,7 @@ class Journal:
 
     @contextlib.contextmanager
     def _named_troubles(self) -> Iterator[None]:
-        """Name the base where it cannot be written; the text stands, and the next start makes the base of it anew."""
+        """Report an index that cannot be written; the text stands, and the next start builds the index again."""
         try:
             yield
         except sqlite3.Error as error:
@@ -469,7 +467,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a journal, in order; nobody needs to own it for that.
+    """Yield the records of a journal, in order; this needs no ownership.
 
     Raises
     ------
@@ -542,7 +540,7 @@ def _file_of(second: int) -> str:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Return the base, made anew where it is none."""
+    """Return the index, made again if the file is none."""
     for again in (False, True):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))
@@ -558,7 +556,7 @@ def _opened(path: Path) -> sqlite3.Connection:
         except sqlite3.DatabaseError as error:
             base.close()
             if again:
-                raise JobcastError(f"{path}: cannot be used ({error}); move it away: it is made anew.") from error
+                raise JobcastError(f"{path}: cannot be used ({error}); move it away: it is made again.") from error
             for old in (path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm"))):
                 old.unlink(missing_ok=True)
         else:

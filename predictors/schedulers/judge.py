@@ -90,7 +90,7 @@ class LocalJudge:
     def __init__(self, loaded: LoadedClassifier, telemetry: str | os.PathLike[str]) -> None:
         if loaded.origin.scope == "job":
             raise JobcastError(
-                f"{loaded.uri}: this classifier judges by the job's own nodes, which nobody knows before its start; "
+                f"{loaded.uri}: this classifier judges by the job's own nodes, which are unknown before its start; "
                 "take one that learnt from the counters of the whole machine."
             )
         self._loaded, self._telemetry = loaded, telemetry
@@ -131,7 +131,7 @@ class LocalJudge:
         return Answer(None, model=self._loaded.name or "", version=version, why=why)
 
     def _files(self) -> frozenset[tuple[str, int, int]] | None:
-        """Return the files of the folder, by size and time of their last change; None where that cannot be told."""
+        """Return the files of the folder, by size and time of their last change; None where that is unknown."""
         root = Path(self._telemetry)
         files = [one for one in root.rglob("*") if one.is_file()] if root.is_dir() else [root]
         try:

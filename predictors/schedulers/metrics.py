@@ -26,7 +26,7 @@ class CycleMetrics:
         self._path, self._all = path, CollectorRegistry()
         self._looks = self._counter("looks", "Looks at the queue that succeeded, and that failed.", "result")
         self._changes = self._counter("changes", "Soft limits by what became of them, such as set or not-done.", "what")
-        self._events = self._counter("events", "Events of jobs that the service was told.")
+        self._events = self._counter("events", "Events of jobs that the service received.")
         self._ended = self._counter("ended_jobs", "Jobs that were seen to have ended.")
         self._troubles = self._counter("troubles", "What could not be done.")
         self._jobs = self._gauge("jobs", "Jobs in the queue at the last look, pending ones and others.", "state")

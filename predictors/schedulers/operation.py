@@ -46,7 +46,7 @@ class Cleared:
     Parameters
     ----------
     cleared : int
-        Jobs, and tasks of arrays, whose soft limit was cleared.
+        Jobs, and tasks of arrays, with a cleared soft limit.
     left : dict of str to str
         Those that wait and still have one of ours, by id, and why.
     running : dict of str to str
@@ -66,7 +66,7 @@ class Cleared:
 
 
 def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
-    """Set TimeMin=0 on every job that waits, or is held, and whose soft limit is ours by the journal, and read back.
+    """Set TimeMin=0 on every waiting or held job with a soft limit that is ours by the journal, and read back.
 
     Only then may the option be taken out of SchedulerParameters, and only if nothing runs with a soft limit of ours:
     without the option, a job that still has one when it starts is ended there.
@@ -162,11 +162,11 @@ def _about_config(config: Config) -> Iterator[Finding]:
     else:
         yield Finding(WARN if config.warning else OK, "soft limits", config.warning or "they are soft")
     backfills = config.scheduler == "sched/backfill"
-    found = config.scheduler or "not told"
+    found = config.scheduler or "unknown"
     yield Finding(OK if backfills else FAIL, "scheduler", found if backfills else f"{found}: it plans nothing ahead")
     apart = config.now - int(time.time())
     near = abs(apart) <= _CLOCKS
-    yield Finding(OK if near else WARN, "clock", "as this machine's" if near else f"{apart:+,} s beside this machine's")
+    yield Finding(OK if near else WARN, "clock", "as this machine's" if near else f"{apart:+,} s from this machine's")
 
 
 def _about_rights() -> Finding:

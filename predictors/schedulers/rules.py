@@ -82,5 +82,5 @@ def read_whitelist(path: str | os.PathLike[str]) -> tuple[str, ...]:
             raise JobcastError(f"{path}:{number}: a line has one user; got {printable(line)[:60]!r}.")
         found += words
     if not found:
-        raise JobcastError(f"{path}: names no user; then nobody's jobs would be touched. Use `jobcast slurm shadow`.")
+        raise JobcastError(f"{path}: names no user, so no job would be touched. Use `jobcast slurm shadow`.")
     return tuple(dict.fromkeys(found))

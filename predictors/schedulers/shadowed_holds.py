@@ -5,7 +5,7 @@ start: an adapter that holds jobs could have known no more. A job that would hav
 look, though it runs by now, until it would have started. Nothing is changed.
 
 The journal gets `would-start` or `would-hold` for each start, `would-have-started` with the delay, and at the job's end
-`hold-outcome`: how long it ran beside what was expected. Jobs that were never seen to wait are not judged.
+`hold-outcome`: how long it ran compared with what was expected. Jobs that were never seen to wait are not judged.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -86,9 +86,9 @@ class ShadowedHolds:
     hold : HoldRules
         When a job is held, and for how long.
     rules : SiteRules
-        Whose jobs may be touched.
+        Which users' jobs may be touched.
     journal : Journal
-        What it has of starts that are not over is gone on with.
+        Its records of starts that are not over are continued.
     forecaster : Forecaster
         For the run time that was expected.
     """
@@ -186,7 +186,7 @@ class ShadowedHolds:
             troubles.append(f"no answer about starts: {type(error).__name__}: {error}")
         else:
             return [found[one] for one in asked]
-        return [Answer(None, why="nobody answered")] * len(jobs)
+        return [Answer(None, why="no answer")] * len(jobs)
 
     def _expected(self, jobs: Sequence[QueuedJob], troubles: list[str]) -> list[float | None]:
         """Return the run times that are expected [s]; None where there is no prediction."""

@@ -1,7 +1,7 @@
 """What Slurm's commands print, read with fields that are the same from 22.05 to 26.05.
 
-Names of jobs may hold bars, line breaks and anything else, so fields are separated by a text that nobody can guess,
-drawn anew for each call, and the name stands last. Rows that cannot be read are counted, never guessed at.
+Names of jobs may hold bars, line breaks and anything else, so a text that no one can guess, drawn for each call,
+separates the fields, and the name stands last. Rows that cannot be read are counted, never guessed at.
 """
 
 import re

@@ -110,7 +110,7 @@ class Reservation:
     start, end : int
         Its hours, in Unix time.
     nodes : frozenset of str or None
-        Names; None where they are not told: then it may be any.
+        Names; None where unknown: then it may be any.
     flags : frozenset of str
         Such as DAILY.
     """
@@ -178,7 +178,7 @@ class SiteRules:
         A soft limit that stands is lowered only by more than this share; it is raised at once.
     reservation_margin_minutes : int
         A job whose limit ends so shortly before a reservation, or later, gets none. An adapter that dies clears
-        nothing, so it should be longer than anybody needs to see that.
+        nothing, so it should be longer than it takes to notice that.
     users, partitions : tuple of str or None
         Only these; None: all.
     without_users, without_partitions : tuple of str
@@ -295,7 +295,7 @@ def decide(
 
 
 def soft_minutes(seconds: float, limit: int, rules: SiteRules) -> int:
-    """Return the soft limit of a job whose run time's quantile is so many seconds [min], rounded up.
+    """Return the soft limit [min], rounded up, of a job with this quantile of its run time.
 
     It may exceed the hard limit: then there is nothing to be gained.
     """

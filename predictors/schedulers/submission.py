@@ -30,7 +30,7 @@ class StartSource(Protocol):
     """Who tells when a job that is submitted now would start. The simulator that does lies above this package."""
 
     def learn(self, jobs: Iterable[QueuedJob]) -> None:
-        """Take in the run times of those jobs that have ended; it may be told of a job again."""
+        """Take in the run times of those jobs that have ended; it may receive a job again."""
 
     def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
         """Return when a job like these would start, by partition and width."""
@@ -38,7 +38,7 @@ class StartSource(Protocol):
 
 @dataclass(frozen=True)
 class TablePlan:
-    """Where the table for submission goes, how long it holds [s], and who tells expected starts, if they are told."""
+    """Where the table for submission goes, how long it holds [s], and who forecasts starts, if anyone."""
 
     path: Path
     lasts: int = 900
@@ -92,7 +92,7 @@ def submission_table(
     Parameters
     ----------
     cluster : str
-        Whose it is.
+        Cluster of the table.
     now : int
         Its clock, in Unix time.
     lasts : int
@@ -105,7 +105,7 @@ def submission_table(
     Raises
     ------
     JobcastError
-        If nobody answers for the predictions.
+        If there is no answer with the predictions.
     """
     jobs = [
         QueuedJob(

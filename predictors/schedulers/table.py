@@ -1,6 +1,6 @@
 """Table of soft limits that plug-ins of schedulers read at submission: text, with a version and an expiry.
 
-The first line says whose it is and how long it holds; the last one that it is whole:
+The first line names the cluster and the time it holds; the last one says that it is whole:
 
     jobcast-table 1 CLUSTER MODE WRITTEN EXPIRES RESERVATION MARGIN ROWS
     user<TAB>partition<TAB>procs<TAB>limit [min]<TAB>name<TAB>soft [min]<TAB>quantile [s]<TAB>ended jobs<TAB>model
@@ -8,9 +8,9 @@ The first line says whose it is and how long it holds; the last one that it is w
     end ROWS
 
 MODE is `set`, or `advise`: then no soft limit may be set by it. Times are Unix time; RESERVATION is when the first one
-begins, 0 if none is coming, and no limit may end MARGIN seconds before it, or later. A row whose partition, procs and
-name are `*` stands for all other jobs of the user with that limit. A row of the user `*` is no soft limit: it says by
-when a job of up to so many processors would have started, with a chance of one half and of nine in ten, had it been
+begins, 0 if none is coming, and no limit may end MARGIN seconds before it, or later. A row with `*` as partition, procs
+and name stands for all other jobs of the user with that limit. A row of the user `*` is no soft limit: it says by when
+a job of up to so many processors would have started, with a chance of one half and of nine in ten, had it been
 submitted when that was asked; without a partition it stands for the default one. ROWS counts both. A reader takes a
 table that is not of its cluster, not whole, or too old, for none.
 

@@ -109,7 +109,7 @@ class Pseudonymiser:
         return blake2b(b"jobcast's key", digest_size=16, key=self.secret).hexdigest() if self.secret else ""
 
     def pseudonym(self, name: str) -> str:
-        """Return what may stand in a file for a name: its number, as text whose number is the same.
+        """Return what may stand in a file for a name: its number, as text with the same number.
 
         Examples
         --------
@@ -172,7 +172,7 @@ _KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_ST
 _MODE: Final = re.compile(r"c\d{1,3}")
 """How many ranks a node had, as ALCF writes a mode."""
 _NUMBERED: Final = ("user", "group", "executable", "project")
-"""Columns whose numbers tell of people and programs."""
+"""Columns of numbers that reveal people and programs."""
 _GONE: Final = ("label", "parents")
 """Columns of the scheduler's own ids."""
 _MOST_WEEKS: Final = 520
@@ -180,7 +180,7 @@ _WEEK: Final = 7 * 86_400
 
 
 def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
-    """Return a log that names nobody and nothing, and what was done to it.
+    """Return a log without names, and what was done to it.
 
     * All names but known words for states and modes are keyed hashes; one that is a hash already is hashed again. Of
       job names, commands and directories the stem (`predictors.history.names.stem`) has a hash of its own before that
@@ -190,7 +190,7 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
       weekdays and hours but where the clocks are changed.
     * Jobs and arrays get new numbers; the scheduler's ids, the header and the log's name are left out.
 
-    What can still be inferred is told in docs/how-to/log-formats.md.
+    docs/how-to/log-formats.md says what can still be inferred.
 
     Examples
     --------

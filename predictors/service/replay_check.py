@@ -51,7 +51,7 @@ def drive(client: Client, log: JobLog, batch: int = 1) -> Replayed:
     Parameters
     ----------
     client : Client
-        Of a service whose clock and time zone suit the log; one that has no events yet, to be comparable.
+        Of a service with a clock and time zone that suit the log; without events so far, to be comparable.
     log : JobLog
         Jobs with known run times.
     batch : int
@@ -124,7 +124,7 @@ def _send(client: Client, jobs: _Jobs, events: npt.NDArray[np.int64], last: int)
         if status != "applied" and not again and not (status == "held" and one[1] == STARTED):
             raise JobcastError(
                 f"Job {jobs.ids[one[2]]}: the service answers {receipt['status']!r} to its event "
-                f"{KIND_NAMES[one[1]]!r}; replay into a service whose database is empty."
+                f"{KIND_NAMES[one[1]]!r}; replay into a service with an empty database."
             )
     return max(int(receipt["sequence"]) for receipt in receipts)
 

@@ -17,7 +17,7 @@ class Settings:
     model : str
         See `predictors.service.state.model.load`.
     challenger : str or None
-        A second one, whose predictions are stored and compared but never given.
+        A second one; its predictions are stored and compared but never given.
     db : str
         URL of the database.
     warm : bool

@@ -61,7 +61,7 @@ _DEFAULTS: Final = {
     "MLFLOW_UV_AUTO_DETECT": "false",  # else the current folder's uv.lock is copied into every model
     "MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR": "false",
     "MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT": "true",
-    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # a server that is down is told in seconds, not in minutes
+    "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "3",  # so a server that is down shows in seconds, not in minutes
 }
 
 
@@ -296,8 +296,8 @@ def version_of(uri: str) -> int | None:
 def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> Registered:
     """Give an alias to a registered version, and write down on it when that was and why.
 
-    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor whose
-    run does not tell that its squared error is below that of last-two gets no alias.
+    Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor gets no
+    alias unless its run records a squared error below that of last-two.
 
     Parameters
     ----------
@@ -329,8 +329,8 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
             version = f"models:/{found.name}/{found.version}, {predictor}"
             if "sse_ratio_to_last_two" not in metrics and "n_train" not in metrics:
                 raise JobcastError(
-                    f"{version}: its run holds no squared error beside last-two's, so the model does not get the alias "
-                    f"{alias!r}. Train it with `jobcast train`, which measures that, or give --even-if-worse."
+                    f"{version}: its run holds no squared error relative to last-two's, so the model does not get the "
+                    f"alias {alias!r}. Train it with `jobcast train`, which measures that, or give --even-if-worse."
                 )
             told = metrics.get("sse_ratio_to_last_two", math.inf)  # scored, and last-two made no error
             refuse_worse(f"{version}, on the jobs of its figures", told, alias)
@@ -344,7 +344,7 @@ def load_model(uri: str, copy_to: Path | None = None) -> LoadedModel:
     """Return the predictor at `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, or in a folder.
 
     Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
-    one whose files are not those that were logged. Its files are copied to a new folder, `copy_to`, if that is given.
+    one with files other than those that were logged. Its files are copied to a new folder, `copy_to`, if that is given.
 
     Raises
     ------
@@ -620,7 +620,7 @@ def _client(store: Store) -> Iterator[Any]:
         from mlflow import MlflowClient
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
-        raise JobcastError(f"mlflow cannot be imported ({error}); install jobcast anew.") from error
+        raise JobcastError(f"mlflow cannot be imported ({error}); install jobcast again.") from error
     with silence():  # only now: the import sets the levels of MLflow's loggers
         try:
             store.ensure(_create_database)

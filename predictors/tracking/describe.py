@@ -77,7 +77,7 @@ def _git(folder: Path, *arguments: str) -> str:
 
 
 DIGEST: Final = 32
-"""Characters of a data set's digest that MLflow is told: it takes at most 36."""
+"""Characters of a data set's digest that MLflow receives: it takes at most 36."""
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class LoggedData:
 
 @dataclass(frozen=True, eq=False)
 class Loggable:
-    """A fitted model with all that is written down beside it.
+    """A fitted model with all that is written down about it.
 
     Attributes
     ----------
@@ -153,7 +153,7 @@ class Loggable:
     outputs : mapping of str to str
         MLflow's type of each column that it gives.
     loader : str
-        Module whose `_load_pyfunc` opens it for MLflow.
+        Module with the `_load_pyfunc` that opens it for MLflow.
     example : DataFrame
         A few rows.
     predict : callable of DataFrame
@@ -362,7 +362,7 @@ class LoadedClassifier(Loaded):
     classifier : Classifier
         The very classifier that was logged.
     origin : ClassifierOrigin
-        Which classifier it is, what it learnt from, whose counters its windows pool.
+        Which classifier it is, what it learnt from, which nodes' counters its windows pool.
     """
 
     classifier: Classifier = field(repr=False)

@@ -33,7 +33,7 @@ MLFLOW_FILES: Final = (
     "serving_input_example.json",
     "registered_model_meta",
 )
-"""Files that MLflow itself puts beside ours; they are text, and we load none of it but `MLmodel`."""
+"""Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
 
 MOST_BYTES: Final = 100_000_000
 """A saved model must be smaller than this [bytes]."""
@@ -81,7 +81,7 @@ def sha256(path: Path) -> str:
 
 
 def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> None:
-    """Raise unless the files below `folder`, `besides` left out, are exactly those whose hashes were written down.
+    """Raise unless the files below `folder`, `besides` left out, are exactly those of the recorded hashes.
 
     Raises
     ------
@@ -99,7 +99,7 @@ def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> 
 
 
 def check_foreign_files(folder: Path, data: str) -> None:
-    """Raise if an MLflow model's folder holds, beside the data folder `data`, anything that MLflow did not write.
+    """Raise if an MLflow model's folder holds, apart from the data folder `data`, anything that MLflow did not write.
 
     Raises
     ------
@@ -197,7 +197,7 @@ class ClassifierOrigin:
     dataset_sha256 : str
         The dataset's digest.
     scope : {"all", "job"}
-        Whose counters its windows pool: all nodes', or the job's.
+        Which nodes' counters its windows pool: all nodes', or the job's.
     window : float
         How long these windows are [s].
     n_runs : int
@@ -329,7 +329,7 @@ def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
     Raises
     ------
     JobcastError
-        If there is no manifest, it is not the expected one, or there is a foreign file beside the model's.
+        If there is no manifest, it is not the expected one, or there is a foreign file next to the model's.
     """
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
@@ -349,7 +349,7 @@ def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
 
 
 def _read_manifest(data: Path, kind: str) -> dict[str, Any]:
-    """Return the origin in a manifest, after checking the files beside it.
+    """Return the origin in a manifest, after checking the files next to it.
 
     Raises
     ------

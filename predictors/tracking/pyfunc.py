@@ -28,7 +28,7 @@ NEEDED: Final = ("jobcast", "numpy", "scipy", "pandas", "numba", "scikit-learn",
 """Packages without which a saved model cannot be read."""
 
 NUMBER: Final = "number"
-"""Kind of a column that takes whole numbers, fractions and missing values: MLflow is told that it may be anything."""
+"""Kind of a column that takes whole numbers, fractions and missing values: MLflow accepts anything in it."""
 
 _EXAMPLE_ROWS: Final = 5
 

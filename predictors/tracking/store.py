@@ -268,11 +268,11 @@ def model_of_run(client: Any, store: Store, run_id: str) -> Any:
 
 KIND: Final = "mlflow.experimentKind"
 TRAINING: Final = "custom_model_development"
-"""The kind of experiment whose page opens on training runs; others open on traces of language models."""
+"""The kind of experiment with a page that opens on training runs; others open on traces of language models."""
 
 
 def experiment_id(client: Any, store: Store, name: str) -> str:
-    """Return the id of an MLflow experiment whose files lie where the store wants them, made if it is not there.
+    """Return the id of an MLflow experiment with files where the store wants them, made if it is missing.
 
     A store that was moved keeps the old place in its experiments; new runs then go to one that names the new.
     """
@@ -333,7 +333,7 @@ def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]
     port : int
         Must be free.
     ready : callable of str
-        Told the address once the server answers.
+        Receives the address once the server answers.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Datasets: runs beside the windows of counters before them.
+"""Datasets: runs with the windows of counters before them.
 
 Rows that cannot be built are left out and counted by reason, never filled in; within a row an input that was not
 measured is NaN. Columns that only a simulation can know travel along (`Runs.truth`), but are no inputs.
@@ -57,7 +57,7 @@ class Dataset:
     rows : float64 array of shape (n, 282)
         In the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
     scope : {"all", "job"}
-        Whose counters were pooled: all nodes', or the job's.
+        Which nodes' counters were pooled: all nodes', or the job's.
     about : mapping
         Where it came from, as plain values.
     """
@@ -109,7 +109,7 @@ class Dataset:
         windows : Windows, or float64 array of shape (n, 270)
             Of each run, in the order of `WINDOW_FEATURES`; a row of NaN where the window is empty.
         scope : {"all", "job"}
-            Whose counters were pooled.
+            Which nodes' counters were pooled.
         about : mapping, optional
             Where runs and windows come from; `window_s` if the windows are not 300 s long.
 
@@ -296,7 +296,7 @@ def assemble(
     telemetry : Telemetry or iterable of Samples
         A block, or a `predictors.data.telemetry.read.Scan`.
     scope : {"all", "job"}
-        Whose counters are pooled. With `job`, a run whose nodes are not known has no row.
+        Which nodes' counters are pooled. With `job`, a run without known nodes has no row.
     window : float
         Length of the windows [s].
     about : mapping, optional

@@ -36,7 +36,7 @@ def named(table: Table, features: Sequence[str] | None) -> tuple[tuple[str, ...]
     """Return the inputs' names and the rows, shape (n, n_inputs)."""
     if isinstance(table, np.ndarray):
         if features is None:
-            raise JobcastError("An array of inputs needs their names beside it: fit(rows, classes, features=names).")
+            raise JobcastError("An array of inputs needs their names as well: fit(rows, classes, features=names).")
         names, rows = tuple(features), np.asarray(table, dtype=np.float64)
     else:
         names = tuple(str(name) for name in (table.columns if features is None else features))
@@ -117,7 +117,7 @@ FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)
 """All inputs, in order."""
 
 SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
-"""The scopes of the nodes whose counters are pooled."""
+"""The scopes of nodes with pooled counters."""
 
 
 def one_hot(workload: npt.ArrayLike) -> Floats:

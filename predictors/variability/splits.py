@@ -3,8 +3,8 @@
 A fold holds which rows are learnt from, which are judged, and the class of each. But for `whole`, the classes of the
 rows learnt from never depend on the rows judged:
 
-* applications: one application is judged by a model of all others, as in [1]_. What is normal for it can only be told
-  by its own runs; they label it, and nothing else.
+* applications: one application is judged by a model of all others, as in [1]_. Only its own runs show what is normal
+  for it; they label it, and nothing else.
 * chronological: the first share of the runs, as far as they had ended when the first run to be judged began. All
   classes are measured against what was normal among them (`as_of`), or among all runs (`whole`).
 * random: k parts drawn by chance, each with its share of every class; measured against what was normal in the others.

@@ -283,7 +283,7 @@ def file_windows(
     Parameters
     ----------
     folder : path-like
-        Of LDMS's CSV files or of Parquet files; files whose names tell that no window opens in them are not read.
+        Of LDMS's CSV files or of Parquet files; files with names that rule out a window in them are not read.
     starts, nodes, window
         As of `windows`.
     **reading

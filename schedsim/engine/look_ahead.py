@@ -57,7 +57,7 @@ def _cost(state: State, estimates: Estimates, code: int, aim: int) -> float:
     branch = state.copy()
     arrays = branch.arrays(EventLog.with_room(6 * (len(branch.jobs_now) + 1)))
     suppose_estimates(arrays, code)
-    stop = easy.run(arrays, estimates, None, None)
+    stop = easy.run(arrays, estimates, None, None, None)
     assert stop == at.FINISHED, f"a copy without submissions, gates or timers paused: {stop}"
     return cost_of_starts(arrays, aim)
 

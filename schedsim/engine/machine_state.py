@@ -12,6 +12,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, RETURNED, STARTED
+from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels.interrupt import interrupt, move_ends
 from schedsim.machine.allocators import Allocator, Scattered
@@ -70,7 +71,7 @@ class MachineState:
         JobcastError
             If allocator, run times, policy and workload do not go together.
         """
-        failing = failures_of(outages, allocator, workload.machine_procs)
+        failing = failures_of(outages, allocator, workload)
         needed = policy.gate is not None or (allocator is not None and allocator.by_identity)
         on_nodes = run_times is not None and run_times.topology is not None
         nodes = Nodes(allocator, workload) if allocator is not None and (needed or on_nodes or failing) else None
@@ -103,18 +104,19 @@ class MachineState:
                 if self.nodes is not None:
                     self.nodes.end(row)
 
-    def change(self, state: State, log: EventLog) -> int | None:
+    def change(self, state: State, log: EventLog, placing: Placing | None) -> int | None:
         """Let nodes fail or be repaired now; return the second of the next change, or None."""
         assert self.failing is not None
-        now = state.record.clock.now
-        if self.nodes is not None:
+        now, seconds = state.record.clock.now, self.failing.outages.seconds
+        if placing is not None:
+            self._change_places(state, log, placing, now)
+        elif self.nodes is not None:
             self._change_nodes(state, log, now)
-            seconds = self.failing.site.seconds if self.failing.site is not None else self.failing.outages.seconds
+            seconds = self.failing.site.seconds if self.failing.site is not None else seconds
         else:
             for change in self.failing.due(now):
                 for _ in range(count_of(change)):
                     self._change_count(state, log, change.kind == "fail")
-            seconds = self.failing.outages.seconds
         place = int(np.searchsorted(seconds, now + 1))
         return int(seconds[place]) if place < len(seconds) else None
 
@@ -136,6 +138,17 @@ class MachineState:
             record.queue.free -= 1
         record.queue.stale = True
 
+    def _change_places(self, state: State, log: EventLog, placing: Placing, now: int) -> None:
+        """Close and open nodes of a machine file; a job with a part of one that fails is stopped."""
+        assert self.failing is not None
+        before = self.failing.is_down
+        self.failing.advance(now)
+        after, slots = self.failing.is_down, state.slots(at.RUNNING)
+        for slot in slots[placing.on(state.jobs_now["row"][slots], after & ~before)].tolist():
+            self._interrupt(state, log, slot, placing)
+        state.record.queue.free -= placing.change(after & ~before, before & ~after)
+        state.record.queue.stale = True
+
     def _change_nodes(self, state: State, log: EventLog, now: int) -> None:
         """Close and open nodes where each node has a number."""
         assert self.failing is not None and self.nodes is not None
@@ -150,7 +163,7 @@ class MachineState:
         record.queue.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
         record.queue.stale = True
 
-    def _interrupt(self, state: State, log: EventLog, slot: int) -> None:
+    def _interrupt(self, state: State, log: EventLog, slot: int, placing: Placing | None = None) -> None:
         """Stop a running job."""
         assert self.failing is not None
         job = state.jobs_now[slot]
@@ -159,12 +172,12 @@ class MachineState:
         self.failing.stopped.append((row, int(job.start), int(state.record.clock.now)))
         if not again:
             self.failing.dropped.append(row)
-        interrupt(state.arrays(log), slot, again)
+        interrupt(state.arrays(log), None if placing is None else placing.arrays, slot, again)
 
     def why_held(self) -> str:
         """Return a sentence on nodes that stay down, or an empty text."""
         down = 0 if self.failing is None else len(self.failing.down)
-        return f" {down} nodes are down and never repaired; the jobs may be wider than what is left." if down else ""
+        return f" {down} nodes are down and never repaired; the jobs may ask for more than is left." if down else ""
 
     def settle(self, state: State) -> int | None:
         """Set the ends of the running jobs; return the second of the model's next step, or None if that is set."""
@@ -268,27 +281,32 @@ def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Al
     return allocator
 
 
-def failures_of(outages: Outages | None, allocator: Allocator | None, machine_procs: int) -> FailureProcess | None:
+def failures_of(outages: Outages | None, allocator: Allocator | None, workload: Workload) -> FailureProcess | None:
     """Return the outages of a machine before its first second; None if there are none.
+
+    What is reserved of the nodes of a machine file is kept with these.
 
     Raises
     ------
     JobcastError
         If they do not go with the machine.
     """
-    if outages is None or not (outages.reservations or outages.changes):
+    if outages is None or not (outages.parts if workload.demands is None else outages.changes):
         return None
-    if allocator is None:
-        outages.check_machine(machine_procs)
+    if workload.demands is not None:
+        failing = FailureProcess.of_nodes(outages, len(workload.demands.nodes))
+    elif allocator is None:
+        outages.check_machine(workload.machine_procs)
         if outages.by_name is not None:
             named = outages.by_name
             raise JobcastError(
                 f"{where(named)}nodes are named, but this simulation counts processors: give it an allocator, such as "
                 "first-fit, or numbers of nodes."
             )
-        return FailureProcess(outages, machine_procs)
-    outages.check_machine(allocator.topology.nodes)
-    failing = FailureProcess(outages, machine_procs, Site.of(outages, allocator))
+        return FailureProcess(outages, workload.machine_procs)
+    else:
+        outages.check_machine(allocator.topology.nodes)
+        failing = FailureProcess(outages, workload.machine_procs, Site.of(outages, allocator))
     if outages.changes:
         failing.fork().advance(outages.changes[-1].time)  # refuses what cannot be
     return failing

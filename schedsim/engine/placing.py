@@ -6,10 +6,10 @@ from typing import Any, Self
 import numpy as np
 
 import schedsim.kernels.nodes.records as of
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Bools, Ints
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.machine.placements import Placements
-from schedsim.workload.demands import LEAST_SPOTS
+from schedsim.workload.demands import FIELDS, LEAST_SPOTS
 from schedsim.workload.workload import Workload
 
 _MUTABLE = ("nodes", "later", "at_promise", "tried", "first_part", "last_level", "chosen", "chosen_pieces", "one")
@@ -38,14 +38,38 @@ class Placing:
             return None
         return cls(workload.demands.arrays())
 
-    def placements(self, n_jobs: int) -> Placements:
+    def placements(self) -> Placements:
         """Return where every job ran last."""
-        return Placements.of(np.concatenate([*self.earlier, self._spots]), n_jobs)
+        pieces = self.arrays.demands["pieces"][self.arrays.shape_of]
+        return Placements.of(np.concatenate([*self.earlier, self._spots]), pieces)
 
     @property
     def found(self) -> Ints:
         """Nodes of the place found last, ascending."""
         return self.arrays.chosen[: int(self.arrays.one[0].n_chosen)].copy()
+
+    def on(self, rows: Ints, nodes: Bools) -> Bools:
+        """Return which of some running jobs, by row, have a part of one of these nodes."""
+        number, found = self.arrays.first_part[rows], np.zeros(len(rows), dtype=np.bool_)
+        while (number >= 0).any():
+            parts = self.arrays.parts[np.maximum(number, 0)]
+            found |= (number >= 0) & nodes[parts["node"]]
+            number = np.where(number >= 0, parts["next"], -1)
+        return found
+
+    def change(self, failed: Bools, repaired: Bools) -> int:
+        """Take nodes, on which no job runs, away for their repair, and give others back.
+
+        Returns how many processors fewer there are.
+        """
+        nodes, empty, one = self.arrays.nodes, self.arrays.empty, self.arrays.one[0]
+        for field in (*FIELDS, "n_jobs", "taken_whole"):
+            nodes[field][failed] = {"n_jobs": -1, "taken_whole": True}.get(field, 0)
+            nodes[field][repaired] = empty[field][repaired]
+        one.n_occupied += 1
+        one.n_released += 1
+        one.moment += 1
+        return int(empty["procs"][failed].sum() - empty["procs"][repaired].sum())
 
     def fork(self) -> Self:
         """Return an independent copy; its plan is made again."""

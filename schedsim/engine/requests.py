@@ -99,7 +99,7 @@ def write_machine_state(record: Record, machine_state: MachineState | None) -> N
     nodes, failing = machine_state.nodes, machine_state.failing
     record.queue.finds_first = False
     record.rules.placed = nodes is not None and nodes.by_identity
-    record.rules.dated = failing is not None and nodes is None
+    record.rules.dated = failing is not None and failing.site is None
     record.rules.keeps_limits |= record.rules.dated
     record.rules.restarts = failing is not None and bool(failing.outages.changes)
     record.rules.gated |= record.rules.placed
@@ -147,12 +147,14 @@ def answer(
     return state
 
 
-def begin_outages(workload: Workload, state: State, log: EventLog, machine_state: MachineState) -> State:
+def begin_outages(
+    workload: Workload, state: State, log: EventLog, machine_state: MachineState, placing: Placing | None
+) -> State:
     """Take what is reserved or down before the first second, and set the timers of what is to come."""
     if machine_state.failing is None:
         return state
-    first = machine_state.change(state, log)
-    if machine_state.nodes is not None:
+    first = machine_state.change(state, log, placing)
+    if machine_state.failing.site is not None:
         return state if first is None else with_change(state, first)
     seconds, levels = machine_state.failing.outages.reserved(workload.machine_procs)
     before = 0
@@ -242,7 +244,7 @@ def _ask_gate(policy: Policy, state: State, machine_state: MachineState | None, 
 def _ask_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
     record = state.record
-    slots = state.scratch[: state.picking.picked_of].copy()
+    slots = state.scratch[: record.clock.picked_of].copy()
     choice = Choice(
         int(record.clock.now), int(record.queue.free), state.jobs_now["row"][slots], int(record.clock.asked_about)
     )
@@ -250,18 +252,18 @@ def _ask_agent(policy: Policy, state: State) -> None:
     if place is not None:
         _check_place(place, len(slots), choice.now, ", or None")
     record.clock.answer = -1 if place is None else slots[place]
-    state.picking.picked_place, state.picking.picked_score = 0 if place is None else place + 1, np.nan
+    record.clock.picked_place, record.clock.picked_score = 0 if place is None else place + 1, np.nan
 
 
 def _show_agent(policy: Policy, state: State) -> None:
     agent: Any = policy.agent
-    record, n = state.record, int(state.picking.picked_of)
+    record, n = state.record, int(state.record.clock.picked_of)
     seen = Observation.of(
         state.picker.observation.copy(), policy.window, n, int(record.clock.now), int(record.clock.asked_about)
     )
     place = agent.choose(seen)
     _check_place(place, n, seen.now)
-    answer_place(state.arrays(), state.picker, int(place))
+    answer_place(state.arrays(), int(place))
 
 
 def _check_place(place: Any, n: int, now: int, or_none: str = "") -> None:

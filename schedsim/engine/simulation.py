@@ -33,19 +33,19 @@ from schedsim.engine.requests import (
     write_machine_state,
     write_policy,
 )
-from schedsim.engine.state import EventLog, State, changes_of, picker
+from schedsim.engine.state import EventLog, State, changes_of
 from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.reasons import Reasons, no_reasons
-from schedsim.kernels.records import Arrays
+from schedsim.kernels.records import Arrays, Picker
 from schedsim.kernels.slurm import passes
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
-from schedsim.machine.outages import Outages, where
+from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
@@ -137,18 +137,14 @@ class Simulation:
         outages: Outages | None = None,
     ) -> None:
         check_parts(workload, policy, kill, allocator, run_times, outages)
-        on_named = outages if workload.demands is not None else None
-        if on_named is not None and workload.demands is not None:  # these are kept with the nodes
-            if on_named.changes:
-                refuse((traits.NODES, traits.FAILURES), where(on_named.changes[0]))
-            workload = replace(workload, demands=reserving(workload.demands, on_named))
-            outages = None
+        if outages is not None and workload.demands is not None:
+            workload = replace(workload, demands=reserving(workload.demands, outages))
         self.workload = workload
         self.policy = policy
         self._source = Source.of(workload.requested if estimates is None else estimates, workload)
         given, rules = rules, rules_for(policy, rules)
         self._allocator = allocator_for(allocator, run_times)
-        self._outages = outages if on_named is None else on_named
+        self._outages = outages
         self._traits = _traits_of(workload, self._allocator, run_times, rules, self._outages)
         self._refuse()
         sets = policy.backfill
@@ -197,7 +193,7 @@ class Simulation:
         elif self._source.revised is not None:
             record.queue.by_row = policy.order != FCFS
         if self._machine_state is not None:
-            self._state = begin_outages(workload, self._state, self._log, self._machine_state)
+            self._state = begin_outages(workload, self._state, self._log, self._machine_state, self._placing)
         self._write_source()
         self._commands = None
         if self._placing is not None:
@@ -321,20 +317,20 @@ class Simulation:
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
         events, notes = self._log.read(int(self._state.record.clock.n_logged))
-        outages, machine = self._outages, self.workload.machine_procs
+        outages, demands, failing = self._outages, self.workload.demands, self._failing
         nodes = None
         if self._allocator is not None:
-            nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, machine))
+            nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, self.workload))
         stopped = None if self.run_times is None or self._machine_state is None else self._machine_state.stopped
         disturbed = None
-        if outages is not None and self._failing is not None:
-            disturbed = Disturbed.of(outages, self._failing.stopped, self._failing.dropped, len(self.workload))
-        elif outages is not None and self.workload.demands is not None:
-            disturbed = Disturbed.of(in_processors(self.workload.demands, outages), [], [], len(self.workload))
+        if outages is not None and (failing is not None or demands is not None):
+            counted = outages if demands is None else in_processors(demands, outages)
+            stopped_runs, dropped = ([], []) if failing is None else (failing.stopped, failing.dropped)
+            disturbed = Disturbed.of(counted, stopped_runs, dropped, len(self.workload))
         workload = self.workload if self._commands is None else self._commands.altered(self.workload)
         placements = None
         if self._placing is not None:
-            placements = self._placing.placements(len(workload))
+            placements = self._placing.placements()
             nodes = placements.node_sets()
         return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed, placements)
 
@@ -408,7 +404,7 @@ class Simulation:
         new._refuse()
         new._list_singly()
         new._state.let_change()
-        new._state.agent = picker(AgentArrays.of(agent, window))
+        new._state.let_pick(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
         write_agent(new._state, new.policy)
         write_machine_state(new._state.record, new._machine_state)
@@ -439,9 +435,9 @@ class Simulation:
         return self._state.arrays(self._log), self._source.estimates
 
     @property
-    def picking(self) -> at.AgentState:
-        """The record of the policy's agent, for such a client."""
-        return self._state.picking
+    def picker(self) -> Picker:
+        """The arrays of the policy's agent, for such a client."""
+        return self._state.picker
 
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
@@ -527,6 +523,8 @@ class Simulation:
         while True:
             if kernel in ON_NODES:
                 machine = (None if self._placing is None else self._placing.arrays,)
+            if kernel is easy.run:
+                machine += (self._state.agent,)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
@@ -573,7 +571,7 @@ class Simulation:
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""
         assert self._machine_state is not None
-        following = self._machine_state.change(self._state, self._log)
+        following = self._machine_state.change(self._state, self._log, self._placing)
         if following is not None:
             self._state = with_change(self._state, following)
 
@@ -693,7 +691,6 @@ def _traits_of(
     demands, disturbed = workload.demands, outages is not None and bool(outages.parts)
     given = {
         traits.NODES: demands is not None,
-        traits.WINDOWS: demands is not None and demands.windows is not None and len(demands.windows) > 0,
         traits.ALLOCATOR: allocator is not None,
         traits.PLACES: allocator is not None and (allocator.by_identity or disturbed),
         traits.RUN_TIMES: run_times is not None,

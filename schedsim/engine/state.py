@@ -95,6 +95,7 @@ class State:
     scratch: Ints
     changes: Changes | None
     agent: Picker | None
+    holders: Ints
     held_at: dict[int, int] = field(default_factory=dict)
 
     __repr__ = short_repr
@@ -142,7 +143,7 @@ class State:
         """
         jobs_now, lists = _room(LEAST_SLOTS)
         one: Any = np.zeros(1, at.STATE)
-        one["clock"]["spare_slot"] = one["queue"]["spare_row"] = -1
+        one["clock"]["spare_slot"] = one["clock"]["picked"] = one["queue"]["spare_row"] = -1
         one["queue"]["first_leaf"] = at.NO_LEAF
         return cls(
             jobs.view(at.JOB)[:, 0],  # type: ignore[arg-type]
@@ -153,7 +154,8 @@ class State:
             np.empty(capacities, at.CAPACITY_RECORD),  # type: ignore[arg-type]
             np.empty(LEAST_SLOTS, dtype=np.int64),
             changes,
-            None if agent is None else picker(agent),
+            None if agent is None else _picker(agent),
+            np.full(0 if agent is None else agent.nodes, -1),
         )
 
     def arrays(self, log: EventLog = _NO_LOG) -> Arrays:
@@ -169,8 +171,8 @@ class State:
             self.scratch,
             log.events,
             log.notes,
+            self.holders,
             self.changes,  # type: ignore[arg-type]  # or None
-            self.agent,
         )
 
     def copy(self) -> Self:
@@ -191,6 +193,10 @@ class State:
         """Make room for what changes jobs while they wait, if there is none."""
         if self.changes is None:
             self.changes = changes_of(slots=len(self.jobs_now))
+
+    def let_pick(self, agent: AgentArrays) -> None:
+        """Let an agent that has not picked yet pick from now on."""
+        self.agent, self.holders, self.record.clock.picked = _picker(agent), np.full(agent.nodes, -1), -1
 
     def with_net(self, net: Singles) -> None:
         """Go on with other weights of the same network: an array that is not writeable."""
@@ -250,13 +256,14 @@ class State:
             self._scratch(slots),
             None if self.changes is None else _copy_of_changes(self.changes, slots, steps),
             None if self.agent is None else _copy_of_picker(self.agent),
+            self.holders.copy(),
             dict(self.held_at),
         )
 
     def _scratch(self, slots: int) -> Ints:
         """Return scratch for so many slots; a window that a client was shown stays as it is."""
         scratch = np.empty(slots, dtype=np.int64)
-        shown = 0 if self.agent is None or not len(self.agent.observation) else self.picking.picked_of
+        shown = 0 if self.agent is None or not len(self.agent.observation) else self.record.clock.picked_of
         scratch[:shown] = self.scratch[:shown]
         return scratch
 
@@ -346,7 +353,7 @@ def _profile(slots: int) -> tuple[Any, Any]:
     return np.empty(4 * slots + 4, at.LEVEL), np.empty(slots + 1, at.DATE)
 
 
-def picker(agent: AgentArrays) -> Picker:
+def _picker(agent: AgentArrays) -> Picker:
     """Return the arrays of an agent that has not picked yet."""
     one: Any = np.zeros(1, at.AGENT_STATE)
     one["layers"][0, : len(agent.layers)] = agent.layers
@@ -355,7 +362,6 @@ def picker(agent: AgentArrays) -> Picker:
         agent.weights,
         np.zeros(agent.observation, dtype=np.float32),
         agent.net,
-        np.full(agent.nodes, -1),
         np.empty(agent.hidden),
         _neurons(agent.net, agent.layers, agent.neurons),
         *_choices(1, agent.rows),
@@ -365,7 +371,7 @@ def picker(agent: AgentArrays) -> Picker:
 def _copy_of_picker(own: Picker) -> Picker:
     """Return a copy that shares what is not written, or is written before it is read."""
     observation = own.observation.copy() if len(own.observation) else own.observation
-    return own._replace(one=_copied(own.one), observation=observation, holders=own.holders.copy())
+    return own._replace(one=_copied(own.one), observation=observation)
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:

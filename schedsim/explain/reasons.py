@@ -94,7 +94,7 @@ def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool, on_nodes: bool
 
     `is_ceil` tells whether utilisation is limited, `on_nodes` whether jobs take GPUs and memory of nodes.
     """
-    blocked = on_nodes and one.rule in (why.HEAD, why.RESOURCES)
+    blocked = on_nodes and one.rule in (why.HEAD, why.RESOURCES, why.POSTPONED) and one.lacking != NEVER
     picked = one.rule in (why.STARTS, why.HEAD) and one.place > 0
     limited = one.rule == why.SHARE or (is_ceil and one.rule not in _WITHOUT_ROOM)
     return Reason(

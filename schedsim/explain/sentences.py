@@ -111,14 +111,15 @@ def _picked(f: Reason) -> str:
 
 def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
     led = f"it held the reservation{_picked(f)}" if f.place is not None else "it headed the queue"
+    starts = "may start" if f.lacking is None else "has a place"
+    when = "it does not fit on what is up" if f.shadow is None else f"it {starts} at t={f.shadow}"
     if f.lacking is not None and f.collides is not None:
         return (
             f"{led}, but by its requested time it would run into what is reserved of the machine from t={f.collides} "
-            f"on; by the estimates it has a place at t={f.shadow}"
+            f"on; by the estimates {when}"
         )
     if f.lacking is not None:
-        return f"{led}, but {_lacking(e, f)}; by the estimates it has a place at t={f.shadow}"
-    when = "it does not fit on what is up" if f.shadow is None else f"it may start at t={f.shadow}"
+        return f"{led}, but {_lacking(e, f)}; by the estimates {when}"
     if f.collides is not None:
         return (
             f"{led}; {_processors(f.free)} were free, but by its requested time it would run into what "
@@ -165,8 +166,9 @@ def _no_place(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 def _turn(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    until = "as it does not fit on what is up" if f.shadow is None else f"until t={f.shadow} by the estimates"
     return (
-        f"it was not its turn: job {f.head} headed the queue, blocked until t={f.shadow} by the estimates, and "
+        f"it was not its turn: job {f.head} headed the queue, blocked {until}, and "
         f"{f.reason or 'no job may pass the head under this policy'}"
     )
 
@@ -245,6 +247,8 @@ def _postponed(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 def _why_not(e: Explanation, stretch: Stretch, f: Reason) -> str:
+    if f.lacking is not None:
+        return f"; {_lacking(e, f)}"
     if f.room is not None and e.procs > f.room:
         return f"; as a backfill it had {f.room} processors and needs {e.procs}"
     return f"; as a backfill it would have delayed job {f.head}"

@@ -129,20 +129,19 @@ def advance(
             continue
         place, of, tally = places[i], shapes[i], tallies[i]
         changes = Changes(
-            _shared(place[10], of[10, 0], at.SITE_JOB),
-            _vector(place[11], of[11, 0], at.NODE_SET),
-            _vector(place[12], of[12, 0], at.ACCOUNT),
-            _table(place[13], (of[13, 0], of[13, 1]), at.STEP_RECORD),
-            _vector(place[14], of[14, 0], np.int64),
-            _vector(place[15], of[15, 0], at.GROUP),
-            _table(place[16], (of[16, 0], of[16, 1]), at.STEP_RECORD),
+            _shared(place[11], of[11, 0], at.SITE_JOB),
+            _vector(place[12], of[12, 0], at.NODE_SET),
+            _vector(place[13], of[13, 0], at.ACCOUNT),
+            _table(place[14], (of[14, 0], of[14, 1]), at.STEP_RECORD),
+            _vector(place[15], of[15, 0], np.int64),
+            _vector(place[16], of[16, 0], at.GROUP),
+            _table(place[17], (of[17, 0], of[17, 1]), at.STEP_RECORD),
         )
         agent = Picker(
-            _vector(place[17], of[17, 0], at.AGENT_STATE),
-            _shared(place[18], of[18, 0], np.float64),
-            _vector(place[19], of[19, 0], np.float32),
-            _shared(place[20], of[20, 0], np.float32),
-            _vector(place[21], of[21, 0], np.int64),
+            _vector(place[18], of[18, 0], at.AGENT_STATE),
+            _shared(place[19], of[19, 0], np.float64),
+            _vector(place[20], of[20, 0], np.float32),
+            _shared(place[21], of[21, 0], np.float32),
             _vector(place[22], of[22, 0], np.float64),
             _vector(place[23], of[23, 0], np.float32),
             _cube(place[24], (of[24, 0], of[24, 1], of[24, 2]), np.float32),
@@ -159,8 +158,8 @@ def advance(
             _vector(place[7], of[7, 0], np.int64),
             _table(place[8], (of[8, 0], of[8, 1]), np.int64),
             _vector(place[9], of[9, 0], np.int64),
+            _vector(place[10], of[10, 0], np.int64),
             changes,
-            agent,
         )
         estimates = Estimates(
             _vector(place[26], of[26, 0], np.float64),
@@ -174,21 +173,21 @@ def advance(
         run_times = _vector(place[32], of[32, 0], np.int64)
         if stops[i] == at.ASK_PICK:
             pick = actions[i]
-            if not 0 <= pick < agent.one[0].picked_of:
+            if not 0 <= pick < sim.state[0].clock.picked_of:
                 pick = 0
                 tally.n_invalid += 1
             tally.n_picks += 1
             if reward == BY_PICK:
                 job = sim.jobs_now[sim.scratch[pick]]
                 tally.reward += reward_of(sim, agent, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
-            answer_place(sim, agent, pick)
-        stops[i] = easy.run(sim, estimates, None, None)
+            answer_place(sim, pick)
+        stops[i] = easy.run(sim, estimates, None, None, agent)
         _read_events(sim, tally, reward, starts, weights, run_times)
         if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
             paused += 1
             continue
         due[i] = False
-        n_jobs[i] = agent.one[0].picked_of
+        n_jobs[i] = sim.state[0].clock.picked_of
         if stops[i] == at.FINISHED:
             n_jobs[i] = 1
             for j in range(len(agent.observation)):

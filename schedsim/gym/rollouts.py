@@ -18,7 +18,7 @@ from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.results.metrics import figures_of_waits
 
 EPISODE_DRAW: Final = 83  # purpose of the draws of episodes
-N_ARRAYS: Final = len(at.Arrays._fields) - 2 + len(at.Changes._fields) + len(at.Picker._fields)  # the first has both
+N_ARRAYS: Final = len(at.Arrays._fields) - 1 + len(at.Changes._fields) + len(at.Picker._fields)  # the first has changes
 _ESTIMATES: Final = 4  # of running jobs, of candidates, for the order; revisions: none
 _NOT_STARTED: Final = -1
 
@@ -72,7 +72,7 @@ class Rollouts:
         """Let a simulation begin an episode, and go on to its first pick with the next step."""
         first, end = self.episodes.rows[number].tolist()
         simulation = self.episodes.begin(number)
-        write_reward(simulation.picking, self.reward.pick)
+        write_reward(simulation.picker.one[0], self.reward.pick)
         waiting, tally = simulation.queued, self.tallies[i]
         self.simulations[i], self.starts[i] = simulation, np.full(end - first, _NOT_STARTED)
         self.tallies[i : i + 1] = np.zeros(1, TALLY)
@@ -123,11 +123,10 @@ class Rollouts:
         """Write where the arrays of a simulation are."""
         simulation = self.simulations[i]
         assert simulation is not None
-        arrays, estimates = simulation.arrays()
+        (arrays, estimates), agent = simulation.arrays(), simulation.picker
         arrays.state["clock"]["until"] = at.NEVER - 1
-        assert arrays.agent is not None
         held: tuple[Any, ...] = (
-            *arrays[:-2], *arrays.changes, *arrays.agent._replace(observation=self.seen[i]),
+            *arrays[:-1], *arrays.changes, *agent._replace(observation=self.seen[i]),
             estimates.running, estimates.candidate, estimates.order,
             np.empty(0), self.starts[i], self._weights, self.episodes.run_times,
         )  # fmt: skip

@@ -69,9 +69,9 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: Nod
         if reasons is not None:
             queue.profile_size = 0  # all reservations are made again
         behind = queue.profile_size == 0 or _newcomers_come_last(sim)
-        quiet = behind and nothing_changed(sim, sim.agent, site) and reasons is None
+        quiet = behind and nothing_changed(sim, None, site) and reasons is None
         if not quiet:
-            start_in_order(sim, sim.agent, site, reasons)
+            start_in_order(sim, None, site, reasons)
             if queue.head < 0:
                 continue
         if queue.stale or queue.profile_size == 0 or not behind:
@@ -314,7 +314,7 @@ def _keep(sim: Arrays, site: NodeArrays | None, n: int) -> None:
     """Book the reservations that are still possible where they were, then the others at the earliest hole."""
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
     clock, rules = state.clock, state.rules
-    doubtful = clock.causes & at.CORRECTED != 0 or rules.several_estimates or rules.dated
+    doubtful = clock.causes & at.CORRECTED != 0 or rules.several_estimates or rules.dated or rules.restarts
     for i in range(n):
         doubtful |= jobs_now[scratch[i]].planned_start < clock.now
     for i in range(n):
@@ -396,7 +396,7 @@ def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
     """
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
     causes = at.BY_END | (at.BY_TIMER if state.rules.dated else 0)
-    if site is not None:  # timers are ends of what is reserved of nodes
+    if site is not None:  # timers are ends of what is reserved of nodes, and their failures and repairs
         causes = at.BY_END | at.BY_TIMER
     ended = state.clock.causes & causes
     for i in range(n):

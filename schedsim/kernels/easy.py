@@ -60,13 +60,15 @@ from schedsim.kernels.start_end import start
 
 
 @lean
-def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeArrays | None) -> int:
+def run(
+    sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeArrays | None, agent: Picker | None
+) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state = sim.state[0]
     clock = state.clock
-    clock.tries_newcomers = reasons is None and tries_newcomers(state.rules, sim.agent, site, sim.changes)
+    clock.tries_newcomers = reasons is None and tries_newcomers(state.rules, agent, site, sim.changes)
     while True:
-        if update_is_due(sim, sim.agent):
+        if update_is_due(sim, agent):
             return at.ASK_LEARNER
         if clock.phase < at.AT_PASS:
             stop = until_pass(sim, site, estimates)
@@ -74,30 +76,30 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: NodeAr
                 return stop
             if spots_are_short(sim, site):
                 return at.GROW_SPOTS
-            if start_newcomer(sim, site) or (nothing_changed(sim, sim.agent, site) and reasons is None):
-                clock.phase = _next_phase(sim)
+            if start_newcomer(sim, site) or (nothing_changed(sim, agent, site) and reasons is None):
+                clock.phase = _next_phase(sim, site)
                 continue
             if state.rules.dated:
                 read_dates(sim)
-        if choices_are_short(sim, sim.agent):
+        if choices_are_short(sim, agent):
             return at.GROW_CHOICES
-        stop = _pass(sim, sim.agent, site, reasons)
+        stop = _pass(sim, agent, site, reasons)
         if stop != 0:
             return stop
         move_groups_back(sim, sim.changes)
         if reasons is not None:
             why.note_postponed(reasons, sim)
-        clock.phase = _next_phase(sim)
+        clock.phase = _next_phase(sim, site)
 
 
 @step
-def _next_phase(sim: Arrays) -> int:
+def _next_phase(sim: Arrays, site: NodeArrays | None) -> int:
     """Return the phase after a pass: another pass, if postponed jobs have joined the queue after it.
 
     That pass looks at every job anew, also at those that the first has passed over.
     """
     state = sim.state[0]
-    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes):
+    if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes, site):
         state.clock.n_passes += 1
         return at.AT_ORDER
     return at.AT_ADVANCE
@@ -111,7 +113,7 @@ def _pass(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: R
     if clock.phase == at.AT_PASS:  # else this pass goes on where it stopped to ask
         state.site.node_set_waits = False
         if agent is not None:
-            agent.one[0].picked = -1
+            clock.picked = -1
             if reasons is not None:
                 why.note_choice(reasons, sim)
         date(sim, site)

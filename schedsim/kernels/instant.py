@@ -83,7 +83,7 @@ def until_pass(sim: Arrays, site: NodeArrays | None, estimates: Estimates) -> in
             apply_revisions(sim, sim.changes)
             _correct_expired(sim)
             if queue.n_queued == 0 or rules.release_looks & at.BEFORE != 0:
-                release_if_idle(sim, sim.changes)
+                release_if_idle(sim, sim.changes, site)
             clock.n_passes += 1
             clock.phase = at.AT_ORDER
         if clock.phase == at.AT_ORDER or clock.phase == at.AT_REORDER:

@@ -7,6 +7,8 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import compiled
 from schedsim.kernels.cobalt import on_end, on_return
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import give
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
 from schedsim.kernels.queue import end_tie, enqueue, give_back, record
 from schedsim.kernels.records import Arrays
@@ -34,7 +36,7 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
 
 
 @compiled
-def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
+def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -> None:
     """Stop a running job now. It joins the queue by its old keys, to run from the beginning; or it is gone."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
@@ -49,6 +51,7 @@ def interrupt(sim: Arrays, slot: int, restarts: bool) -> None:
         clock.n_kills -= 1
     queue.free += job.procs
     clock.n_running -= 1
+    give(sim, site, slot)
     queue.stale = True
     if not restarts:
         record(sim, event.ENDED, job.row, estimate)

@@ -7,6 +7,8 @@ time: `release_lead` seconds before it must start to end by its deadline if it r
 
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
+from schedsim.kernels.nodes.placement import reserved_procs
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
 from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
 from schedsim.kernels.records import Arrays, Changes, JobNow
@@ -75,19 +77,21 @@ def release(sim: Arrays, slot: int) -> None:
 
 
 @step
-def release_if_idle(sim: Arrays, changes: Changes | None) -> bool:
+def release_if_idle(sim: Arrays, changes: Changes | None, site: NodeArrays | None) -> bool:
     """Let all postponed jobs join the queue if it is empty, or few processors are in use; return whether any did."""
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if sim.state[0].queue.n_postponed > 0:
-            return _release_if_idle(sim)
+            return _release_if_idle(sim, site)
     return False
 
 
 @rare
-def _release_if_idle(sim: Arrays) -> bool:
+def _release_if_idle(sim: Arrays, site: NodeArrays | None) -> bool:
     lists, state = sim.lists, sim.state[0]
     queue, rules = state.queue, state.rules
     in_use = rules.machine_procs - queue.free
+    if site is not None:
+        in_use += reserved_procs(site, state.clock.now)
     if queue.n_queued > 0 and in_use >= rules.idle_below:
         return False
     while queue.n_postponed > 0:

@@ -14,7 +14,7 @@ from predictors.core.jit import step
 from schedsim.kernels.ordered_lists import slot_from
 from schedsim.kernels.profile import conflict, free_for, shortage
 from schedsim.kernels.queue import candidate_key, refresh
-from schedsim.kernels.records import Arrays, Picker, Records, record_type
+from schedsim.kernels.records import Arrays, Records, record_type
 
 
 class Reason:
@@ -41,7 +41,7 @@ class Reason:
         int  # on the nodes that the job may use, where nodes have several resources; `free` then is of these, too
     )
     free_memory: int  # likewise [KB]
-    lacking: int  # resources that it lacks then, as bits, see `nodes.records`
+    lacking: int  # resources that it lacks then, as bits, see `nodes.records`; NEVER: it has a place
 
 
 Reasons = Records[Reason]
@@ -93,17 +93,10 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
     one.due = job.release_time
     one.estimate = job.candidate_estimate
     one.number = last.number
-    _note_pick(one, sim.agent, slot)
-
-
-@step
-def _note_pick(one: Reason, agent: Picker | None, slot: int) -> None:
-    """Note where in its window an agent picked a job, if it did."""
-    if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-        if agent.one[0].picked == slot:
-            one.place = agent.one[0].picked_place
-            one.choices = agent.one[0].picked_of
-            one.score = agent.one[0].picked_score
+    if state.clock.picked == slot:
+        one.place = state.clock.picked_place
+        one.choices = state.clock.picked_of
+        one.score = state.clock.picked_score
 
 
 @step
@@ -214,7 +207,7 @@ def note_postponed(reasons: Reasons, sim: Arrays) -> None:
         key, tie = candidate_key(job, state), job.row + 1
         if reasons[slot].rule == 0:
             note(reasons, sim, slot, POSTPONED)
-            reasons[slot].room = at.NEVER
+            reasons[slot].room = reasons[slot].lacking = at.NEVER
 
 
 @step

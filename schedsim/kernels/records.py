@@ -243,6 +243,10 @@ class Clock:
     n_passes: int
     asked_about: int  # slot (or row) that a pause asks about
     answer: int
+    picked: int  # slot of the job that an agent picked last, or -1
+    picked_place: int  # of that job in the agent's window, from 1 on
+    picked_of: int  # jobs in that window
+    picked_score: float  # its score; NaN where a client picked
     n_kills: int
     last_queued: int  # slot
     n_newcomers: int  # jobs queued at this instant
@@ -341,10 +345,6 @@ class AgentState:
     seed: int
     reserve: int  # which job holds the reservation where an agent picks, see below
     n_picks: int  # of the agent, so far
-    picked: int  # slot of the job that it picked last, or -1
-    picked_place: int  # of that job in its window, from 1 on
-    picked_of: int  # jobs in that window
-    picked_score: float  # its score; NaN where a client picked
     layers: Annotated[Numbers, LAYERS]  # numbers in each layer, inputs first; 0: there are no more
     activation: int  # of a network that scores one job after the other
     by_value: bool  # the network tells the value of one job after the other, else it scores the whole window at once
@@ -472,7 +472,6 @@ class Picker(NamedTuple):
     weights: Floats  # of features, or of a shared network; read-only
     observation: Observed  # what an agent sees that is asked from outside, see `observation`
     net: Singles  # weights of a network of DRAS; read-only
-    holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
     hidden: Floats  # features of a job, and the layers of the network that scores it
     neurons: Singles  # layers of a network of DRAS
     seen: Seen  # what it saw at each pick that a learner has not read
@@ -496,8 +495,8 @@ class Arrays(NamedTuple):
     scratch: Numbers  # slots, written out to be gone through or sorted
     log: Ints
     start_notes: Ints
+    holders: Ints  # slot of the job on each node, nodes in the order of first fit, or -1; empty where no agent asks
     changes: Changes  # or None: steps that are reached then take it as an argument and ask
-    agent: Picker | None
 
 
 JOB: Final = record_type(Job)

@@ -13,7 +13,7 @@ from schedsim.kernels.agents.picks import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
 from schedsim.kernels.nodes.records import NodeArrays
-from schedsim.kernels.nodes.site import fits_now, note_nodes, reserve, use_spare
+from schedsim.kernels.nodes.site import fits_now, has_place, note_nodes, reserve, use_spare
 from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
 from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
@@ -52,10 +52,11 @@ def start_in_order(sim: Arrays, agent: Picker | None, site: NodeArrays | None, r
                 why.note_share(reasons, sim, slot)
             continue
         if not _fits_now(sim, site, slot):
-            if rules.passes_over and job.procs <= queue.free and clears(sim, job):  # only the ceiling stops it
+            if rules.passes_over and _has_place(sim, site, slot):  # only the ceiling stops it
                 job.tried_in_pass = clock.n_passes
                 if reasons is not None:
                     why.note(reasons, sim, slot, why.CEILING)
+                    note_nodes(reasons, sim, site, slot)
                 continue
             if queue.head != slot:
                 queue.head = slot
@@ -102,6 +103,15 @@ def _fits_now(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
         return fits_now(sim, site, slot)
     job = sim.jobs_now[slot]
     return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
+
+
+@step
+def _has_place(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
+    """Return the same, whatever the ceiling says."""
+    if site is not None:
+        return has_place(sim, site, slot)
+    job = sim.jobs_now[slot]
+    return job.procs <= sim.state[0].queue.free and clears(sim, job)
 
 
 @step

@@ -44,7 +44,7 @@ def begin(sim: Arrays, site: NodeArrays | None, slot: int, how: int) -> None:
     state.queue.free -= job.procs
     clock.n_running += 1
     take(sim, site, slot)
-    take_nodes(sim, sim.agent, slot)
+    take_nodes(sim, slot)
     insert(lists, state, at.RUNNING, job.start + job.current_estimate, job.row, slot, job.procs, limit)
     insert(lists, state, at.ENDS, job.end, end_tie(sim, job), slot, job.procs, limit)
     if rules.keeps_limits:
@@ -71,7 +71,7 @@ def end_due(sim: Arrays, site: NodeArrays | None) -> None:
         queue.free += job.procs
         clock.n_running -= 1
         give(sim, site, slot)
-        free_nodes(sim.agent, slot)
+        free_nodes(sim, slot)
         clock.causes |= at.BY_END
         queue.stale = True  # by the estimates it may have ended later, or earlier
         record(sim, event.ENDED, job.row, job.current_estimate)

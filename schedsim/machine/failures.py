@@ -126,6 +126,11 @@ class FailureProcess:
     stopped: list[tuple[int, int, int]] = field(default_factory=list)
     returned: set[int] = field(default_factory=set)
 
+    @classmethod
+    def of_nodes(cls, outages: Outages, n_nodes: int) -> Self:
+        """Return that of a machine file's nodes, before the first second; what is reserved of them is not looked at."""
+        return cls(outages, n_nodes, Site(outages, np.ones(n_nodes, dtype=np.bool_), ()))
+
     def due(self, now: int) -> list[Change]:
         """Return the changes since the last time, up to now, each once."""
         seconds = self.outages.seconds
@@ -181,12 +186,18 @@ class FailureProcess:
         failed = [node for change in self.due(now) for node in self.apply(change)]
         return [node for node in failed if node in self.down]
 
+    @property
+    def is_down(self) -> Bools:
+        """Which nodes are down, where they have numbers."""
+        assert self.site is not None
+        mask = np.zeros(len(self.site.usable), dtype=np.bool_)
+        mask[self.down] = True
+        return mask
+
     def closed(self, when: int, until: int) -> Bools:
         """Return which nodes no job may have that is to run within a span: those down now, and those reserved then."""
         assert self.site is not None
-        mask = self.site.reserved(when, until)
-        mask[self.down] = True
-        return mask
+        return self.site.reserved(when, until) | self.is_down
 
     def for_forecasts(self, events: Ints) -> Ints:
         """Return the events that forecasts read: the first start of a job and its end, no return to the queue."""

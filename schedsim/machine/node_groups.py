@@ -28,7 +28,7 @@ partition (its queue, where the log tells no partition); one of unknown partitio
 """
 
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -42,9 +42,11 @@ import schedsim.kernels.nodes.records as of
 from predictors.core.arrays import Bools, Ints
 from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
+from predictors.core.validation import LATEST
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 from schedsim.kernels.records import NEVER
+from schedsim.machine.failures import FailureProcess
 from schedsim.machine.outages import Outages, Pieces, Reservation, where
 from schedsim.machine.topology import MOST_NODES
 from schedsim.workload.demands import KB_OF_GB, Demands
@@ -61,8 +63,6 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
 MOST_IN_A_NODE: Final = 1_000_000
 MOST_RESERVED: Final = 1 << 27
 """Reservations times groups of nodes that are told apart by them."""
-MOST_COUNTED: Final = 1 << 21
-"""Moments times groups of nodes that are counted at once: it bounds the memory, of which a moment takes a multiple."""
 MOST_MEMORY: Final = 1 << 62
 """What a job asks for that asks for more [KB]: no machine has it."""
 
@@ -335,7 +335,7 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
 
 
 def in_processors(demands: Demands, outages: Outages) -> Outages:
-    """Return what is reserved of nodes as numbers of processors: spans that do not overlap.
+    """Return what is reserved of nodes, and what is down, as numbers of reserved processors: spans that do not overlap.
 
     Examples
     --------
@@ -345,21 +345,24 @@ def in_processors(demands: Demands, outages: Outages) -> Outages:
     >>> [(one.start, one.end, one.procs) for one in in_processors(demands, both).reservations]
     [(5, 7, 4), (7, 9, 8), (9, 20, 8)]
     """
-    found = reserving(demands, outages)
-    assert found.windows is not None and found.closed is not None and found.kind_of is not None
-    seconds = np.unique(found.windows)
-    begin, end = np.searchsorted(seconds, found.windows).T
-    n_kinds, procs = found.closed.shape[1], np.zeros(len(seconds), dtype=np.int64)
-    procs_of_kind = np.bincount(found.kind_of, found.nodes["procs"], n_kinds).astype(np.int64)
-    some = max(1, MOST_COUNTED // max(1, len(seconds)))
-    for kinds in (slice(first, first + some) for first in range(0, n_kinds, some)):
-        closed = found.closed[:, kinds]
-        times = np.zeros((len(seconds), closed.shape[1]), dtype=np.int64)  # that nodes of a kind are reserved
-        np.add.at(times, begin, closed)
-        np.subtract.at(times, end, closed)
-        procs += (np.cumsum(times, axis=0, out=times) > 0) @ procs_of_kind[kinds]
-    spans = zip(seconds[:-1].tolist(), seconds[1:].tolist(), procs[:-1].tolist(), strict=True)
-    return Outages(tuple(Reservation(*span) for span in spans if span[2]))
+    procs, n_nodes = demands.nodes["procs"], len(demands.nodes)
+    closing, opening = defaultdict[int, list[Pieces]](list), defaultdict[int, list[Pieces]](list)
+    for one in outages.reservations:
+        pieces = ((0, n_nodes),) if one.nodes is None else one.nodes
+        closing[one.start].append(pieces)
+        opening[one.end].append(pieces)
+    failing, times = FailureProcess.of_nodes(outages, n_nodes), np.zeros(n_nodes, dtype=np.int64)  # each is reserved
+    spans: list[tuple[int, int, int]] = []
+    since, level = -LATEST, 0
+    for second in sorted({*closing, *opening, *outages.seconds.tolist(), LATEST}):
+        if level:
+            spans.append((since, second, level))
+        for sign, changes in ((1, closing), (-1, opening)):
+            for first, end in (piece for pieces in changes.pop(second, ()) for piece in pieces):
+                times[first:end] += sign
+        failing.advance(second)
+        since, level = second, int(procs[(times > 0) | failing.is_down].sum())
+    return Outages(tuple(Reservation(*span) for span in spans))
 
 
 def _demands(log: JobLog, machine: Machine) -> Demands:

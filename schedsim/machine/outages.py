@@ -38,7 +38,7 @@ class Reservation:
     procs : int, optional
         How many processors; without them and `nodes`, the whole machine.
     nodes : tuple of (int, int), optional
-        Which nodes, as pieces (first, last + 1); for simulations with an allocator.
+        Which nodes, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
 
@@ -75,7 +75,7 @@ class Change:
     procs : int, optional
         How many nodes: drawn from those that are up; those that failed first are repaired first.
     nodes : tuple of (int, int), optional
-        Which nodes instead, as pieces (first, last + 1); for simulations with an allocator.
+        Which nodes instead, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
 

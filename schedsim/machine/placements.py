@@ -28,21 +28,21 @@ class Placements:
     __repr__ = short_repr
 
     @classmethod
-    def of(cls, spots: Ints, n_jobs: int) -> Self:
+    def of(cls, spots: Ints, pieces: Ints) -> Self:
         """Return the placements of parts (job row, node, pieces) as jobs started; of a job that restarted, the last.
+
+        `pieces` has how many each job has: its last parts have so many.
 
         Examples
         --------
-        >>> Placements.of(np.array([[1, 0, 2], [1, 3, 1], [0, 4, 1], [1, 2, 3]]), 2).node.tolist()
-        [4, 2]
+        >>> Placements.of(np.array([[1, 0, 2], [1, 3, 1], [0, 4, 1], [1, 5, 3]]), np.array([1, 3])).node.tolist()
+        [4, 5]
         """
-        row, node = spots[:, 0], spots[:, 1]
-        run = np.cumsum(np.append(True, (np.diff(row) != 0) | (np.diff(node) <= 0)))[: len(spots)]
-        last = np.zeros(n_jobs, dtype=np.int64)
-        np.maximum.at(last, row, run)
-        spots = spots[run == last[row]]
         spots = spots[np.argsort(spots[:, 0], kind="stable")]
-        offsets = np.append(0, np.cumsum(np.bincount(spots[:, 0], minlength=n_jobs))).astype(np.int64)
+        row, upto = spots[:, 0], np.cumsum(spots[:, 2])
+        whole = np.cumsum(np.bincount(row, spots[:, 2], len(pieces)).astype(np.int64))
+        spots = spots[upto > whole[row] - pieces[row]]
+        offsets = np.append(0, np.cumsum(np.bincount(spots[:, 0], minlength=len(pieces)))).astype(np.int64)
         return cls(spots[:, 1].copy(), spots[:, 2].copy(), offsets)
 
     @property

@@ -303,8 +303,9 @@ class Usage:
         self.since[row] = now
 
     def ended(self, row: int, now: int) -> None:
-        """Count what a job has used until its end."""
+        """Count what a job has used until its end: factors know it from the next tick on."""
         self.to(now - 1)
+        self._factors = self.factors
         self._count(row, now)
         del self.since[row]
 

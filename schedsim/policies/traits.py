@@ -29,12 +29,10 @@ POSTPONED: Final = "postponed jobs"
 LOOK_AHEAD: Final = "a look-ahead"
 # of a machine, its jobs and estimates
 NODES: Final = "nodes with GPUs and memory"
-WINDOWS: Final = "reservations of such nodes"
 ALLOCATOR: Final = "an allocator"
 PLACES: Final = "places that decide who fits"
 RUN_TIMES: Final = "a model of run times"
 OUTAGES: Final = "reservations and failures"
-FAILURES: Final = "failures of nodes"
 RULES: Final = "the rules of a site"
 SHARES: Final = "queues with a share of the machine"
 ACCOUNTS: Final = "accounts or commands"
@@ -101,19 +99,10 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Refusal]] = MappingProxyType(
         (LOOK_AHEAD, RULES): _BY_ESTIMATES,
         (COUNTED, NODES): _COUNTS,
         (AGENT, NODES): _COUNTS,
-        (CEILING, NODES): _COUNTS,
-        (POSTPONED, NODES): _COUNTS,
         (LOOK_AHEAD, NODES): _COUNTS,
-        (PROMISE, WINDOWS): Refusal(
-            "promises on nodes know of no reservations of the machine",
-            "take a policy without promises (easy, easy-sjbf, …), or leave --outages out",
-        ),
         (ALLOCATOR, NODES): _ALIKE,
         (RUN_TIMES, NODES): _ALIKE,
         (RULES, NODES): _ALIKE,
-        (FAILURES, NODES): Refusal(
-            "nodes of a machine file do not fail or come under repair", "leave failures out, or the machine file"
-        ),
         (PLAN, PLACES): _BY_COUNTS,
         (PROMISE, PLACES): _BY_COUNTS,
         (AGENT, PLACES): _BY_COUNTS,

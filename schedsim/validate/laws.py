@@ -91,6 +91,10 @@ _NOT_SHARED = Excuse("jobs ask for processors alone", lambda r: r.schedule.place
 BY_PLACE: Final = Excuse(
     "where free nodes lie may decide who fits", lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity
 )
+_COUNTED_TWICE = Excuse(
+    "a node of the allocator that is both reserved and down counts twice",
+    lambda r: BY_PLACE.holds(r) and r.schedule.placements is None,
+)
 BY_RUN_TIMES: Final = Excuse("the machine decides how long jobs run", lambda r: r.schedule.stopped is not None)
 _UNPROMISED = Excuse("nothing is promised", lambda r: not r.policy.promise)
 _NEVER_DUE = Excuse("no job is ever due, or no head keeps its place", lambda r: not is_bounded(r.policy))
@@ -131,7 +135,7 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         BOUND: (_NEVER_DUE, _GATED, _KEEPING, _BEYOND, BY_PLACE, BY_RUN_TIMES, *_BY_SITE),
         CEILING: (_UNLIMITED,),
         NOTHING_FITS: (_NOT_GREEDY, _GATED, BY_PLACE, _RULED, _BY_OUTAGE),
-        AVAILABLE: (_UNDISTURBED, OVERTAKEN, BY_PLACE),
+        AVAILABLE: (_UNDISTURBED, OVERTAKEN, _COUNTED_TWICE),
         PARENTS: (_UNRULED,),
         SHARES: (_UNRULED, _SPENDING),
     }

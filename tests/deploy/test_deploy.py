@@ -333,7 +333,7 @@ def test_the_adapters_unit_shadows_as_a_user_who_may_do_nothing_else(installed):
     found = subprocess.run(command, env=given, cwd=lib, capture_output=True, text=True, timeout=300)
     assert found.returncode == 0, found.stderr
     assert len(found.stdout.splitlines()) == 2 and "Traceback" not in found.stderr
-    assert "the service was not told" in found.stderr  # it looks on where the service is not there yet
+    assert "the service did not receive the events" in found.stderr  # it looks on where the service is not there yet
     modes = {path.name: path.stat().st_mode & 0o777 for path in (lib / "slurm").iterdir()}
     assert set(modes.values()) == {0o600} and "journal.db" in modes
     assert (lib / "soft-limits").stat().st_mode & 0o777 == 0o644  # slurmctld and cli_filter read it

@@ -19,13 +19,16 @@ ROWS = [
     Row("eve", "p", "4", 60, "near", 60, 3500, 9, "m@3"),
     Row("bob", "q", "1", 60, "x", 20, 300, 2, "m@3"),
 ]
-HARNESS = """
+HARNESS = (
+    f"os.time = function() return {NOW} end"
+    + """
 slurm = { NO_VAL = 4294967294, SUCCESS = 0, log_debug = function() end }
 local job = { user_name = "eve", partition = "p", min_cpus = 8, time_limit = 240, name = "fit",
               time_min = slurm.NO_VAL, het_job_offset = slurm.NO_VAL }
 local options = { type = "sbatch", time = "4:00:00", ["job-name"] = "fit", partition = "p", ntasks = "8",
                   ["cpus-per-task"] = "0", nodes = "1-0" }
 """
+)
 
 
 def table(reservation=None, sets=True, written=NOW, cluster="t", rows=ROWS, starts=()):
@@ -73,7 +76,7 @@ def test_the_plug_in_sets_what_the_table_has(lua):
     assert submitted(lua, table(), 'job.name = "ü fit|2"')[0] == "40"
     assert submitted(lua, table(), "job.partition = nil")[0] == "25"  # the default one
     assert submitted(lua, table(), "job.min_cpus = 64")[0] == "40"  # as the longest of the user's with this limit
-    assert submitted(lua, table(reservation=int(time.time()) + 240 * 60 + 700))[0] == "25"
+    assert submitted(lua, table(reservation=NOW + 240 * 60 + 700))[0] == "25"
 
 
 LEFT = {
@@ -146,12 +149,11 @@ ADVISE = "slurm_cli_pre_submit(options, 0) print(slurm_cli_post_submit(0, 1, 0))
 
 
 def test_the_line_says_when_a_job_submitted_now_would_start(lua):
-    now = int(time.time())  # minutes may have passed since NOW
-    soon = ExpectedStart("p", 16, 240, now + 4000, now + 9000, now - 250)
-    starts = [soon, ExpectedStart("q", 4, 60, now - 30, now + 20, now), ExpectedStart("", 16, 240, now, now, now)]
-    text = table(starts=starts, written=now)
-    assert parse(text, "t", now).starts == tuple(starts) and parse(text, "t", now).text() == text
-    told = f"start expected {when(now + 4000)} (9 of 10 by {when(now + 9000)}, as of 4 min ago)."
+    soon = ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, NOW - 250)
+    starts = [soon, ExpectedStart("q", 4, 60, NOW - 30, NOW + 20, NOW), ExpectedStart("", 16, 240, NOW, NOW, NOW)]
+    text = table(starts=starts, written=NOW)
+    assert parse(text, "t", NOW).starts == tuple(starts) and parse(text, "t", NOW).text() == text
+    told = f"start expected {when(NOW + 4000)} (9 of 10 by {when(NOW + 9000)}, as of 4 min ago)."
     said = lua("cli_filter.lua", text, ADVISE)
     assert said == ("0", f"sbatch: jobs like this ran at most 10 min (9 of 10, 14 jobs); you asked for 4 h 00; {told}")
     assert lua("cli_filter.lua", text, f"options.time = '9:00:00' {ADVISE}")[1] == f"sbatch: {told}"
@@ -170,7 +172,7 @@ def test_the_line_says_when_a_job_submitted_now_would_start(lua):
 
 @pytest.mark.parametrize("late", [901, -301])
 def test_an_expected_start_that_is_old_or_from_the_future_is_not_said(late, lua):
-    starts = [ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, int(time.time()) - late)]
+    starts = [ExpectedStart("p", 16, 240, NOW + 4000, NOW + 9000, NOW - late)]
     for text in (table(starts=starts), table(starts=starts).replace("\tstart\t", "\tother\t")):
         assert "start" not in lua("cli_filter.lua", text, ADVISE)[1]
 
@@ -264,6 +266,7 @@ def hook(tmp_path, monkeypatch):
             logmsg=lambda _, line: said.append(line),
         )
         monkeypatch.setitem(sys.modules, "pbs", pbs)
+        monkeypatch.setattr(time, "time", lambda: NOW)
         with pytest.raises(Accepted):
             runpy.run_path(str(DEPLOY / "pbs" / "jobcast_soft_walltime.py"))
         return job.Resource_List, said[0]

@@ -48,8 +48,8 @@ Readings, where the rules leave something open
 13. Failures: a job that is stopped keeps the score that it had; the time that it ran is none that it waited.
 14. Plans on nodes: a job is planned on the nodes on which it has its first place for the whole estimated time. A
    reservation that is kept keeps its nodes while they hold, else its second if there are others.
-15. Promises on nodes that are reserved: the head has its place at the promise if no node of it is reserved at that
-   second.
+15. Promises on nodes that are reserved: the place of the head at the promise is one of which no node is reserved while
+   it runs, by its requested time.
 16. How a job started: `backfilled` past a blocked job; in its turn `reserved` if it ever held a reservation, else
    `ready`. Greedy rules know no turn: all `ready`, as in Table IV of Fan et al. (DRAS, IPDPS 2021).
 """

@@ -6,7 +6,7 @@ ask it, so that each rule of a policy stands once, for every machine.
 * `Counts`: processors alone. Reservations and failures are numbers of processors.
 * `Nodes`: a job asks for equal pieces, each on one node of its set. First fit: nodes ascending, each takes as many
   pieces as fit, one if they are spread. An exclusive job takes empty nodes alone and keeps others off; so does a node
-  that serves one job at a time. Reservations and failures name nodes.
+  that serves one job at a time. Reservations name nodes; failures do, or tell how many.
 * `Rows`: nodes of one processor, of which a job gets the first row that is long enough.
 
 Readings, where the pages leave something open
@@ -15,8 +15,9 @@ Readings, where the pages leave something open
    it moves; a node of which a part of the job's requested time is reserved is no part of it.
 2. Reserved numbers that overlap in time are added, to the machine at most. Of N processors of which d are down, a
    failure strikes node hash(seed, number) mod (N - d): the running jobs, by row, hold the first ones.
-3. A node that is down has no room, and jobs that lie on it when it fails are stopped. Plans are made as if it were
-   never repaired.
+3. A node that is down has no room, and jobs that have a part of it when it fails are stopped. Plans are made as if it
+   were never repaired. Where only a number of nodes is told, the k-th failure strikes number hash(seed, k) mod n of the
+   n nodes that are up then, and those that failed first are repaired first.
 4. Under a ceiling a job counts with the processors that it asked for, also where it holds whole nodes; what is
    reserved or down counts with all of its processors.
 """
@@ -164,9 +165,8 @@ class Machine:
         return self.place_during(entry, second, second + 1, self.steps(spans, second))
 
     def place_beside(self, entry, held, second):
-        """Return the place of a job next to spans at one second, whatever comes later, or None."""
-        rooms = self.rooms(entry, held)
-        return self.place_in(entry, {n: k for n, k in rooms.items() if not self.is_reserved(n, second, second + 1)})
+        """Return the place of a job next to spans at one second, whatever other jobs come later, or None."""
+        return self.place_in(entry, self.without_dated(entry, self.rooms(entry, held), second))
 
     def place_in(self, entry, rooms):
         """First fit."""
@@ -308,7 +308,8 @@ class Nodes(Machine):
     """Nodes that differ."""
 
     boxes: tuple[Box, ...] = ()
-    down: set[int] = field(default_factory=set)
+    down: list[int] = field(default_factory=list)  # those first that failed first
+    failures: int = 0  # drawn
 
     @property
     def procs(self):
@@ -356,13 +357,22 @@ class Nodes(Machine):
         return True
 
     def fail(self, nodes, running):
-        """Let nodes fail; yield the jobs that lie on them."""
-        self.down |= set(nodes)
-        yield from [e for e in sorted(running, key=lambda e: e.row) if set(nodes) & set(e.place)]
+        """Let nodes fail, by name or so many that are drawn; yield the jobs that lie on them."""
+        failed = [self.drawn() for _ in range(nodes)] if isinstance(nodes, int) else list(nodes)
+        self.down += [node for node in failed if node not in self.down]
+        yield from [e for e in sorted(running, key=lambda e: e.row) if set(failed) & set(e.place)]
+
+    def drawn(self):
+        """Let the next node fail that chance strikes."""
+        self.failures += 1
+        up = [node for node in range(len(self.boxes)) if node not in self.down]
+        self.down.append(up[mixed(self.calendar.seed, self.failures, DRAWN) % len(up)])
+        return self.down[-1]
 
     def repair(self, nodes):
-        """Bring nodes back."""
-        self.down -= set(nodes)
+        """Bring nodes back, by name or so many."""
+        repaired = self.down[:nodes] if isinstance(nodes, int) else nodes
+        self.down = [node for node in self.down if node not in repaired]
 
 
 @dataclass

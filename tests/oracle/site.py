@@ -416,7 +416,7 @@ class Site:
         if self.rule.ceiling == 1:
             return True
         most = self.rule.ceiling * self.machine.procs
-        turns = (second for second in self.machine.turns(self.now) if begin < second < end)
+        turns = (second for second in self.machine.calendar.seconds() if begin < second < end)
         starts = [] if self.is_exempt(entry) else [begin, *turns]
         starts += [x.begin for x in spans if begin < x.begin < end and not self.is_exempt(x.entry)]
         closed = self.machine.closed

@@ -282,7 +282,7 @@ class Case:
         self.roles = [[guess(job) for job in self.jobs] for _ in range(3 if "separate" in self.marks else 1)]
 
     def _calendar(self):
-        """Reservations and failures; of nodes by name where there are nodes."""
+        """Reservations and failures; of nodes by name where there are nodes, or so many of them fail."""
         random, step, named = self.random, self.step, self.boxes is not None
         reserved, changes, down, second = [], [], [], 0
 
@@ -295,9 +295,12 @@ class Case:
             begin = random.randint(-1, 25)
             end = begin + random.randint(1, 8)
             reserved.append((begin * step, end * step, some(len(self.boxes) if named else self.procs)))
+        most = self.procs if self.boxes is None else len(self.boxes)
+        if "failing" in self.marks and self.setup.machine == "nodes":
+            named = random.random() < 0.7
         for _ in range(random.randint(1, 4) if "failing" in self.marks else 0):
             second += random.randint(1, 6)
-            free = [n for n in range(len(self.boxes)) if n not in down] if named else range(self.procs - len(down))
+            free = [n for n in range(most) if n not in down] if named else range(most - len(down))
             if down and random.random() < 0.5:
                 nodes = down[: random.randint(1, len(down))]
                 down = down[len(nodes) :]
@@ -352,8 +355,6 @@ class Case:
         disturbed = dated or bool(self.calendar.changes)
         found = {
             traits.NODES: named,
-            traits.WINDOWS: named and dated,
-            traits.FAILURES: named and bool(self.calendar.changes),
             traits.OUTAGES: disturbed,
             traits.ALLOCATOR: placed,
             traits.PLACES: placed and (disturbed or self.setup.machine == "contiguous"),
@@ -420,7 +421,7 @@ class Case:
 
     def _outages(self):
         def which(what):
-            return {"nodes": tuple((n, n + 1) for n in what)} if self.boxes is not None else {"procs": what}
+            return {"procs": what} if isinstance(what, int) else {"nodes": tuple((n, n + 1) for n in what)}
 
         return Outages(
             [Reservation(begin, end, **which(what)) for begin, end, what in self.calendar.reserved],

@@ -216,6 +216,10 @@ def odd_call(command: str, number: int) -> Call:
             )
     if command == "probes control" and not any(word.startswith(("--once", "--days", "--help")) for word in words):
         words += ["--days", "0"]  # else it goes on without end
+    if command in ("slurm shadow", "slurm watch", "slurm write"):
+        cycles = parsed(Call(command, tuple(words))).get("cycles")
+        if (cycles is not None and cycles > 1) or not any(word.startswith("--cycles") for word in words):
+            words += ["--cycles", "1"]  # the same
     return Call(command, tuple(words))
 
 
@@ -356,8 +360,9 @@ def _state(given: dict[str, Any]) -> tuple[str, ...]:
     """Return what the adapter of Slurm claims before it asks Slurm anything; its metrics count failures, too."""
     if "journal" not in given:
         return ()
-    names = [name for name in ("journal", "db", "metrics") if given.get(name)]
-    return tuple(str(given[name]).removeprefix("sqlite:///") for name in names)
+    names = [str(given[name]).removeprefix("sqlite:///") for name in ("journal", "db", "metrics") if given.get(name)]
+    targets = [os.path.relpath(Path(name).resolve()) for name in names if "\0" not in name]  # of links
+    return (*names, *targets, *(Path(name).parts[0] for name in names if Path(name).parts))
 
 
 def written(command: str, given: dict[str, Any]) -> set[str]:

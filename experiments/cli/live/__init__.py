@@ -1,1 +1,1 @@
-"""Commands beside a cluster that runs."""
+"""Commands for a running cluster."""

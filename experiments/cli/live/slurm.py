@@ -1,4 +1,4 @@
-"""`jobcast slurm …`: soft limits beside a real Slurm, watched first, shadowed next, written last."""
+"""`jobcast slurm …`: soft limits on a real Slurm, watched first, shadowed next, written last."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 app = typer.Typer(
     name="slurm",
     no_args_is_help=True,
-    help="Soft limits (TimeMin) beside a real Slurm: check the site, watch, shadow, write, clear.",
+    help="Soft limits (TimeMin) on a real Slurm: check the site, watch, shadow, write, clear.",
 )
 
 JournalFolder = Annotated[
@@ -38,7 +38,7 @@ JOURNAL: Final = Path("jobcast-slurm")
 class ForecasterOptions:
     """Options on where predictions come from."""
 
-    url: Annotated[str | None, typer.Option(help="A service that answers, and is told of events.")] = None
+    url: Annotated[str | None, typer.Option(help="A service that answers, and receives events.")] = None
     token: Annotated[str | None, typer.Option(help="Bearer token.", envvar="JOBCAST_TOKEN")] = None
     model: Annotated[
         str | None, typer.Option(help="Without a service: a MODEL as of `jobcast serve`, in this process.")
@@ -100,7 +100,7 @@ class LookOptions:
         Path | None,
         typer.Option(help="File of metrics to write each time, for Prometheus' textfile collector.", writable=True),
     ] = None
-    cycles: Annotated[int | None, typer.Option(help="Leave after so many looks; else go on.", min=1)] = None
+    cycles: Annotated[int | None, typer.Option(help="Stop after so many cycles; default: never.", min=1)] = None
 
     def site_rules(self) -> "SiteRules":
         """Return the site's rules."""
@@ -156,7 +156,7 @@ class HoldOptions:
     ] = None
 
     def judge(self, who: ForecasterOptions) -> "Judge | None":
-        """Return who says whether now is a bad moment; None where nobody is asked.
+        """Return who says whether now is a bad moment; None if no one is to be asked.
 
         Raises
         ------
@@ -210,7 +210,7 @@ def write(
     who: ForecasterOptions,
     look: LookOptions,
     whitelist: Annotated[
-        Path | None, typer.Option(help="File of the users whose jobs may be changed, one a line.")
+        Path | None, typer.Option(help="File of users, one a line: only their jobs are changed.")
     ] = None,
     everybody: Annotated[bool, typer.Option("--all", help="All users' jobs may be changed.")] = False,
     most_changes: Annotated[
@@ -231,8 +231,8 @@ def write(
 ) -> None:
     """Set, raise, lower and clear the soft limits of pending jobs, and keep a journal of it.
 
-    It never touches heterogeneous jobs, jobs with a deadline, a --time-min of their own or a reservation of theirs, and
-    jobs whose limit reaches a coming reservation: what it had set there, it clears. It refuses to begin without
+    It never touches heterogeneous jobs, jobs with a deadline, a --time-min or a reservation of their own, and jobs with
+    a limit that reaches a coming reservation: it clears what it had set there. It refuses to begin without
     SchedulerParameters=time_min_as_soft_limit and Slurm 23.11.
     """
     from predictors.schedulers.rules import read_whitelist
@@ -241,10 +241,10 @@ def write(
     if variability is not None:
         raise JobcastError(
             "--variability delays no job: what a classifier would hold is only noted. Take it out, and run `jobcast "
-            "slurm shadow --variability` beside this, with a --journal of its own."
+            "slurm shadow --variability` as well, with a --journal of its own."
         )
     if everybody == (whitelist is not None):
-        raise JobcastError("Give --whitelist FILE with the users whose jobs may be changed, or --all; not both.")
+        raise JobcastError("Give --whitelist FILE, the users to include, or --all; not both.")
     rules = look.site_rules()
     if whitelist is not None:
         rules = replace(rules, users=read_whitelist(whitelist))
@@ -330,7 +330,7 @@ def table(
 ) -> None:
     """Write the table for submission from a log of jobs that have ended: for PBS, or where no adapter runs.
 
-    Such a table is as old as the log. Write it anew each day, before it expires, and with the next reservation.
+    Such a table is as old as the log. Write it again each day, before it expires, and with the next reservation.
     """
     import time
 
@@ -454,7 +454,7 @@ def _tell(done: "Cycle", as_json: bool) -> None:
     def listed(counts: dict[str, int]) -> str:
         return ", ".join(f"{n:,} {what}" for what, n in sorted(counts.items()))
 
-    parts = [f"{counted(done.jobs, 'job')}, {done.pending:,} pending", f"{counted(done.events, 'event')} told"]
+    parts = [f"{counted(done.jobs, 'job')}, {done.pending:,} pending", f"{counted(done.events, 'event')} sent"]
     parts += [listed(done.changed) or "nothing to change"]
     parts += [f"reasons: {listed(done.decisions)}"] if done.decisions else []
     parts += [f"{done.capped:,} with P90 above the limit"] if done.capped else []

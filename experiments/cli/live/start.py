@@ -40,7 +40,7 @@ def start(
 ) -> None:
     """Forecast when waiting jobs start, P10, P50 and P90, from the live queue and what users' jobs really ran.
 
-    Beside each stands what the scheduler expects itself. Only what ended before the queue was read is learnt from.
+    The scheduler's own expectation stands next to each. Only jobs that ended before the queue was read are learnt from.
     """
     from experiments.console import print_json, print_table
     from experiments.live.starts import actual_starts, scored, starts_of

@@ -143,7 +143,7 @@ def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
 
 
 def busiest(log: JobLog, procs: int | None = None, most: int = 2) -> list[Month]:
-    """Return the months whose jobs need most of the machine, in the order of time; see `months_of`."""
+    """Return the months with jobs that need most of the machine, in order of time; see `months_of`."""
     months = months_of(log, procs)
     area = {month.name: int((month.cleaned.values["run_time"] * month.cleaned.procs).sum()) for month in months}
     chosen = set(sorted(area, key=lambda name: -area[name])[:most])

@@ -1,4 +1,4 @@
-"""Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019): CEIL beside its base policy.
+"""Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019): CEIL compared with its base policy.
 
 After Li et al. [1]_: two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn by
 seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base policy
@@ -58,7 +58,7 @@ from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
 QUESTION: Final = (
-    "What would a ceiling on utilisation and postponable jobs do to waits and full hours? CEIL beside its base policy."
+    "How do a ceiling on utilisation and postponable jobs change waits and full hours, compared with the base policy?"
 )
 """What its page asks."""
 
@@ -225,7 +225,7 @@ def _brief(rows: pd.DataFrame) -> pd.DataFrame:
 
 
 def verdict(medians: pd.DataFrame) -> Iterator[str]:
-    """Yield what came out beside the paper's claims, in words."""
+    """Yield the results next to the paper's claims, in words."""
     for dilation in dict.fromkeys(medians["dilation"]):
         of = medians[(medians["dilation"] == dilation) & (medians["case"] == OURS.name)]
         base = medians[(medians["dilation"] == dilation) & (medians["case"] == BASE.name)]
@@ -239,6 +239,6 @@ def verdict(medians: pd.DataFrame) -> Iterator[str]:
         ]
         sure = int((of["user_wait_change_high"] < 0).sum())
         yield (
-            f"With {DILATIONS[dilation]}, CEIL beside WFP: time above 95 % {above}; {', '.join(parts)}; user wait is "
-            f"surely less in {sure} of {len(of)} workloads."
+            f"With {DILATIONS[dilation]}, CEIL against WFP: time above 95 % {above}; {', '.join(parts)}; user wait is "
+            f"certainly less in {sure} of {len(of)} workloads."
         )

@@ -25,7 +25,7 @@ TYPICAL: Final = (
     (512, 1 / 12, "512 nodes, 5 min (as 1 h)"),
     (512, 12, "512 nodes, 12 h"),
 )
-"""Jobs whose score is drawn: nodes, requested hours, what to call them."""
+"""Jobs with drawn scores: nodes, requested hours, what to call them."""
 
 
 def trajectories() -> pd.DataFrame:

@@ -113,7 +113,7 @@ def sawtooth(score: Score, n_runs: int = 60) -> Story:
 
     Three days of the others' work is waiting, as on Mira.
 
-    The runs are a chain with a think time, whose later links inherit nothing.
+    The runs are a chain with a think time; later links inherit nothing.
     """
     jobs = _stream(HORIZON, 600, backlog=BACKLOG) + [(DEBUG_AT, 32_768, 600)] * n_runs
     workload, rows = _workload(jobs)

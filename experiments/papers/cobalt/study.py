@@ -181,7 +181,7 @@ def verdict(runs: pd.DataFrame, queues: list[str]) -> Iterator[str]:
         for other in ("FCFS", "WFP"):
             base = cases[other, "a third"]
             yield (
-                f"Estimates {estimates}: Cobalt's score beside {other}: mean wait of {queues[0]} "
+                f"Estimates {estimates}: Cobalt's score compared with {other}: mean wait of {queues[0]} "
                 f"{_change(cobalt[wide], base[wide])}, utilisation "
                 f"{_points(cobalt['utilisation'], base['utilisation'])}, capability hours "
                 f"{_points(cobalt['capability_hours'], base['capability_hours'])}."

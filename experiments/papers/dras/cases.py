@@ -35,7 +35,7 @@ FRAMES: Final[MappingProxyType[str, Reserve]] = MappingProxyType({KEPT: "kept", 
 FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
 AHEAD: Final = "look-ahead"
-"""At each pass the best of five orders, found by draining the queue. It ranks anew each time: its frame is *again*."""
+"""At each pass the best of five orders, found by draining the queue. It ranks again each time: its frame is *again*."""
 CQSIM: Final = ", cqsim estimates"
 """What the names of methods with CQSim's estimates end in."""
 
@@ -43,7 +43,7 @@ WINDOW: Final = 50
 
 
 def _oracle(workload: Workload) -> Separate:
-    """Return requested times for planning, and for the order the true run times, which nobody knows."""
+    """Return requested times for planning, and for the order the true run times, which no one knows."""
     return Separate(requested(workload), requested(workload), clairvoyant(workload))
 
 
@@ -109,13 +109,13 @@ UNTRAINED: Final = (
 """Every method without training; the first is what the others are compared with."""
 
 FROZEN: Final = ", frozen"
-"""What the names of trained agents end in whose network no longer learns during the test."""
+"""Ending of the names of trained agents with a network that no longer learns during the test."""
 CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
 """Agents that must not be better than random picks."""
 TRUE_TIMES: Final = "true run times"
 """DRAS-PG that sees true run times: an upper bound that no site can have."""
 FULL_RETURNS: Final = "returns to the end"
-"""DRAS-PG whose returns go on to the end of the job set."""
+"""DRAS-PG with returns up to the end of the job set."""
 COPIED: Final = ", copied test months"
 """What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
 LINEAR: Final = "linear agent"

@@ -1,4 +1,4 @@
-"""Checks of what agents learnt: beside random picks and controls, on months seen before; how open their picks are."""
+"""Checks of what agents learnt: against random picks and controls, on months seen before; how open their picks are."""
 
 from collections.abc import Mapping, Sequence
 from typing import Final
@@ -37,10 +37,10 @@ CERTAIN: Final = 0.01
 
 
 def controls(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return agents and controls beside random picks in the same frame, on the months to test.
+    """Compare agents and controls with random picks in the same frame, on the months to test.
 
-    What is said of reward and of waits is told apart: waits are shorter (longer) where mean wait or bounded slowdown
-    surely is, and the other one is not surely the contrary. The intervals of all rows hold together.
+    Reward and waits have separate judgements: waits are shorter (longer) where mean wait or bounded slowdown certainly
+    is, and the other one is not certainly the contrary. The intervals of all rows hold together.
     """
     expected = {
         **dict.fromkeys((PG, PG + FROZEN, DQL, DQL + FROZEN), "more reward, shorter waits"),
@@ -55,12 +55,12 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def look_ahead(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the look-ahead beside random picks that are made anew at each pass, as it ranks the queue anew."""
+    """Compare the look-ahead with random picks that are made again at each pass, as it ranks the queue again."""
     return _beside(runs, {AHEAD: "shorter waits"}, AGAIN)
 
 
 def _beside(runs: pd.DataFrame, expected: Mapping[str, str], random: str) -> pd.DataFrame:
-    """Return methods beside random picks in a frame, and what is expected of them."""
+    """Compare methods with random picks in a frame, and with what is expected of them."""
     present = [name for name in expected if name in set(runs[runs["part"] == TEST]["case"])]
     level, rows = of_each(LEVEL, 3 * max(1, len(present))), []
     for name in present:
@@ -103,7 +103,7 @@ def _waits(wait: Ratio, slow: Ratio) -> str:
 
 
 def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return agents that see true run times beside random picks and agents that do not: they should wait less than all.
+    """Compare agents that see true run times with random picks and agents that do not: the former should wait least.
 
     The claim is that an agent is better than every other one. It holds only where each row says so, and needs no wider
     intervals for many rows (an intersection-union test, Berger, Technometrics 24, 1982); both of a row hold together.
@@ -134,7 +134,7 @@ def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return how agents do beside random picks on the months they learnt from and on those to test, and the gap.
+    """Compare agents with random picks on the months they learnt from and on those to test, and return the gap.
 
     The gap is what a test on the training months would flatter them by: above 0 they are better on what they have seen.
     """
@@ -170,7 +170,7 @@ def _figures(runs: pd.DataFrame, name: str, columns: Sequence[str], part: str = 
 
 
 def _logs_beside(runs: pd.DataFrame, name: str, part: str) -> Floats:
-    """Return the logarithm of a method's mean wait beside random picks', by seed."""
+    """Return the logarithm of a method's mean wait relative to random picks', by seed."""
     mine, random = (_figures(runs, case, WAITS[:1], part)[:, 0] for case in (name, KEPT))
     return np.asarray(np.log(np.maximum(mine, 1.0) / np.maximum(random, 1.0)))
 
@@ -180,13 +180,13 @@ def _reward(runs: pd.DataFrame, name: str) -> Floats:
 
 
 def _objective(runs: pd.DataFrame, name: str) -> Floats:
-    """Return what a linear agent is tuned for, by seed: of the logarithms of five figures beside FCFS's."""
+    """Return what a linear agent is tuned for, by seed: of the logarithms of five figures relative to FCFS's."""
     mine, base = (np.log(np.maximum(_figures(runs, case, FIVE), 1.0)) for case in (name, FCFS))
     return np.array([Objective().of(row) for row in mine - base])
 
 
 def copied(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return agents that learnt from the very jobs of the test beside those that did not: whether leakage is seen.
+    """Compare agents that learnt from the very jobs of the test with those that did not: whether leakage is seen.
 
     Each is looked at by what it learns for: the linear agent by the objective that it is tuned for, DRAS-PG by its
     reward. An agent that can use what leaks is better there.

@@ -39,11 +39,11 @@ from predictors.core.intervals import drawn_means, expanded
 Holds = Literal["holds", "does not hold", "open"]
 
 LONGEST: Final = 1.6
-"""Longest wait beside FCFS's in the paper: 20 days beside 13."""
+"""Longest wait relative to FCFS's in the paper: 20 days to 13."""
 LESS: Final = 0.55
-"""Mean wait beside FCFS's in the paper: 45 % less."""
+"""Mean wait relative to FCFS's in the paper: 45 % less."""
 TWICE: Final = 2.0
-"""Optimization's longest wait beside DRAS's."""
+"""Optimization's longest wait relative to DRAS's."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def seeds_of(runs: pd.DataFrame, *cases: str) -> int:
 
 
 def judged(found: Ratio | None, limit: float, below: bool, seeds: int) -> Holds:
-    """Return whether a ratio surely is below (above) a limit.
+    """Return whether a ratio is certainly below (above) a limit.
 
     Examples
     --------
@@ -122,10 +122,10 @@ def judged(found: Ratio | None, limit: float, below: bool, seeds: int) -> Holds:
 
 
 def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
-    """Return whether an agent surely learnt what random picks in its frame lack, and the sentence that says it.
+    """Return whether an agent certainly learnt what random picks in its frame lack, and the sentence that says it.
 
     It must earn more reward a start than they, and have less mean wait or less bounded slowdown: two tests an agent,
-    whose intervals hold together.
+    with intervals that hold together.
     """
     level = of_each(LEVEL, 2 * len(set(runs["case"]) & {PG, DQL}) or 1)
     parts, any_learnt, seeds = list[str](), False, 0
@@ -138,7 +138,7 @@ def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
         sure = seeds >= LEAST and reward.low > 0 and (wait.high < 1 or slow.high < 1)
         any_learnt |= sure
         parts.append(
-            f"{case} beside random picks in the same frame: reward a start {told_of(reward, 3)}, "
+            f"{case} compared with random picks in the same frame: reward a start {told_of(reward, 3)}, "
             f"mean wait {in_percent(wait)}, bounded slowdown {in_percent(slow)}"
         )
     if not parts:
@@ -149,7 +149,7 @@ def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
         few = f"{counted(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
         start = f"{few} to tell whether an agent earns more reward than random picks and shortens waits as well"
     else:
-        start = "No agent surely earned more reward than random picks and shortened waits as well"
+        start = "No agent certainly earned more reward than random picks and shortened waits as well"
     return any_learnt, f"{start}. {'; '.join(parts)}."
 
 
@@ -189,7 +189,7 @@ def _longest(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"{case}'s longest wait is at most {LONGEST} times FCFS's.",
         judged(found, LONGEST, True, seeds_of(runs, case)),
-        f"Here {_told(found)} beside FCFS's. Without learning: "
+        f"Here {_told(found)} relative to FCFS's. Without learning: "
         f"{_beside_fcfs(runs, 'max_wait_s', level, KEPT, OLDEST)}. Among random picks the rule for the reservation "
         "makes the difference.",
     )
@@ -200,7 +200,7 @@ def _mean_wait(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"{case} has up to 45 % less mean wait than FCFS.",
         judged(found, LESS, True, seeds_of(runs, case)),
-        f"Here {_told(found)} beside FCFS. Without learning: "
+        f"Here {_told(found)} relative to FCFS. Without learning: "
         f"{_beside_fcfs(runs, 'mean_wait_s', level, RANDOM, KEPT, OLDEST)}.",
     )
 
@@ -210,7 +210,8 @@ def _optimization(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"Optimization's longest wait is twice that of {case}.",
         judged(found, TWICE, False, seeds_of(runs, case)),
-        f"Here {_told(found)} beside it; {_told(ratio(runs, OPTIMIZATION, FCFS, 'max_wait_s', level=level))} beside "
+        f"Here {_told(found)} relative to it; "
+        f"{_told(ratio(runs, OPTIMIZATION, FCFS, 'max_wait_s', level=level))} relative to "
         "FCFS's.",
     )
 
@@ -226,7 +227,7 @@ def _worst(runs: pd.DataFrame, level: float) -> Claim:
         judged(mean_of(better, level), 0.0, False, len(better)),
         "; ".join(
             f"{name}: mean wait {_told(ratio(runs, name, FCFS, 'mean_wait_s', level=level))}, longest wait "
-            f"{_told(ratio(runs, name, FCFS, 'max_wait_s', level=level))} beside FCFS"
+            f"{_told(ratio(runs, name, FCFS, 'max_wait_s', level=level))} relative to FCFS"
             for name in (BINPACKING, RANDOM)
         )
         + ".",
@@ -269,7 +270,7 @@ def _best(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"{case} is better overall than the methods without DRAS: the largest area of the Kiviat graph.",
         judged(found, 0.0, False, len(ahead)),
-        f"Its area beside the largest of theirs: {told_of(found, 2)}. Areas of the medians: {told}.",
+        f"Its area relative to the largest of theirs: {told_of(found, 2)}. Areas of the medians: {told}.",
     )
 
 
@@ -280,7 +281,7 @@ def _order(runs: pd.DataFrame, order: str, level: float) -> Claim:
     return Claim(
         f"Training in the order sampled, real, synthetic is better than {order}.",
         judged(found, 1.0, True, seeds_of(runs, PG, other)),
-        f"Mean wait {_told(found)} beside it; reward a start {'not run' if reward is None else told_of(reward)}.",
+        f"Mean wait {_told(found)} relative to it; reward a start {'not run' if reward is None else told_of(reward)}.",
     )
 
 
@@ -290,7 +291,7 @@ def _adaptation(runs: pd.DataFrame, case: str, level: float) -> Claim:
     return Claim(
         f"{case} adapts: going on to learn during the test lowers its mean wait.",
         judged(found, 1.0, True, seeds_of(runs, case, case + FROZEN)),
-        f"Mean wait {_told(found)}, bounded slowdown {_told(slow)} beside the frozen copy.",
+        f"Mean wait {_told(found)}, bounded slowdown {_told(slow)} relative to the frozen copy.",
     )
 
 

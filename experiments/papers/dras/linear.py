@@ -1,4 +1,4 @@
-"""A linear agent of twelve weights beside the networks: in the same frame, tuned on the same months."""
+"""A linear agent of twelve weights to compare with the networks: in the same frame, tuned on the same months."""
 
 from time import process_time
 from typing import Final

@@ -26,7 +26,7 @@ RECIPROCALS: Final = {
     "mean slowdown": "mean_stretch",
     "mean response": "mean_response_s",
 }
-"""Axes of the Kiviat graph whose reciprocals are drawn, beside utilisation as it is."""
+"""Axes of the Kiviat graph drawn as reciprocals; utilisation is drawn as it is."""
 
 
 def row_of(schedule: Schedule) -> dict[str, Any]:
@@ -56,7 +56,7 @@ def rewards(schedule: Schedule) -> tuple[Floats, Floats]:
 
     Examples
     --------
-    Two jobs that need the whole machine: the second one starts last, and nobody waits then.
+    Two jobs that need the whole machine: the second one starts last, and no one waits then.
 
     >>> from schedsim import Workload, make_policy, simulate
     >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[8, 8], requested=[50, 20], run_time=[50, 20],
@@ -115,7 +115,7 @@ def weeks_of(schedule: Schedule) -> pd.DataFrame:
 
 
 DRAWN: Final = 400
-"""Jobs of a method in the picture of waits by size, beside those that wait longest."""
+"""Jobs of a method in the picture of waits by size, in addition to those that wait longest."""
 
 
 def jobs_of(schedule: Schedule) -> pd.DataFrame:

@@ -97,7 +97,7 @@ def evaluated(
     more: dict[str, Any] | None = None,
     only: str | None = None,
 ) -> pd.DataFrame:
-    """Return what a method makes of all months of a seed: rows of several tables, told by the column `table`.
+    """Return what a method makes of all months of a seed: rows of several tables, distinguished by the column `table`.
 
     Parameters
     ----------

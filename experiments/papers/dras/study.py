@@ -1,10 +1,10 @@
 """Tables I to IV and Figures 2 to 9 of DRAS, and a verdict on each of the paper's claims.
 
 After Fan et al. [1]_: agents are trained on three kinds of job sets made of a log's first months, chosen by the next
-month, and tested on the others, beside the paper's baselines, random picks in the same frame, and good rules. Every
-seed draws other job sets and another network, and shakes the months; all methods of a seed see the same months. The
-machine is scaled to a tenth of Theta's nodes. Medians over the seeds; intervals are order statistics that hold the
-median with at least 95 % confidence.
+month, and tested on the others, and compared with the paper's baselines, random picks in the same frame, and good
+rules. Every seed draws other job sets and another network, and shakes the months; all methods of a seed see the same
+months. The machine is scaled to a tenth of Theta's nodes. Medians over the seeds; intervals are order statistics that
+hold the median with at least 95 % confidence.
 
 References
 ----------
@@ -200,7 +200,7 @@ def _pictures(
                                      _named(beside["capability_reward"])), width=9.0)  # fmt: skip
         waits = curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
         yield from draw(folder, "figure5_wait", waits,
-                        paint_curves("mean wait [h]", "Beside Figure 5: mean wait on the validation month",
+                        paint_curves("mean wait [h]", "Next to Figure 5: mean wait on the validation month",
                                      _named(beside["mean_wait_s"] / HOUR)), width=9.0)  # fmt: skip
     shown = (*PAPER, KEPT, OLDEST)
     yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=10.4, height=5.2)

@@ -1,4 +1,4 @@
-"""Tables I to IV, and the figures of all methods beside FCFS with EASY backfilling."""
+"""Tables I to IV, and the figures of all methods relative to FCFS with EASY backfilling."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -64,7 +64,7 @@ def summary(runs: pd.DataFrame, part: str = TEST) -> pd.DataFrame:
 
 
 def table_1(runs: pd.DataFrame, training: pd.DataFrame) -> pd.DataFrame:
-    """Return Table I with measured columns in place of ticks: starvation as longest wait beside FCFS, cost in time."""
+    """Return Table I with measured columns, not ticks: starvation as longest wait relative to FCFS, cost in time."""
     middle = over_seeds(against_fcfs(runs, TEST), ["case"], ["mean_wait", "longest"]).set_index("case")
     wait, longest = middle["mean_wait"].to_dict(), middle["longest"].to_dict()
     seconds = training.groupby("case")["train_seconds"].median() if len(training) else pd.Series(dtype=float)
@@ -152,7 +152,7 @@ def table_3(nodes: int, window: int) -> pd.DataFrame:
 
 
 def table_4(runs: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
-    """Return Table IV: how jobs started, by jobs and core hours [%], by both kinds of estimates, the paper's beside."""
+    """Return Table IV: how jobs started, by jobs and core hours [%], by both kinds of estimates, and the paper's."""
     rows = list[dict[str, Any]]()
     test = runs[runs["part"] == TEST]
     ways = [(way, of) for way in ("backfilled", "ready", "reserved") for of in ("jobs", "hours")]
@@ -169,7 +169,7 @@ def table_4(runs: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
 
 
 def rewards_beside_waits(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return what methods earn on the validation month beside their mean wait: means over the seeds."""
+    """Return what methods earn on the validation month, and their mean wait: means over the seeds."""
     rows = runs[runs["part"] == VALIDATION]
     table = rows.groupby("case", sort=False)[
         ["capability_reward", "capacity_reward", "mean_wait_s", "max_wait_s", "n_jobs"]

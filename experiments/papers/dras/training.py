@@ -46,7 +46,7 @@ class Arm:
     name : str
         As tables call it.
     changes : dict
-        Fields of `DrasSettings` beside the machine's.
+        Fields of `DrasSettings` apart from the machine's.
     estimates : str
         What it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`.
     updating : bool

@@ -123,7 +123,7 @@ def applications(jobs: StudyJobs) -> Applications:
 def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return jobs with the executable and the arguments' stem of their command lines, and where these were read.
 
-    A job whose line does not tell its executable keeps its own executable, or job name, and the whole line.
+    A job with a line that does not name its executable keeps its own executable, or job name, and the whole line.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     Returns
     -------
     table : DataFrame
-        With `executable` and `command` anew.
+        With new `executable` and `command`.
     sources : DataFrame
         `source`, `jobs`: every job is counted once.
     """
@@ -173,7 +173,7 @@ def _key(table: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
     notes = []
     if not {"executable", "command"} & set(key):
         key.append("requested_time")
-        notes.append("neither executable nor command line is told: the requested time stands in for both")
+        notes.append("neither executable nor command line is known: the requested time stands in for both")
         lacking = [column for column in lacking if column not in ("executable", "command")]
     if lacking:
         notes.append(f"not in the log, and so not compared: {', '.join(lacking)}")

@@ -1,4 +1,4 @@
-"""Failures beside jobs: Allcock et al.'s observations 13 to 15 (JSSPP 2017, doi 10.1007/978-3-319-77398-8_1)."""
+"""Failures and jobs: Allcock et al.'s observations 13 to 15 (JSSPP 2017, doi 10.1007/978-3-319-77398-8_1)."""
 
 import numpy as np
 import pandas as pd

@@ -53,7 +53,7 @@ def _surge_pictures(jobs: StudyJobs, top: StudyJobs) -> list[Picture]:
     for number, whose, part in ((8, f"of that user ({name})", own), (9, "of all users", jobs)):
         near = study.by_period(study.around(part, month), "M")
         for column, what in (("jobs", "Jobs"), ("core_hours", hours)):
-            paint = partial(paint_months, column=column, title=f"{what} {whose}, {month} and the months beside it")
+            paint = partial(paint_months, column=column, title=f"{what} {whose}, {month} and the months around it")
             found.append((f"fig{number}_{column}_around", near, paint))
     if jobs.has("wait"):
         found.append(("fig10_wait_around", study.by_period(study.around(top, month), "M", "queue"), paint_waits))

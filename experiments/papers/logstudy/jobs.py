@@ -205,7 +205,7 @@ def _stand_ins(table: pd.DataFrame, known: set[str], machine: int) -> list[str]:
         elif table["requested_time"].notna().any():
             killed = table["run_time"] >= table["requested_time"]
             table["exit_code"] = np.where(killed, "ran to its limit", "ended before its limit")
-            notes.append("neither exit codes nor a status are told: whether a job ended before its limit stands in")
+            notes.append("neither exit codes nor a status are known: whether a job ended before its limit stands in")
     if "project" not in known and "group" in known:
         table["project"] = table["group"]
         notes.append("projects are unknown: groups stand in")

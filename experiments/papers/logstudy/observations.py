@@ -178,7 +178,7 @@ def widest_user(jobs: StudyJobs) -> tuple[str, str]:
 
 
 def around(jobs: StudyJobs, month: str) -> StudyJobs:
-    """Return the jobs of a month and of the months beside it: what Figures 8 to 10 show."""
+    """Return the jobs of a month and of the months around it: what Figures 8 to 10 show."""
     return replace(jobs, table=jobs.table[_months(jobs.table).isin([month, *_beside(month)])])
 
 
@@ -193,7 +193,7 @@ def _beside(month: str) -> list[str]:
 
 
 def surge_waits(jobs: StudyJobs, month: str) -> str:
-    """Return by queue how many times longer the mean wait of a month was than that of the months beside it."""
+    """Return by queue how many times longer the mean wait of a month was than that of the months around it."""
     if not jobs.has("wait"):
         return "unknown: the log lacks wait"
     table = jobs.table.assign(month=_months(jobs.table), queue=in_top(jobs.table, "queue", TOP_QUEUES))
@@ -202,15 +202,15 @@ def surge_waits(jobs: StudyJobs, month: str) -> str:
     both = here.add_suffix("_here").join(beside.add_suffix("_beside"), how="inner")
     both = both[both[["size_here", "size_beside"]].min(axis=1) >= LEAST_JOBS]
     ratio = (both["mean_here"] / both["mean_beside"]).replace([np.inf, -np.inf], np.nan).dropna()
-    return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "unknown: no month beside it"
+    return "; ".join(f"{queue} {value:.2f}" for queue, value in ratio.items()) or "unknown: no month around it"
 
 
 def month_change(jobs: StudyJobs, month: str) -> str:
-    """Return jobs and core-hours of a month over the mean of the months beside it."""
+    """Return jobs and core-hours of a month over the mean of the months around it."""
     table = by_period(jobs, "M").set_index("period")
     beside = table.reindex(_beside(month)).dropna(how="all")
     if beside.empty:
-        return "unknown: no month beside it"
+        return "unknown: no month around it"
     jobs_ratio, hours_ratio = (table[c][month] / beside[c].mean() for c in ("jobs", "core_hours"))
     return f"jobs {jobs_ratio:.2f}, core-hours {hours_ratio:.2f}"
 

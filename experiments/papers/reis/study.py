@@ -47,7 +47,7 @@ QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999)
 
 
 def run(setting: Setting) -> Report:
-    """Evaluate the forest beside last-two on the last 20 % of a log, under both protocols, and draw the figures."""
+    """Evaluate the forest and last-two on the last 20 % of a log, under both protocols, and draw the figures."""
     begin = perf_counter()
     forest = Forest(random_state=setting.seed, n_estimators=20 if setting.quick else 100)
     asked: dict[str, Predictor] = {"last-two": LastTwo(), "forest": forest}

@@ -1,4 +1,4 @@
-"""What RUSH's asks cost, and what its gain hangs on: rows of ADAA beside the main table.
+"""What RUSH's asks cost, and what its gain hangs on: rows of ADAA in addition to the main table.
 
 In the main table a gate asks at no time and no cost, and runs the MPI probes on the tentative nodes at each ask. Here
 the probes are left out, or are those of the job that started last, or take their time and load the network; an ask
@@ -125,7 +125,7 @@ class Row:
     window : int
         As of the same.
     like : str
-        The policy whose skips are dealt out.
+        The policy with the skips that are dealt out.
     """
 
     name: str
@@ -163,7 +163,7 @@ RANDOM_LIKE: Final = "random delays, as many as: "
 
 
 def rows_of(settings: AskSettings) -> dict[str, Row]:
-    """Return all rows by their policy, those whose skips are dealt out before those that deal them."""
+    """Return all rows by their policy, those that give skips before those that deal them out."""
     cost: dict[str, Any] = {"ask_seconds": settings.ask_seconds, "lag": settings.counter_lag}
     timed: dict[str, Any] = {"probes": TIMED, "ask_seconds": settings.probe_seconds, "probing": settings.probing}
     by_time: dict[str, Any] = {"count_on": "window", "window": settings.window}

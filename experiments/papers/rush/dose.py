@@ -4,9 +4,8 @@
 last five minutes do not predict the next; where it is long, nothing has changed when a job has been skipped ten times.
 *Placement*: a job inside one leaf switch sends nothing through the uplinks but its I/O. *Source*: the load from
 outside, or the noise job alone, as in a pod that is reserved as a whole. *Episodes*: how well control jobs are foreseen
-where runs are slow for days. Control jobs, norms and model
-are made anew for every case; the model sees the counters of all nodes. Beside RUSH stands the oracle of the present,
-also with a hundred skips instead of ten.
+where runs are slow for days. Control jobs, norms and model are made for every case; the model sees the counters of all
+nodes. RUSH is compared with the oracle of the present, also with a hundred skips instead of ten.
 """
 
 from collections.abc import Sequence
@@ -64,7 +63,7 @@ SOURCES: Final[dict[str, Noise]] = {
     "the noise job alone": Noise(),
     "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
 }
-"""Whose traffic there is besides the jobs': in the paper's experiment a pod of its own has the noise job alone."""
+"""Sources of traffic in addition to the jobs: in the paper's experiment the noise job alone has a pod of its own."""
 PARTS: Final = ("tau", "placement", "source", "episodes")
 """Parts of the study, as `--experiments` names them."""
 
@@ -80,7 +79,7 @@ class Case:
     placement : str
         See `schedsim.machine.allocators`.
     source : str
-        Who loads the machine besides the jobs, one of `SOURCES`.
+        What loads the machine in addition to the jobs, one of `SOURCES`.
     """
 
     ratio: float = 2.0
@@ -97,7 +96,7 @@ class Case:
 
     @property
     def policies(self) -> tuple[str, ...]:
-        """What is tried besides FCFS+EASY."""
+        """What is tried in addition to FCFS+EASY."""
         return (*POLICIES, PATIENT_RUSH) if self.source != BOTH else POLICIES
 
 

@@ -55,7 +55,7 @@ MEASURED: Final = (
     "base_rate", "f1_application_left_out", "pr_auc_application_left_out", "f1_last_30", "varying_on_ten_days",
 )  # fmt: skip
 COMPARED: Final = ("f1_application_left_out", "f1_last_30")
-"""Of which the difference from the case without episodes is told."""
+"""Figures reported as the difference from the case without episodes."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Figures 1 and 4 to 11 of Nichols et al., drawn from our trials, and the controls beside RUSH."""
+"""Figures 1 and 4 to 11 of Nichols et al., drawn from our trials, and RUSH with its controls."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -233,7 +233,7 @@ def controls(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def paint_controls(axes: "Axes", table: pd.DataFrame) -> None:
-    """RUSH beside its controls."""
+    """RUSH compared with its controls."""
     names = list(dict.fromkeys(table["experiment"]))
     groups = [
         (policy, policy, COLOURS[k], h) for k, (policy, h) in enumerate(zip(SHOWN, ("", "//", "..", "xx"), strict=True))

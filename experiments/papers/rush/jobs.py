@@ -35,7 +35,7 @@ AT_START: Final = 0.2
 OVER: Final = 1200
 """The other jobs come uniformly over so many seconds."""
 REQUESTED: Final = 1800
-"""What every job requests [s]; nobody is killed: a job that runs longer has its estimate doubled."""
+"""What every job requests [s]; none is killed: a job that runs longer has its estimate doubled."""
 SIZES: Final = (8, 16, 32)
 NATIVE: Final = 16
 """Nodes on which the applications' shares are given, and on which models learn."""
@@ -55,11 +55,11 @@ class Experiment:
     name, about : str
         As in the paper.
     applications : tuple of str
-        Whose jobs run, as evenly as their number allows.
+        Applications of the jobs, as evenly as their number allows.
     jobs : int
         How many.
     learnt : tuple of str
-        Whose control jobs the model learns from.
+        Applications with control jobs that the model learns from.
     scaling : {"none", "weak", "strong"}
         How the jobs differ in size: not at all, or over `SIZES`.
     """

@@ -164,7 +164,7 @@ def by_application(runs: pd.DataFrame, policies: tuple[str, ...] = (EASY, RUSH))
 
 
 def shortened_by_size(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
-    """Return the mean improvement of the longest run by application and size, RUSH beside FCFS+EASY [%]."""
+    """Return the mean improvement of the longest run by application and size, RUSH relative to FCFS+EASY [%]."""
     found = _shortened(runs[runs["experiment"] == experiment])
     found = found[found["policy"] == RUSH].sort_values(["application", "nodes"], kind="stable")
     keys = ["application", "nodes"]
@@ -189,7 +189,7 @@ def foreseen(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_paper(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper's figures beside ours."""
+    """Return the paper's figures and ours."""
     rows = []
     for experiment, what, theirs, column, policy in PAPER:
         own = trials[(trials["experiment"] == experiment) & (trials["policy"] == policy)]

@@ -2,9 +2,9 @@
 
 Table II, Figures 1 and 4 to 11 of Nichols et al. on a simulated machine with contention.
 
-Five experiments, each with paired seeds: the same jobs, background and noise under FCFS+EASY and under RUSH. Beside
-them stand the controls that the paper lacks: as many delays dealt to jobs by chance, a classifier that sees the true
-loads of now, and a machine without contention, where there is nothing to win.
+Five experiments, each with paired seeds: the same jobs, background and noise under FCFS+EASY and under RUSH. Added are
+the controls that the paper lacks: as many delays dealt to jobs by chance, a classifier that sees the true loads of now,
+and a machine without contention, where there is nothing to win.
 
 FCFS+EASY asks the model as well and ignores its answer, so that predictions can be compared with outcomes.
 
@@ -83,7 +83,7 @@ VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
     "RUSH, asked at every pass": {"count_on": "pass"},
     f"oracle, threshold {PATIENT}": {"threshold": PATIENT},
 }
-"""Options of RUSH that are tried in ADAA besides."""
+"""Options of RUSH that are also tried in ADAA."""
 FIGURES: Final = ["varying", "makespan_s", "wait_s", "longest_s", "calls", "skips", "met"]
 GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "wait_added_s"]
 
@@ -101,9 +101,9 @@ class Shared:
     models : mapping of tuple to Classifier
         By the applications that they learnt from.
     scope : str
-        Whose counters they see.
+        Which nodes' counters they see.
     policies : mapping of str to tuple of str
-        Which to run besides FCFS+EASY and RUSH, by experiment.
+        Which to run in addition to FCFS+EASY and RUSH, by experiment.
     asked : str
         Digest of the model, if one was named; empty: they have just learnt.
     rows : mapping of str to Row
@@ -202,7 +202,7 @@ def settings_of(setting: Setting) -> AskSettings:
     named = [name for name, value in given.items() if value is not None]
     if named and setting.predictors:
         raise JobcastError(
-            f"rush: {named[0]} is for the rows on what asking costs, whose models are trained with and without probes; "
+            f"rush: {named[0]} is for the rows on what asking costs: their models are trained with and without probes; "
             "with --predictors they are not run. Leave one of the two out."
         )
     if named and EXPERIMENT not in {one.name for one in experiments_of(setting.experiments)}:
@@ -293,7 +293,7 @@ def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
 
 
 def row_trial(shared: Shared, row: Row, jobs: Jobs, seed: int, found: Mapping[str, Trial]) -> Trial:
-    """Run a trial of a row on what asking costs; `found` has the trials whose skips are dealt out."""
+    """Run a trial of a row on what asking costs; `found` has the trials with the skips to deal out."""
     contention = contention_of(jobs, shared.environment, TRIAL_SEEDS + seed, lag=row.lag, probing=row.probing)
     if row.judge == "oracle":
         norms = Norms.from_json(shared.norms["none"])

@@ -145,7 +145,7 @@ def run_trial(
 
 
 class Noted:
-    """A classifier whose last word on each job is written down, and how often the job was skipped."""
+    """A classifier that notes its last word on each job, and how often the job was skipped."""
 
     def __init__(self, classifier: Classifier, n_jobs: int) -> None:
         self.classifier, self.labels = classifier, [""] * n_jobs
@@ -173,7 +173,7 @@ class Inputs:
     apps : sequence of App
         The application of each job, by row of the workload.
     scope : {"all", "job"}
-        Whose counters are pooled: all nodes', or the job's.
+        Which nodes' counters are pooled: all nodes', or the job's.
     probes : {"live", "last-known", "absent"}
         Whether the probes are run on these nodes now, or those count that the job started last had run, or none.
     lag : int

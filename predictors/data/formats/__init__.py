@@ -1,1 +1,1 @@
-"""Readers and writers of job logs. The format is told by the content."""
+"""Readers and writers of job logs. The content determines the format."""

@@ -140,7 +140,7 @@ def fetch_log(
     """Return a log of the archive, downloaded if it is not here yet.
 
     An interrupted download is continued if the server supports it and still has the same file. The SHA-256 of the first
-    download is kept beside the log and checked on every later call; a log that no longer agrees is downloaded again.
+    download is kept next to the log and checked on every later call; a log that no longer agrees is downloaded again.
 
     Parameters
     ----------

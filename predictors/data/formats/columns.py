@@ -65,7 +65,7 @@ class Timestamps:
     fixed : bool array
         Whether the text has an offset from UTC, or is Unix time.
     bad : int array
-        Rows whose text is no point in time.
+        Rows with a text that is no point in time.
     """
 
     seconds: Ints

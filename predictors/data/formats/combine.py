@@ -43,7 +43,7 @@ def read_logs(
 ) -> tuple[JobLog, ReadingReport]:
     """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`.
 
-    Files of local times without a zone are refused beside files of Unix times.
+    Files of local times without a zone are refused together with files of Unix times.
     """
     read = [read_log(path, strict, time_zone) for path in paths]
     if len(read) == 1:
@@ -56,7 +56,7 @@ def read_logs(
 
 
 def _check_one_clock(paths: Sequence[str | os.PathLike[str]], read: Sequence[tuple[JobLog, ReadingReport]]) -> None:
-    """Refuse local times beside Unix times, since they may differ by hours; Parquet files are not checked."""
+    """Refuse local times together with Unix times, since they may differ by hours; Parquet files are not checked."""
     local, fixed = [], []
     for path, (log, account) in zip(paths, read, strict=True):
         if account.count("local-time"):
@@ -281,7 +281,7 @@ def _others(one: int, other: int, jobs: _Jobs) -> bool:
 def _tasks_without_numbers(records: Sequence[int], jobs: _Jobs) -> JobcastError:
     first, second = list(dict.fromkeys(jobs.names[jobs.file[row]] for row in records))[:2]
     return JobcastError(
-        f"Job {jobs.ids[records[0]]}: stands for several tasks of an array whose numbers are missing, in {first} and "
+        f"Job {jobs.ids[records[0]]}: stands for several tasks of an array without their numbers, in {first} and "
         f"{second}: which task is which is not known, so none can be counted once. Export the tasks with their "
         "numbers, such as 12_3 (sacct's JobID), or export all of them into one file."
     )

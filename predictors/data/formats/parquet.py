@@ -77,7 +77,7 @@ def parse_parquet(data: bytes, source: str, strict: bool = False) -> tuple[JobLo
         raise JobcastError(f"{source}: is damaged: {error}") from error
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise JobcastError(
-            f"{source}: is damaged: its metadata cannot be used ({error}); convert the log anew."
+            f"{source}: is damaged: its metadata cannot be used ({error}); convert the log again."
         ) from error
 
 

@@ -1,9 +1,9 @@
 """Accounting logs of PBS and TORQUE.
 
-A job is its E record (ended); without one, its Q, S and D records (queued, started, deleted). R (rerun)
-begins another run of the same job. The times within an E record are Unix time; the time before the first semicolon is
-the server's local one, whose zone the E records give. Format: the administrators' guides of PBS Professional and
-TORQUE, chapters on accounting.
+A job is its E record (ended); without one, its Q, S and D records (queued, started, deleted). R (rerun) begins another
+run of the same job. The times within an E record are Unix time; the time before the first semicolon is the server's
+local time; the E records give its zone. Format: the administrators' guides of PBS Professional and TORQUE, chapters on
+accounting.
 """
 
 import re
@@ -82,7 +82,7 @@ def _requested(ncpus: str, nodect: str, select: str, listed: str, slots: str) ->
         if text:
             chunks = [_chunk(chunk, share) for chunk in text.split("+")]
             found = sum(count * each for count, each in chunks)
-            # TORQUE writes ncpus=1 beside nodes=2:ppn=12.
+            # TORQUE writes ncpus=1 together with nodes=2:ppn=12.
             procs = found if share == "ppn" else max(procs, found)
             nodes = nodes if nodes > 0 else sum(count for count, _ in chunks)
     procs = whole(slots) if whole(slots) > 0 else procs
@@ -367,7 +367,7 @@ def _times(draft: Draft, jobs: list[_Job], shift: _Shift) -> None:
     end = [time_of(job, ("end",), ("E", "R", "D", "A")) for job in jobs]
     draft.numbers |= {k: np.array(v, dtype=np.int64) for k, v in (("submit", submit), ("start", start), ("end", end))}
     walltimes = [seconds(job.pairs.get("resources_used.walltime", "")) for job in jobs]
-    # A walltime of 0 beside an end later than the start: the job was killed before PBS read its usage.
+    # A walltime of 0 and an end later than the start: the job was killed before PBS read its usage.
     between = draft.numbers["end"] - draft.numbers["start"]
     run_time = np.array(walltimes, dtype=np.int64)
     draft.numbers["run_time"] = np.where(

@@ -97,8 +97,8 @@ class Draft:
     ledger : ReportBuilder
         The report.
     numbers : dict of str to int64 array
-        Columns of the job log that are plain numbers; besides `submit`, `start`, `end` [s], and `run_time` where the
-        record gives it. `MISSING` where unknown.
+        Columns of the job log that are plain numbers; in addition `submit`, `start`, `end` [s], and `run_time` where
+        the record gives it. `MISSING` where unknown.
     names : dict of str to (codes, names)
         Columns that are names.
     put_back : bool array or None
@@ -137,9 +137,9 @@ def finish(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log of the records, and the account.
 
-    Of several records with one id and one submission, and of records whose job was put back into the queue, the last
-    run is the job; but runs that overlap in time are different jobs. Other records with one id are different jobs, too:
-    then all jobs get new numbers.
+    Of several records with one id and one submission, and of records of a job that was put back into the queue, the
+    last run is the job; but runs that overlap in time are different jobs. Other records with one id are different jobs,
+    too: then all jobs get new numbers.
 
     Raises
     ------

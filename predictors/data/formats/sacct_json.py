@@ -73,7 +73,7 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     requested, allocated = _trackable(tres.get("requested")), _trackable(tres.get("allocated"))
     told = _part(job, "state").get("current") if isinstance(job.get("state"), Mapping) else job.get("state")
     put_back = [one for one in told if isinstance(one, str) and one in PUT_BACK] if isinstance(told, list) else []
-    state = _first(put_back or told)  # beside REQUEUED, or RESIZING, stands PENDING
+    state = _first(put_back or told)  # PENDING accompanies REQUEUED or RESIZING
     return {
         "jobidraw": _plain(job.get("job_id")),
         "submit": _timestamp(time.get("submission")),

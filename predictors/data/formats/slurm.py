@@ -106,7 +106,7 @@ def array_of(job: str) -> int:
 
 
 def members(job: str) -> int:
-    """Return how many jobs a record stands for: several for an array whose members still wait, `12_[1-50%10]`.
+    """Return how many jobs a record stands for: several for an array with members that still wait, `12_[1-50%10]`.
 
     Examples
     --------
@@ -191,8 +191,8 @@ _NUMBERED: Final = re.compile(r"(?:\d+=\d+(?:,|$))+")
 def gpus_of(text: str) -> int:
     """Return the GPUs in Slurm's list of trackable resources; `MISSING` if the text is no such list.
 
-    A job whose list names no GPU has none. The sum over all types counts, else the types are added up. In the numbers
-    of Slurm's database GPUs are 1001 or, where each type has its number, 1002.
+    A job with a list that names no GPU has none. The sum over all types counts, else the types are added up. In the
+    numbers of Slurm's database GPUs are 1001 or, where each type has its number, 1002.
 
     Examples
     --------

@@ -241,7 +241,7 @@ _DESCRIPTOR: Final = re.compile(r"[^:]*:([^:]*):(\d{1,9})x\d{1,9}")
 def _more_columns(rows: Rows, kept: Bools, report: ReportBuilder) -> tuple[dict[str, Ints], tuple[str, ...]]:
     """Return the columns of fields 19 to 21 of the rows kept, and the descriptors behind their codes.
 
-    GPUs given, the soft walltime, and a descriptor, whose nodes stand for processors: in these logs fields 5 and 8 are
+    GPUs given, the soft walltime, and a descriptor. Its nodes stand for processors: in these logs fields 5 and 8 are
     sometimes nodes and sometimes cores. Maheshwari, Klusáček, Suter & Brewer, Workload Traces from the Frontier
     Exascale Supercomputer, JSSPP 2026.
     """

@@ -27,7 +27,7 @@ _NAMED: Final = re.compile(r"([0-9]{1,4})[ \t]+(.+)", re.DOTALL)
 _BLANKS: Final = " \t\r"
 
 NAME_LABELS: Final[Mapping[str, str]] = {"queue": "Queue", "partition": "Partition"}
-"""The columns whose codes SWF can name, and the label of the names."""
+"""Columns with codes that SWF can name, and the label of the names."""
 
 SMALLEST_UNIX_TIME: Final = 100_000_000
 """1973: with `UnixStartTime: 0`, times from here on are Unix times; below, the clock is unknown."""

@@ -61,7 +61,7 @@ def sessions(
     times : float64 array of shape (n_jobs,)
         Submissions [s].
     chances : float64 array of shape (n_jobs, 3)
-        Uniform in [0, 1): does a session go on; which one or whose; running what.
+        Uniform in [0, 1): does a session go on; which session or which user's; running what.
     normals : float64 array of shape (n_jobs,)
         Standard normal: how an application's inputs change with a session.
     user_cdf : float64 array of shape (n_users,)

@@ -207,7 +207,7 @@ def mira_like_log(n_jobs: int = 10_000, *, seed: int = 0, load: float = 0.9) -> 
     Returns
     -------
     JobLog
-        Queues as they were routed; `backfill` are the small jobs of projects whose codes lie above `OF_SPENT`.
+        Queues as they were routed; `backfill` are the small jobs of projects with codes above `OF_SPENT`.
 
     Notes
     -----

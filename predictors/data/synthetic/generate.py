@@ -68,7 +68,7 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
     drawn again). What is kept:
 
     * sizes: exactly; they are a plain sample of the model, and so is every block of 1,000 consecutive jobs;
-    * run times given the size: but for the jobs killed at their request, whose run time is moved there by 5 % at most
+    * run times given the size: except that the run time of jobs killed at their request moves there by 5 % at most
       (distribution functions stay within 0.03), and for like sizes (equal rounded log2) being dealt out together;
     * arrivals: exactly, up to the factor of `load` and whole seconds; the daily cycle is the model's at every load.
 

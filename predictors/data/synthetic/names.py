@@ -21,7 +21,7 @@ _SYLLABLES: Final = (
 
 
 def with_names(log: JobLog, seed: int, *, knowledge: bool = True) -> JobLog:
-    """Return a log whose jobs have job names, commands and directories in the place of application codes.
+    """Return a log with job names, commands and directories in place of application codes.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ ran last, and that it runs something new; correlation of an application's inputs
 DEVIATIONS: Final[Mapping[str, float]] = {"group": 0.3, "user": 0.6, "app": 0.5, "inputs": 0.4}
 """How much each decides of a job's place among the run times: standard deviations of normal terms."""
 NOISE: Final = (0.04, 1.0)
-"""By how much equal runs differ, beside `DEVIATIONS`: median and log deviation over the applications."""
+"""By how much equal runs differ, in addition to `DEVIATIONS`: median and log deviation over the applications."""
 CRASHED: Final = 0.05
 RESIZED: Final = (0.10, 0.3)
 """Share of jobs not of their application's size; how far they stray among the sizes (applications: 1)."""
@@ -84,8 +84,8 @@ def deal_sizes(rng: np.random.Generator, sizes: Ints, runs: Runs) -> Ints:
 def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Runs) -> tuple[Floats, Bools]:
     """Deal out uniform shares of the run times so that like jobs run for similar times; mark those that crash early.
 
-    They are dealt among jobs of one block and of like sizes (equal rounded log2), whose run times have nearly one
-    distribution: so run times keep theirs given the size, whatever sizes an application prefers.
+    They are dealt among jobs of one block and of similar sizes (equal rounded log2). Run times of such jobs have nearly
+    one distribution, so they keep theirs given the size, whatever sizes an application prefers.
     """
     place = DEVIATIONS["inputs"] * runs.inputs
     for codes, part in ((runs.group, "group"), (runs.user, "user"), (runs.app, "app")):

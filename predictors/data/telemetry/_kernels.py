@@ -59,7 +59,7 @@ def scan_lines(data: Bytes, commas: int, starts: Ints, kinds: Marks) -> int:
 
 @compiled
 def off_clock(time: Ints, first: int, last: int, reach: int, slack: int, off: Bools) -> None:
-    """Mark the rows from `first` to `last` whose time agrees within `slack` with less than a third of their neighbours.
+    """Mark the rows from `first` to `last` with a time that agrees within `slack` with under a third of the neighbours.
 
     A row's neighbours are `reach` rows on either side, fewer near an end of `time` but as many on both sides. So a jump
     of all clocks, as after a pause, is accepted; a few clocks that jump or are always wrong are not.

@@ -60,7 +60,7 @@ class Counter:
     unit : str
         What it counts in; its rate is that per second.
     meaning : str
-        What it counts, beside the unit; empty if the name of the counter says it.
+        What it counts, in addition to the unit; empty if the name of the counter says it.
     bits : {32, 64}
         Width: it begins again at 0 after 2**bits - 1, or stays there if the hardware saturates.
     """

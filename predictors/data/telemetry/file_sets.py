@@ -1,7 +1,7 @@
 """Sets of telemetry files that follow one another, and the pieces in which they are read.
 
 LDMS writes `<path>/<container>/<schema>`, with a rollover `<schema>.<epoch>` (`store_function_csv`: `-<epoch>`), and
-beside it, if configured to, `<schema>.HEADER[.<epoch>]` and `<schema>.KIND[.<epoch>]`. Files that differ only in the
+next to it, if configured to, `<schema>.HEADER[.<epoch>]` and `<schema>.KIND[.<epoch>]`. Files that differ only in the
 epoch are one set and are read one after the other. Each may be packed by gzip and end in `.csv`, `.gz` or both.
 """
 
@@ -251,7 +251,7 @@ def csv_pieces(
                 begin, layout = end + 1, fresh
         if layout is None:
             raise JobcastError(
-                f"{source}:{line}: has no header; LDMS writes it as the first line, or to NAME.HEADER beside the file."
+                f"{source}:{line}: has no header; LDMS writes it as the first line, or to NAME.HEADER next to the file."
             )
         if begin < len(piece):
             here = line + piece.count(b"\n", 0, begin)

@@ -120,8 +120,8 @@ class Scan:
     strict : bool
         Raise at the first row or value that would be dropped or changed.
     between : array of shape (n, 2), optional
-        Times from and to [s]. Files whose epoch lies outside, pieces of CSV files and row groups of Parquet files
-        outside are skipped; the parts that are yielded reach further than `between`.
+        Times from and to [s]. Files with an epoch outside, pieces of CSV files and row groups of Parquet files outside
+        are skipped; the parts that are yielded reach further than `between`.
 
     Raises
     ------
@@ -283,7 +283,7 @@ def _check_sets(sets: list[FileSet], source: str) -> None:
     if not sets:
         raise JobcastError(
             f"{source}: holds no telemetry. LDMS's files begin #Time,Time_usec,ProducerName, or have that line in "
-            "NAME.HEADER beside them; give a mapping file for other schemas."
+            "NAME.HEADER next to them; give a mapping file for other schemas."
         )
     owners: dict[int, FileSet] = {}
     for files in sets:

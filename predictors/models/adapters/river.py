@@ -99,7 +99,7 @@ class KnownFeatures:
 class StreamPredictor(Predictor):
     """Base of predictors around a river model.
 
-    It keeps the outcomes that its model has learnt from, at most `window`; beyond, the model begins anew and learns
+    It keeps the outcomes that its model has learnt from, at most `window`; beyond, the model starts again and learns
     the newest half of them again. So memory is bounded, the past is forgotten in the end, and the model is saved
     without a pickle: as those outcomes, from which it is learnt again when it is loaded, equal to the last bit.
 
@@ -149,7 +149,7 @@ class StreamPredictor(Predictor):
             self.estimator_.teach(outcome.row, float(outcome.seconds))
 
     def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "StreamForecast":
-        """Return estimates for the jobs of `log` while its events go by, whose copies have a model of their own."""
+        """Return estimates for the jobs of `log` while its events go by; each copy has a model of its own."""
         return StreamForecast(self, log, learns=learns, after=after)
 
     def save_estimator(self, folder: Path) -> None:
@@ -169,7 +169,7 @@ class StreamPredictor(Predictor):
 
 
 class StreamForecast(LearningForecast):
-    """A `LearningForecast` whose copies get a model of their own; the parameters are its."""
+    """A `LearningForecast`, with the same parameters; each copy gets a model of its own."""
 
     def fork(self) -> "StreamForecast":
         """Return a copy that goes on by itself; it costs memory by the model and by the jobs of the whole log."""

@@ -48,7 +48,7 @@ def class_of(values: Floats, by: str) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class ClassCalibratedEstimator:
-    """An estimator whose answers are moved by the share of each job's class; immutable."""
+    """An estimator that moves answers by the share of each job's class; immutable."""
 
     inner: Estimator
     request: int

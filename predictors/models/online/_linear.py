@@ -1,9 +1,9 @@
 """Kernels of the online linear predictor: a row's inputs, its estimate, one step of learning.
 
-A row's columns stand in the order of `predictors.models.online.linear.FEATURES`. Inputs are
-the request; run times and elapsed times of the past [s], none above the request; logarithms of amounts; the time of
-day and of the week; and all products of two of these. Beside them each known combination of categories (the user, the
-user with this request, …) marks one weight of a table, found by a hash; two that meet share it.
+A row's columns stand in the order of `predictors.models.online.linear.FEATURES`. Inputs are the request; run times and
+elapsed times of the past [s], none above the request; logarithms of amounts; the time of day and of the week; and all
+products of two of these. In addition each known combination of categories (the user, the user with this request, …)
+marks one weight of a table, found by a hash; two that meet share it.
 """
 
 import math

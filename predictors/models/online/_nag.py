@@ -79,7 +79,7 @@ def rescale(x: Floats, weights: Floats, scales: Floats) -> float:
 def descend(
     x: Floats, slope: float, rate: float, ridge: float, weights: Floats, scales: Floats, squares: Floats
 ) -> None:
-    """Step down the loss, whose slope is `slope` by the prediction, plus ridge / 2 times the squared weights."""
+    """Step down the loss (`slope` by the prediction) plus ridge / 2 times the squared weights."""
     for i in range(len(x)):
         down = slope * x[i] + ridge * weights[i]
         squares[i] += down * down

@@ -90,7 +90,7 @@ class OnlineEstimator:
     Parameters
     ----------
     kind : type of OnlinePredictor
-        Whose kernels these weights are for.
+        Kind of predictor with the kernels for these weights.
     weights : float64 array
         Of the dense inputs, then of the marks.
     sums : float64 array of shape (4,)
@@ -185,7 +185,7 @@ class OnlinePredictor(Predictor):
 
 
 class OnlineForecast(LearningForecast):
-    """A `LearningForecast` whose predictions and updates are one compiled call a slice; the parameters are its."""
+    """A `LearningForecast`, with the same parameters, that predicts and updates in one compiled call a slice."""
 
     def __init__(
         self, predictor: OnlinePredictor, log: JobLog, *, learns: bool, after: JobHistory | None = None

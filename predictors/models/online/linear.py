@@ -35,7 +35,7 @@ class OnlineLinear(OnlinePredictor):
     """Linear model of squared loss, learnt job by job by the normalised adaptive gradient.
 
     Inputs are the request, the user's past and running jobs, the time, and all products of two of them; run times of
-    the past count at most as the job's own request. Beside them each combination that a job shares with others (its
+    the past count at most as the job's own request. In addition each combination that a job shares with others (its
     user; group; executable; user and request; user and processors; all three; processors and request) has a weight of
     its own in a table of 65,536, found by a hash. Unknown users and categories never seen before mark weights that are
     still 0: they are predicted by the rest of the model.

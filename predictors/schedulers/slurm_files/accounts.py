@@ -45,7 +45,7 @@ class Association:
     Parameters
     ----------
     account, user, partition : str
-        Whose it is; the user is empty for an account, the partition where it is for all.
+        Its account, user and partition; no user for an account's own, no partition where it is for all.
     parent : str
         The account above; empty for the root.
     settings : mapping of str to Setting
@@ -149,7 +149,7 @@ class Accounts:
 
     def _add(self, one: Association) -> None:
         if not one.account:
-            raise JobcastError(f"{one.place}: an account has no name; write the file anew.")
+            raise JobcastError(f"{one.place}: an account has no name; write the file again.")
         first = self._first.setdefault((one.account, one.user, one.partition), one)
         if first is not one:
             raise JobcastError(
@@ -171,7 +171,7 @@ class Accounts:
             cells = line.split("|")
             if len(cells) != len(header):
                 raise JobcastError(
-                    f"{place}: has {len(cells)} columns, the header {len(header)}; write the table anew."
+                    f"{place}: has {len(cells)} columns, the header {len(header)}; write the table again."
                 )
             row = dict(zip(header, cells, strict=True))
             settings = _settings((key, value, place) for key, value in zip(written, cells, strict=True) if key)

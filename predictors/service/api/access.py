@@ -14,13 +14,13 @@ from predictors.service.operation.tracing import Tracing
 ID_HEADER: Final = b"x-request-id"
 _log: Final = logging.getLogger("jobcast.access")
 _REFUSALS: Final = (401, 403, 408, 413, 429, 503)
-"""Statuses that are told in the log: others are answers to a client's own mistakes."""
+"""Statuses that the log reports: others are answers to a client's own mistakes."""
 
 
 class RequestLog:
     """ASGI middleware around all others.
 
-    A handler, or a middleware within, leaves in the scope what is to be told: `client_name` (the token's), `audit`
+    A handler, or a middleware within, leaves in the scope what is to be logged: `client_name` (the token's), `audit`
     (action and fields of what was changed), `audit_later` (a function; it calls the one that it is given with these
     when the change has been made after the answer), `status` (where the client left and no answer was sent).
 

@@ -71,7 +71,7 @@ def read_tokens(path: Path) -> "tuple[Token, ...]":
 
 
 def add_token(path: Path, role: str, name: str) -> str:
-    """Return a fresh token, whose line is added to a file of tokens; the file is made where it is missing.
+    """Return a fresh token and add its line to a file of tokens, made if it is missing.
 
     Raises
     ------

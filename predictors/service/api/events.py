@@ -51,7 +51,7 @@ class EventRoutes:
         stored = asyncio.wrap_future(self._service.writer.put(events))
         try:
             receipts = await waited(stored, "not durable in time; send it again")
-        except Refusal:  # yet they may become durable: then they are told as all others are
+        except Refusal:  # yet they may become durable: then they are logged as all others are
             request.scope["audit_later"] = partial(self._tell_later, events, stored)
             raise
         request.scope["audit"] = self._counted(events, receipts)
@@ -59,7 +59,7 @@ class EventRoutes:
         return reply(EventsOut(max(one.sequence for one in receipts), told_of))
 
     async def forget(self, request: Request) -> Response:
-        """Give up live jobs of which nothing was heard for long: nothing is learnt from them."""
+        """Drop live jobs that had no events for a given time: nothing is learnt from them."""
         self._context.must_be_ready()
         asked, service = valid(ForgetIn, await request.body()), self._service
         live = service.job_state.live
@@ -80,7 +80,7 @@ class EventRoutes:
         stored.add_done_callback(settled)
 
     def _counted(self, events: Sequence[Event], receipts: Sequence[Receipt]) -> dict[str, Any]:
-        """Count what became of events, and log which stand against others; return what the audit log is told."""
+        """Count what became of events, and log which contradict others; return the fields for the audit log."""
         count = self._context.metrics.event
         for event, receipt in zip(events, receipts, strict=True):
             count(KIND_NAMES[event.kind], receipt.what)

@@ -1,6 +1,6 @@
-"""A server's life beside its requests: systemd is told of it, the watchdog is fed, SIGHUP reads files anew.
+"""A server's life apart from its requests: it notifies systemd, feeds the watchdog, and reads files again at SIGHUP.
 
-SIGHUP reads the file of tokens, the certificate and its key again, and opens the audit log anew by its name. What
+SIGHUP reads the file of tokens, the certificate and its key again, and opens the audit log again by its name. What
 cannot be used stays as it was, and the log says why. In the foreground of a terminal SIGHUP means that the terminal is
 gone: then the server ends as by SIGTERM.
 """
@@ -35,13 +35,13 @@ from predictors.service.operation.tracing import Tracing
 from predictors.service.state.service import Service
 
 MOST_STUCK: Final = 60.0
-"""Longest that an event may wait before the watchdog is no longer fed, so that systemd starts the service anew [s]."""
+"""Longest that an event may wait before the watchdog is no longer fed, so that systemd restarts the service [s]."""
 _STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign of life before the service is ready
 _log: Final = logging.getLogger("jobcast.service")
 
 
 class EarlyHangUps:
-    """Keeps a SIGHUP that comes before the event loop stands, where it would end the process; then files are read anew.
+    """Keeps a SIGHUP that comes before the event loop runs and would end the process; files are read again later.
 
     In the foreground of a terminal it stays as it is: the terminal is gone.
     """
@@ -89,7 +89,7 @@ class Listening:
     certificate, key : Path or None
         For TLS.
     token_file : Path or None
-        Where the tokens were read, to be read anew at SIGHUP.
+        Where the tokens were read, to be read again at SIGHUP.
     audit_log : Path or None
         File that says who did what.
     early : EarlyHangUps or None
@@ -167,7 +167,7 @@ class Lifecycle:
             await asyncio.to_thread(self._tracing.close)
 
     def reload(self) -> list[str]:
-        """Read tokens and certificate anew, open the audit log anew; return what could not be used."""
+        """Read tokens and certificate again, open the audit log again; return what could not be used."""
         notify_reloading()
         failed = []
         for what, read in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
@@ -179,7 +179,7 @@ class Lifecycle:
         self._audit.reopen()
         self._audit.write("files read anew", failed=failed)
         if not failed:
-            log(_log, logging.INFO, "Tokens, certificate and audit log were read anew.")
+            log(_log, logging.INFO, "Tokens, certificate and audit log were read again.")
         if self._service.ready:
             notify(READY)
         return failed

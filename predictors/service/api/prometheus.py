@@ -144,7 +144,7 @@ class Metrics:
         for name, text, count in (
             ("late_events", "Events that arrived after a newer one.", state.history.late_events),
             ("refused_events", "Events that contradicted what was taken in before.", order.refused),
-            ("held_jobs_dropped", "Jobs whose held events were dropped for newer ones.", order.dropped),
+            ("held_jobs_dropped", "Jobs with held events that were dropped for newer ones.", order.dropped),
             ("predictions_dropped", "Predictions of record that waited for too long.", writer.records_dropped),
             ("audit_lines_dropped", "Lines of the audit log that could not be kept.", self.audit_dropped()),
         ):

@@ -41,12 +41,12 @@ class Strict(Struct, forbid_unknown_fields=True, gc=False):
 
 
 class JobKeyIn(Strict, kw_only=True):
-    """A job by its id, the cluster that gave the id, and its submission: ids that begin anew are other jobs."""
+    """A job by its id, the cluster that gave the id, and its submission: ids that start again are other jobs."""
 
     job_id: Annotated[Name, _about("Without a submission: never used again.")]
     cluster: Annotated[Name | None, _about("The cluster that gave the id, where one service serves several.")] = None
     submission: Annotated[
-        Seconds | None, _about("When this job, or a requeued one anew, was submitted: the same in all its events.")
+        Seconds | None, _about("When this job was submitted, or requeued: the same in all its events.")
     ] = None
 
     def code(self, key: Pseudonymiser) -> int:
@@ -83,8 +83,8 @@ class EventIn(JobIn, kw_only=True):
     """Something that happened to a job. A second event of the same job and kind changes nothing."""
 
     kind: Literal["submitted", "started", "ended", "cancelled"]
-    job_id: Annotated[Name, _about("Without a submission: never used again; name a requeued job anew, such as 123#2.")]
-    time: Annotated[Seconds, _about("When it happened [s]; Unix time, if the service was not told other.")]
+    job_id: Annotated[Name, _about("Without a submission: never used again; rename a requeued job, such as 123#2.")]
+    time: Annotated[Seconds, _about("When it happened [s]; Unix time, unless the service has another clock.")]
     status: Annotated[
         Annotated[int, Meta(ge=0, le=5)] | None,
         _about("Of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled."),
@@ -135,7 +135,7 @@ class EventsOut(Struct):
 
 
 class RuntimeIn(Strict, kw_only=True):
-    """Jobs whose run time is asked for: as they would be submitted now, or ids of jobs that were."""
+    """Jobs to predict: as they would be submitted now, or ids of submitted jobs."""
 
     jobs: Annotated[list[JobIn], Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None
     job_ids: Annotated[list[Name | JobKeyIn], Meta(min_length=1, max_length=MOST_AT_ONCE)] | None = None

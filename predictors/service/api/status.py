@@ -62,7 +62,7 @@ class StateRoutes:
         history = await asyncio.to_thread(self._service.store.models)
         trouble = self._service.roles.trouble
         for row in history:
-            row.pop("uri")  # it may name a folder, which is nobody's business who only asks
+            row.pop("uri")  # it may name a folder, which does not concern clients
         roles = [
             schema.RoleOut(
                 *astuple(identified(model.identity, learner.sequence)),
@@ -94,7 +94,7 @@ class StateRoutes:
         """Forecast when a waiting job will start: P10, P50, P90."""
         self._context.must_be_ready()
         if self._starts is None:
-            raise Refusal(404, "this service forecasts no starts: it was not told the size of the machine")
+            raise Refusal(404, "this service forecasts no starts: it does not know the size of the machine")
         jobs = self._context.jobs_of(request)
         live, now = self._service.live_jobs()
         if self._service.settings.clock == "unix":
@@ -123,7 +123,7 @@ class StateRoutes:
 
 
 def beside_last_two(model: Model) -> dict[str, Any] | None:
-    """Return how a model stands beside last-two, with what to do where it is worse; None before enough jobs ended."""
+    """Return how a model compares with last-two, and what to do where it is worse; None before enough jobs ended."""
     standing = model.monitor.standing
     if standing is None:
         return None

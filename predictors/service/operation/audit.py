@@ -77,7 +77,7 @@ class AuditLog:
             self.write("refused", token, address, route=route, status=status, reason=reason, **more)
 
     def reopen(self) -> None:
-        """Open the file anew by its name, after a rotation."""
+        """Open the file again by its name, after a rotation."""
         if self._path is not None:
             self._lines.put(b"")
 
@@ -98,7 +98,7 @@ class AuditLog:
         self._hang_up()
 
     def _written(self, line: bytes, path: Path) -> bytes:
-        """Write a line, or open the file anew where it is empty; return what could not be written."""
+        """Write a line, or open the file again where it is empty; return what could not be written."""
         try:
             if not line or self._handle < 0:
                 self._hang_up()

@@ -25,7 +25,7 @@ LEVELS: Final = ("debug", "info", "warning", "error")
 EVERY: Final = 10.0
 """Seconds between two lines of the same warning."""
 MOST_REMEMBERED: Final = 1000
-"""Lines whose last time is remembered; beyond, the one written longest ago is forgotten."""
+"""Lines with a remembered last time; beyond, the one written longest ago is forgotten."""
 
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
 """Id of the request that is being answered; empty outside of one."""
@@ -161,7 +161,7 @@ def throttle(*loggers: str) -> None:
 
 
 _OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")
-"""Loggers whose records are the service's log."""
+"""Loggers that write the service's log."""
 
 
 class _Handler(logging.StreamHandler[TextIO]):

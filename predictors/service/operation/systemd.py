@@ -14,7 +14,7 @@ ALIVE: Final = "WATCHDOG=1"
 
 
 def notify(*lines: str) -> bool:
-    """Send lines to systemd; return whether it could be told.
+    """Send lines to systemd; return whether it received them.
 
     Examples
     --------
@@ -34,7 +34,7 @@ def notify(*lines: str) -> bool:
 
 
 def notify_reloading() -> bool:
-    """Tell that the configuration is being read anew; `READY` must follow."""
+    """Tell systemd that the configuration is being read again; `READY` must follow."""
     return notify("RELOADING=1", f"MONOTONIC_USEC={time.clock_gettime_ns(time.CLOCK_MONOTONIC) // 1000}")
 
 

@@ -16,7 +16,7 @@ from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 
 MOST_FORECAST: Final = 20
-"""Waiting jobs, in the order of their submission, whose starts are forecast for the page."""
+"""Waiting jobs, in order of submission, with starts that are forecast for the page."""
 FORECAST_EVERY: Final = 30.0
 """Seconds between two rounds of forecasts."""
 STALE: Final = 3600.0
@@ -58,7 +58,7 @@ class ModelView:
     failures: int
     trouble: str | None
     verdict: str
-    """How it stands beside last-two, in a sentence; empty before enough jobs ended."""
+    """How it compares with last-two, in a sentence; empty before enough jobs ended."""
     advice: str
     """What to do where it is worse; empty where it is not."""
     weeks: tuple[Week, ...]
@@ -129,7 +129,7 @@ class Forecasts:
     Parameters
     ----------
     service : Service
-        Whose jobs they are.
+        Service of the jobs.
     starts : StartTimes or None
         What forecasts; None: nothing is.
     """
@@ -184,7 +184,7 @@ class Collector:
     Parameters
     ----------
     service : Service
-        Whose page it is.
+        Service of the page.
     starts : StartTimes or None
         Forecasts starts of waiting jobs.
     """
@@ -209,7 +209,7 @@ class Collector:
         service, forecasts = self._service, self._forecasts
         if service.ready and not service.failed:
             forecasts.refresh()
-            with suppress(StorageError):  # what was read before is shown; the trouble itself is told above it
+            with suppress(StorageError):  # shows what was read before; the trouble itself stands above it
                 self._history = tuple(reversed(service.store.models()[-20:]))
         state, unix = service.job_state, service.settings.clock == "unix"
         live, newest = service.live_jobs()

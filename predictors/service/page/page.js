@@ -1,4 +1,4 @@
-// What has changed comes from the server, escaped there, and takes its place; without this script the page is read anew.
+// What has changed comes from the server, escaped there, and takes its place; without this script the page is loaded again.
 "use strict";
 const live = document.getElementById("live");
 

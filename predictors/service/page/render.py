@@ -169,7 +169,7 @@ class Renderer:
         self._version: Final = version("jobcast")
         self._rows: dict[tuple[JobRow, bool], str] = {}
         self._states: OrderedDict[int, State] = OrderedDict()
-        self._number = int(time.time())  # a page that was told by the process before finds no number of its own
+        self._number = int(time.time())  # a page updated by the previous process finds no number of its own
 
     def state(self, overview: Overview) -> State:
         """Return the state of a view; the same view gives the same state."""

@@ -17,7 +17,7 @@ from predictors.service.state.jobs import StartTimes
 from predictors.service.state.service import Service
 
 MOST_WATCHING: Final = 16
-"""Pages that are told of changes at once; others are read anew by hand, or by the browser every minute."""
+"""Pages that receive changes at once; others are loaded again by hand, or by the browser every minute."""
 EVERY: Final = 2.0
 """Seconds between two looks at what has changed."""
 _HEARTBEAT: Final = 15.0  # a proxy hangs up on a connection that says nothing
@@ -61,14 +61,14 @@ class PageRoutes:
     Parameters
     ----------
     service : Service
-        Whose page it is.
+        Service of the page.
     starts : StartTimes or None
         Forecasts starts of waiting jobs.
 
     Attributes
     ----------
     stopping : callable
-        Returns whether the server ends: then pages are told no more.
+        Returns whether the server ends: then pages receive no more changes.
     """
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:

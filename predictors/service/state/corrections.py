@@ -63,9 +63,9 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
 
 
 def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
-    """Replace a user, the programs, and the ids of the ended jobs by codes of nobody; return events and live jobs.
+    """Replace a user, the programs, and the ids of the ended jobs by unused codes; return events and live jobs.
 
-    All that is known stays true of somebody, so that nobody else's predictions change; but a model that finds the
+    All that is known stays true of someone, so that no other user's predictions change; but a model that finds the
     weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
     to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
     run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
@@ -79,13 +79,13 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
     user : str or int
         As clients sent it; digits may have come as a number or as a name, and both are erased.
     why : str
-        Kept beside the time.
+        Kept with the time.
 
     Raises
     ------
     JobcastError
         If the key is another than the service's, or there is no event of the user; or if the user is a number, and
-        something was kept in which a number cannot be told from others.
+        something was kept in which a number cannot be distinguished from others.
     """
     if store.about().get("key", key.fingerprint) != key.fingerprint:
         raise JobcastError(f"{_name(store)}: was begun with another name key; give the --name-key of the service.")
@@ -99,7 +99,7 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
         if kept and min(users or in_kept or codes) < FIRST_NAME:
             raise JobcastError(
                 f"{_name(store)}: began with a history, or let events go, and users are numbers there: a number "
-                "cannot be told from other numbers in what was kept."
+                "cannot be distinguished from other numbers in what was kept."
             )
         if not jobs and not in_kept:
             raise JobcastError(f"{_name(store)}: has no event of that user; with names, the --name-key must be given.")
@@ -248,7 +248,7 @@ def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
 
 
 def _fresh() -> int:
-    """Return a code of nobody."""
+    """Return an unused code."""
     return FIRST_NAME | secrets.randbits(52)
 
 

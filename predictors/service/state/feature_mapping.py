@@ -44,7 +44,7 @@ class FeatureMapping:
     columns : int64 array
         Where its features stand.
     tables : tuple
-        Of each of its features whose codes it knows by name, the codes of the names.
+        Codes of names, for each of its features with codes that it knows by name.
 
     Examples
     --------
@@ -70,13 +70,13 @@ class FeatureMapping:
         Raises
         ------
         JobcastError
-            If it reads what the service is not told: names of jobs, or what the site predicted.
+            If it reads what the service does not receive: names of jobs, or what the site predicted.
         """
         place = {name: i for i, name in enumerate(NAMELESS_FEATURES)}
         if absent := [name for name in predictor.features if name not in place]:
             raise JobcastError(
                 f"{predictor.name}: reads {', '.join(absent)}, from names of jobs or predictions of the site, which "
-                "the service is not told; serve another predictor."
+                "the service does not receive; serve another predictor."
             )
         codes: Mapping[str, Codes] = vars(predictor).get("codes_", {})
         read = [name for name in codes_read(predictor.features) if name in codes and codes[name].names]

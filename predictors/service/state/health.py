@@ -80,7 +80,7 @@ class Health:
 
     @property
     def answers(self) -> bool:
-        """Whether events are taken in: no trouble but that of a model, whose place the old one keeps."""
+        """Whether events are taken in: no trouble but that of a new model while the old one stays."""
         return not self.troubles().keys() - {MODEL}
 
     def tell_changes(self) -> None:

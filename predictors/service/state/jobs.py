@@ -275,7 +275,7 @@ class JobState:
         """Go on from a snapshot of a service with the same settings; the array `ROWS` may be packed.
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
-        that it did not know stay unknown. Other snapshots of earlier versions are made anew from the events.
+        that it did not know stay unknown. Other snapshots of earlier versions are made again from the events.
 
         Raises
         ------

@@ -20,7 +20,7 @@ class Learner(Worker):
     keep : callable
         Given the predictions of record of each slice, to be stored.
     crashed : callable
-        Called with a failure that ends the thread: the process must begin anew from what is stored.
+        Called with a failure that ends the thread: the process must restart from what is stored.
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
@@ -35,7 +35,7 @@ class Learner(Worker):
 
     @property
     def champion(self) -> Model:
-        """The model whose answers are given."""
+        """The model that gives the answers."""
         return self.models[CHAMPION]
 
     def put(self, happened: Sequence[Happened], sequence: int) -> None:

@@ -79,7 +79,7 @@ class Model:
     predictor : Predictor
         Its own: it is changed as it learns.
     role : {"champion", "challenger"}
-        Whose answers are given, or only kept to be compared.
+        Whether its answers are given, or only kept to be compared.
     learns : bool
         Whether it learns from the jobs that end.
     key : Pseudonymiser
@@ -92,7 +92,7 @@ class Model:
     Attributes
     ----------
     monitor : Monitor
-        Its errors beside last-two's, and P10, P50 and P90 of its predictions.
+        Its errors compared with last-two's, and P10, P50 and P90 of its predictions.
 
     Raises
     ------
@@ -135,7 +135,7 @@ class Model:
     def figures(self) -> Mapping[str, float]:
         """Figures over the newest outcomes: mean absolute errors [s], share too short, share within P10 to P90.
 
-        Beside last-two's on the same jobs as soon as there are enough of them.
+        Compared with last-two's on the same jobs as soon as there are enough of them.
         """
         predicted, baseline, ran, held = self.monitor.errors()
         if not len(ran):
@@ -155,7 +155,7 @@ class Model:
 
     @property
     def drift(self) -> Drift:
-        """Whether it has become worse than last-two, by the test that is looked at for ever."""
+        """Whether it has become worse than last-two, by the test that may be checked at any time."""
         return self.monitor.drift.now
 
     def advice(self) -> str:

@@ -1,4 +1,4 @@
-"""Copies of the models in use, beside the database: a start needs no registry that is gone, slow or damaged.
+"""Copies of the models in use, next to the database: a start needs no registry that is gone, slow or damaged.
 
 A model that comes from a registry is copied, file by file, with its hashes. Where the registry cannot be used at a
 start, the copy of that address is served, and the log says so; the service goes on looking at the registry. A copy is
@@ -33,7 +33,7 @@ _log: Final = logging.getLogger("jobcast.service")
 
 
 def folder_beside(url: str) -> Path | None:
-    """Return the folder of copies beside a database; None if that is no file.
+    """Return the folder of copies next to a database; None if that is no file.
 
     Examples
     --------

@@ -52,7 +52,7 @@ _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
 
 def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymiser) -> dict[str, Any] | None:
-    """Store a model's history if a warm start is asked for and none was stored before; return whose history is stored.
+    """Store a model's history if a warm start is asked for and none is stored; return the model of the stored one.
 
     Raises
     ------
@@ -112,7 +112,7 @@ def usable_history(identity: Identity, predictor: Predictor) -> tuple[JobHistory
             "serve it without --warm."
         )
     if history.epoch is None:
-        raise JobcastError(f"{identity.uri}: its log has no date, so that its history cannot be gone on with.")
+        raise JobcastError(f"{identity.uri}: its log has no date, so its history cannot be continued.")
     return history, history.now, history.epoch
 
 
@@ -162,7 +162,7 @@ def _in_hashes(users: Ints, recent: Floats, codes: dict[str, Codes], key: Pseudo
 def _table(codes: Codes, key: Pseudonymiser) -> Ints:
     """Return the service's code of each code that has a name, and of those below.
 
-    One without a name is a number, unless names were forgotten: then it is nobody's.
+    One without a name is a number, unless names were forgotten: then it has no user.
     """
     table = np.full(codes.free, at.NONE) if codes.forgot else np.arange(max(codes.names.values()) + 1)
     table[list(codes.names.values())] = [key.code(name) for name in codes.names]
@@ -291,7 +291,7 @@ def judge_older(store: Store) -> None:
         n = judge_again(store, connection)
         drop_snapshots(connection)  # of jobs that wait they do not know the submission
         if n:
-            log.warning("%d events are judged otherwise than by the version before; the state is built anew", n)
+            log.warning("%d events are judged otherwise than by the version before; the state is built again", n)
     store.note("judged", _RULES)
 
 

@@ -131,7 +131,7 @@ class Service:
         self.writer = Writer(self.store, self.job_state, self.learner, settings.most_pending, self._crashed)
         self.learner.models = models
         self.failed: str | None = None
-        """Why the state could not be rebuilt, or may not go on: the process must begin anew."""
+        """Why the state could not be rebuilt, or may not go on: the process must restart."""
         self.on_failure: Callable[[], None] = lambda: None
         """Called when `failed` is set."""
         self.on_ready: Callable[[], None] = lambda: None
@@ -166,7 +166,7 @@ class Service:
 
     @property
     def identity(self) -> Identity:
-        """The model whose answers are given."""
+        """The model that gives the answers."""
         return self.learner.champion.identity
 
     def start(self) -> None:
@@ -351,7 +351,7 @@ class Service:
         judge_older(self.store)
         warm_up(self.learner.models.values())
         for warm in self.warm_ups:
-            with suppress(JobcastError):  # it will be told to the one who asks
+            with suppress(JobcastError):  # whoever asks receives it
                 warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
         found = rebuild(self.store, self.job_state, self.learner, self._stopping)

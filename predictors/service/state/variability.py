@@ -103,7 +103,7 @@ class VariabilityState:
             _check_known(asked, ring.nodes)
             try:
                 found = ring.windows(now, None if of_job is None else asked)
-            except JobcastError:  # of a moment whose samples are gone: the verdict is an abstention
+            except JobcastError:  # the samples of that moment are gone: the verdict is an abstention
                 pass
             else:
                 window, silent = found.values[0], float(found.silent[0]) / len(asked)

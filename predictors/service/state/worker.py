@@ -16,7 +16,7 @@ class Worker:
     name : str
         The thread's.
     crashed : callable
-        Called with a failure that ends the thread: the process must begin anew from what is stored.
+        Called with a failure that ends the thread: the process must restart from what is stored.
     """
 
     idle_seconds: float | None = None
@@ -33,7 +33,7 @@ class Worker:
         self._thread.start()
 
     def stop(self) -> None:
-        """Do what was handed over, then end."""
+        """Drain the queue and stop."""
         self._queue.put(None)
         self._thread.join()
 

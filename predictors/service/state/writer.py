@@ -57,7 +57,7 @@ class Writer(Worker):
     most_pending : int
         Events to wait for their commit, or to be learnt, before new ones are turned away.
     crashed : callable
-        Called with a failure that ends the thread: the process must begin anew from what is stored.
+        Called with a failure that ends the thread: the process must restart from what is stored.
     """
 
     idle_seconds = 0.2
@@ -180,7 +180,7 @@ class Writer(Worker):
                 self._take_in([(event.sequence, self._job_state.event_order.take(event)[1]) for event in events])
 
     def _look_again(self) -> None:
-        """See whether the trouble has passed: who asks that before sending events would wait for ever."""
+        """Check whether the trouble has passed: a client may wait for that before it sends events."""
         try:
             self.recover()
             self._store.check_writing()

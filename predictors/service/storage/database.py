@@ -230,7 +230,7 @@ def migrate(engine: Engine) -> None:
     try:
         with engine.connect() as connection:
             version = version_of(connection)
-    except SQLAlchemyError as error:  # not taken for a new one: what it is cannot be told now
+    except SQLAlchemyError as error:  # not taken for a new one: what it is stays unknown for now
         raise unusable(engine, error) from error
     if version == HEAD:
         return

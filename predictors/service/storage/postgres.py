@@ -29,7 +29,7 @@ def bound_waits(engine: Engine) -> None:
     from psycopg import Connection, OperationalError
 
     class Bounded(Connection[Any]):
-        """A connection whose waits end."""
+        """A connection with bounded waits."""
 
         def wait(self, gen: Any, *args: Any, **options: Any) -> Any:
             """Wait for an answer; give the connection up where there is none in time."""

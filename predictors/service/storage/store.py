@@ -102,7 +102,7 @@ class Store:
     ) -> list[Receipt]:
         """Store events in one transaction, each with what becomes of it; return a receipt each.
 
-        An event is new unless one of its job and kind has taken effect, or waits. One that was refused is judged anew
+        An event is new unless one of its job and kind has taken effect, or waits. One that was refused is judged again
         as soon as anything else has been stored of its job.
 
         Raises
@@ -179,8 +179,8 @@ class Store:
     def scratch(self) -> BinaryIO:
         """Return an empty file without a name, for a snapshot; it is gone with its last use, however the process ends.
 
-        It lies beside SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR. Any
-        thread may ask for one.
+        It lies next to SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR.
+        Any thread may ask for one.
 
         Raises
         ------
@@ -247,7 +247,7 @@ class Store:
             except sqlite3.Error as error:
                 raise JobcastError(
                     f"{self.engine.url.database}: was corrected, but what was removed can still be found in the file "
-                    f"({reason_of(error)}); make room for a copy of it beside it and run VACUUM on it."
+                    f"({reason_of(error)}); make room for a copy of it next to it and run VACUUM on it."
                 ) from error
 
     def close(self) -> None:
@@ -379,7 +379,7 @@ class Store:
 
     @contextmanager
     def _writing(self) -> Iterator[Connection]:
-        """Yield the connection, and commit what was done; where that fails, begin anew with another connection."""
+        """Yield the connection, and commit what was done; where that fails, start again with another connection."""
         connection = self._connected()
         try:
             yield connection

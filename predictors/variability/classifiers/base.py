@@ -108,7 +108,7 @@ class Classifier(Parameters, ABC):
         Parameters
         ----------
         table : DataFrame, or float64 array of shape (n, n_inputs)
-            Inputs by name, or an array whose columns `features` names; NaN = missing.
+            Inputs by name, or an array with columns named by `features`; NaN = missing.
         classes : int array-like of shape (n,)
             Numbers of the classes of `scheme`; runs without a label must be left out before.
         features : sequence of str, optional
@@ -164,7 +164,7 @@ class Classifier(Parameters, ABC):
         Parameters
         ----------
         table : DataFrame, or float64 array of shape (n, n_inputs)
-            Inputs by name; or an array whose columns `features` names, `features_` if it is absent.
+            Inputs by name; or an array with columns named by `features`, or by `features_` if that is absent.
         features : sequence of str, optional
             Names of an array's columns.
         applications : array-like of str, shape (n,), optional

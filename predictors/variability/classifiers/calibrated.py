@@ -1,4 +1,4 @@
-"""Calibrated probabilities: a classifier whose scores are mapped to observed shares.
+"""Calibrated probabilities: a classifier's scores mapped to observed shares.
 
 The map is learnt from scores for runs that the scoring model had not seen: k folds, each scored by a model of the
 others. It is a logistic curve on the log-odds (Platt), or a rising step function (isotonic), one for each limit between
@@ -171,7 +171,7 @@ class Calibrated(Classifier):
             for c in curves
         )
         if not sound or inner.features_ != tuple(f"{k}" for k in range(len(self.features_))):
-            raise JobcastError(f"{folder / MAPS}: does not fit the classifier beside it; train the model again.")
+            raise JobcastError(f"{folder / MAPS}: does not fit the classifier next to it; train the model again.")
         return CalibratedVoter(inner, curves)
 
 

@@ -1,7 +1,7 @@
 """Classifiers of variability by name: make one, load one.
 
-A name keeps its behaviour for ever. A new classifier is one line in `UNCALIBRATED`, the table of those that can also be
-calibrated.
+The behaviour of a name never changes. A new classifier is one line in `UNCALIBRATED`, the table of those that can also
+be calibrated.
 """
 
 from collections.abc import Mapping

@@ -1,9 +1,9 @@
-"""Comparison of models × node scopes × splits, with rules and an oracle beside them.
+"""Comparison of models × node scopes × splits, with rules and an oracle for comparison.
 
-Beside the models stand the rule that always predicts none, and the oracle: a classifier that sees the true loads at the
-start where the simulation gives them. What the oracle misses lies in the future of the loads; models that see only
-counters can hardly do better, but for what the last five minutes show of the next. The rule "present lasts" knows
-besides how much each application suffers, and learns nothing.
+Models compete with the rule that always predicts none, and with the oracle: a classifier that sees the true loads at
+the start where the simulation gives them. What the oracle misses lies in the future of the loads; models that see only
+counters can hardly do better, but for what the last five minutes show of the next. The rule "present lasts" also knows
+how much each application suffers, and learns nothing.
 """
 
 import zlib
@@ -231,7 +231,7 @@ class Comparison:
         )
 
     def summary(self) -> "pd.DataFrame":
-        """Return one row a model, scope and split: means over folds, F1 with its interval, the paper's beside it."""
+        """Return one row a model, scope and split: means over folds, F1 with its interval, and the paper's F1."""
         import pandas as pd
 
         rows = []
@@ -270,8 +270,8 @@ def splits_of(dataset: Dataset, plan: Plan) -> dict[str, list[Fold]]:
     usable = {name: [fold for fold in folds if fold.teaches] for name, folds in found.items()}
     if not usable["applications"]:
         raise JobcastError(
-            "No application can be left out: of none is there a run with and one without variation among the others; "
-            "give more runs."
+            "No application can be left out: every application needs runs with and without variation in the "
+            "remaining data; give more runs."
         )
     return usable
 

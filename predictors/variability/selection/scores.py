@@ -39,7 +39,7 @@ class Scores:
     accuracy : float
         Share of runs judged rightly, as varying or not.
     none_accuracy : float
-        The same for the rule that always predicts none, whose F1 is 0.
+        The same for the rule that always predicts none; its F1 is 0.
     n_abstained : int
         Runs for which the classifier abstained; they count as predicted not to vary.
     """

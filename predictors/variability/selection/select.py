@@ -3,7 +3,7 @@
 As in [1]_: the classifier with the best mean F1 with one application left out; then recursive feature elimination, the
 set with the highest F1 kept; then the same classifier on these inputs, with three classes, on all runs.
 
-Two F1 stand beside the set that is kept. The honest one chooses the number of inputs anew in each fold, on the
+The set that is kept has two F1. The honest one chooses the number of inputs separately in each fold, on the
 applications learnt from, and judges the one left out by it. The paper's way ranks the inputs on all runs, takes the
 number with the best F1, and reports that F1: it has seen what it is judged on, and is marked optimistic. So are the
 figures of the three-class model wherever its inputs were selected: that was done on all runs, the judged ones included.
@@ -62,7 +62,7 @@ class Elimination:
     features : tuple of str
         The set that is kept.
     honest : Judged
-        The number of inputs chosen anew in each fold, without the application left out.
+        The number of inputs chosen separately in each fold, without the application left out.
     chosen : tuple of int
         The number chosen in each fold.
     by_size : float64 array of shape (n_sizes,)
@@ -95,7 +95,7 @@ class Selection:
     Attributes
     ----------
     comparison : Comparison
-        Every model beside the others.
+        Comparison of all models.
     winner : Judged
         The best of them.
     elimination : Elimination or None
@@ -122,7 +122,7 @@ class Selection:
     __repr__ = short_repr
 
     def figures(self) -> dict[str, float]:
-        """Return the figures that the store keeps beside the model."""
+        """Return the figures that the store keeps with the model."""
         judged = self.comparison.datasets[self.winner.scope]
         low, high = self.winner.interval(judged.runs.start, self.comparison.plan.seed)
         found = {"f1_leave_one_application_out": self.winner.mean_f1, "f1_low": low, "f1_high": high}

@@ -64,32 +64,28 @@ def shared_score(agent: Picker) -> float:
 
 
 @step
-def take_nodes(sim: Arrays, agent: Picker | None, slot: int) -> None:
+def take_nodes(sim: Arrays, slot: int) -> None:
     """Give a job that starts the free nodes of the lowest numbers, where a network sees nodes."""
-    if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-        if len(agent.holders) > 0:
-            _hold_nodes(agent, slot, sim.jobs_now[slot].procs)
+    if len(sim.holders) > 0:
+        _hold_nodes(sim, slot, sim.jobs_now[slot].procs)
 
 
 @rare
-def _hold_nodes(agent: Picker, slot: int, procs: int) -> None:
-    holders = agent.holders
-    for node in range(len(holders)):
+def _hold_nodes(sim: Arrays, slot: int, procs: int) -> None:
+    for node in range(len(sim.holders)):
         if procs == 0:
             return
-        if holders[node] < 0:
-            holders[node] = slot
+        if sim.holders[node] < 0:
+            sim.holders[node] = slot
             procs -= 1
 
 
 @step
-def free_nodes(agent: Picker | None, slot: int) -> None:
+def free_nodes(sim: Arrays, slot: int) -> None:
     """Take its nodes from a job that ends."""
-    if agent is not None:
-        holders = agent.holders
-        for node in range(len(holders)):
-            if holders[node] == slot:
-                holders[node] = -1
+    for node in range(len(sim.holders)):
+        if sim.holders[node] == slot:
+            sim.holders[node] = -1
 
 
 @step
@@ -147,7 +143,7 @@ def pick_by_scores(sim: Arrays, agent: Picker, n: int) -> int:
             score = chance if explores else score - math.log(-math.log(chance))  # Gumbel's: a draw by the softmax
         if score > greatest:
             best, greatest = place, score
-    one.picked_score = neurons[scores + best]
+    sim.state[0].clock.picked_score = neurons[scores + best]
     if one.instants > 0:
         choice = agent.choices[one.n_choices]
         choice[PLACE], choice[OF], choice[VALUE] = best, n, value
@@ -247,7 +243,7 @@ def _see_job(sim: Arrays, agent: Picker, seen: Singles, row: int, job: JobNow) -
 @step
 def _see_nodes(sim: Arrays, agent: Picker, seen: Singles, row: int) -> None:
     """Write a row for each node: [1, 0] if it is free, else [0, time until it is free by the estimates]."""
-    state, holders = sim.state[0], agent.holders
+    state, holders = sim.state[0], sim.holders
     last, left = -1, 0.0
     for node in range(len(holders)):
         slot = holders[node]

@@ -59,22 +59,22 @@ def ask_for_pick(sim: Arrays, agent: Picker) -> int:
 
     `asked_about` is the level: 1 for the front of the queue, 2 for the candidates for backfills.
     """
-    state, one = sim.state[0], agent.one[0]
+    state = sim.state[0]
     clock = state.clock
     n = list_slots(sim, at.QUEUE, state.rules.window) if clock.asked_about == 1 else list_candidates(sim)
-    one.picked_of = n
-    if one.kind == at.ENCODED:
+    clock.picked_of = n
+    if agent.one[0].kind == at.ENCODED:
         _write_observation(sim, agent, n, clock.asked_about == 2)
     return at.ASK_PICK
 
 
 @step
-def answer_place(sim: Arrays, agent: Picker, place: int) -> None:
+def answer_place(sim: Arrays, place: int) -> None:
     """Take the place in the window that the client has picked."""
-    one = agent.one[0]
-    sim.state[0].clock.answer = sim.scratch[place]
-    one.picked_place = place + 1
-    one.picked_score = math.nan
+    clock = sim.state[0].clock
+    clock.answer = sim.scratch[place]
+    clock.picked_place = place + 1
+    clock.picked_score = math.nan
 
 
 @step

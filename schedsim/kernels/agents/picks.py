@@ -76,7 +76,7 @@ def list_candidates(sim: Arrays) -> int:
 @step
 def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
-    one, oldest = agent.one[0], longest_wait(sim)
+    clock, one, oldest = sim.state[0].clock, agent.one[0], longest_wait(sim)
     best, greatest = 0, -math.inf
     one.n_picks += 1
     if one.kind == at.DRAS:
@@ -88,11 +88,11 @@ def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
             value = score(sim, agent, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
             if value > greatest:
                 best, greatest = place, value
-        one.picked_score = greatest
-    one.picked = sim.scratch[best]
-    one.picked_place = best + 1
-    one.picked_of = n
-    return one.picked
+        clock.picked_score = greatest
+    clock.picked = sim.scratch[best]
+    clock.picked_place = best + 1
+    clock.picked_of = n
+    return clock.picked
 
 
 @step
@@ -122,11 +122,11 @@ def is_asked(agent: Picker) -> bool:
 @step
 def take_answer(sim: Arrays, agent: Picker) -> int:
     """Return the job that a client has picked, or -1; it has noted the place in the window itself."""
-    clock, one = sim.state[0].clock, agent.one[0]
-    one.picked = clock.answer
+    clock = sim.state[0].clock
+    clock.picked = clock.answer
     clock.answer = at.NOT_ANSWERED
-    one.n_picks += 1
-    return one.picked
+    agent.one[0].n_picks += 1
+    return clock.picked
 
 
 @step

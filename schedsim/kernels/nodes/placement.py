@@ -32,6 +32,18 @@ def next_opening(places: NodeArrays, time: int) -> int:
 
 
 @step
+def reserved_procs(places: NodeArrays, time: int) -> int:
+    """Return how many processors the nodes have that are up and reserved at a time."""
+    procs = 0
+    if len(places.windows) > 0:
+        window = first_ahead(places, time)
+        for i in range(len(places.nodes)):
+            if places.opens[window, places.kind_of[i]] <= time and places.nodes[i].n_jobs >= 0:
+                procs += places.empty[i].procs
+    return procs
+
+
+@step
 def first_ahead(places: NodeArrays, time: int) -> int:
     """Return the number of the first reservation that ends after a time; if none does, how many there are."""
     low, high = 0, len(places.windows)

@@ -17,8 +17,8 @@ class Node:
     procs: int
     gpus: int
     memory: int  # [KB]
-    n_jobs: int  # that run on it
-    taken_whole: bool  # by a job that shares its nodes with none
+    n_jobs: int  # that run on it; -1: it is under repair
+    taken_whole: bool  # by a job that shares its nodes with none, or a repair
     one_job: bool  # the node serves one job at a time, whoever it is
     reserved_from: int  # no job may run on it beyond this second, by its requested time; NEVER: it is not reserved
 

@@ -18,7 +18,10 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
-Several reservations of jobs are planned in `plan`. Does not handle agents, ceilings and failures.
+A node that **fails** is taken whole by its repair, of which nobody knows the end (see `engine.placing`): until then it
+is part of no place, now or later.
+
+Several reservations of jobs are planned in `plan`. Does not handle agents.
 """
 
 from typing import Final
@@ -35,12 +38,14 @@ from schedsim.kernels.nodes.placement import (
     lacking,
     next_opening,
     occupy,
+    reserved_procs,
     room_on,
     vacate,
 )
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
-from schedsim.kernels.ordered_lists import first_slot, list_slots
-from schedsim.kernels.promise import guarantee, outlasts_promise
+from schedsim.kernels.ordered_lists import first_slot, list_slots, released_by
+from schedsim.kernels.profile import free_for
+from schedsim.kernels.promise import guarantee, outlasts_promise, use_spare_at_promise
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, Records, State
 
@@ -64,6 +69,8 @@ def newcomer_counts(sim: Arrays, places: NodeArrays | None) -> bool:
         return False
     if len(places.windows) > 0 or state.rules.gated:  # as they come nearer, jobs find other places
         return False
+    if queue.n_postponed > 0:  # the newcomer may be one of them
+        return False
     if one.head_at_scan != sim.jobs_now[queue.head].row or first_slot(sim.lists, state, at.QUEUE) != queue.head:
         return False
     return one.released_at_scan == one.n_released and one.occupied_at_scan == one.n_occupied
@@ -78,6 +85,19 @@ def demand_of(places: NodeArrays, row: int) -> Demand:
 
 @step
 def fits_now(sim: Arrays, places: NodeArrays, slot: int) -> bool:
+    """Return whether a job may start now, below the ceiling and in the place found last."""
+    return _is_below(sim, places, sim.jobs_now[slot]) and has_place(sim, places, slot)
+
+
+@step
+def _is_below(sim: Arrays, places: NodeArrays, job: JobNow) -> bool:
+    """Return whether a job that starts now stays below the ceiling."""
+    state = sim.state[0]
+    return job.procs <= _room_below(sim, places, job.procs, state.queue.free, state.clock.now)
+
+
+@step
+def has_place(sim: Arrays, places: NodeArrays, slot: int) -> bool:
     """Return whether a job has a place now, which is then the place found last."""
     job, one = sim.jobs_now[slot], places.one[0]
     one.n_chosen = find_place(places, demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
@@ -157,38 +177,73 @@ def begin_search(sim: Arrays, places: NodeArrays | None) -> None:
 @step
 def reserve(sim: Arrays, places: NodeArrays) -> None:
     """Find the head's shadow time, what is free on the nodes then, and what it is promised."""
-    state, one, later = sim.state[0], places.one[0], places.later
+    state, one = sim.state[0], places.one[0]
     queue = state.queue
-    job = sim.jobs_now[queue.head]
-    head = demand_of(places, job.row)
-    one.head_end = at.NOTHING
-    one.head_room = _as_now(places, later, head, one.head_end)
-    procs = 0
-    for i in range(len(places.nodes)):
-        procs += places.nodes[i].procs
-    n = list_slots(sim, at.RUNNING, len(sim.jobs_now))
-    queue.shadow_time = at.NEVER
-    i, time = 0, state.clock.now
-    while True:
-        time = min(_planned_end(sim.jobs_now[sim.scratch[i]]) if i < n else at.NEVER, next_opening(places, time))
-        if time == at.NEVER:
-            break
-        while i < n and _planned_end(sim.jobs_now[sim.scratch[i]]) <= time:
-            row = sim.jobs_now[sim.scratch[i]].row
-            one.head_room += _without(places, later, row, head, one.head_end)
-            procs += _procs_of(places, row)
-            i += 1
-        if len(places.windows) > 0:
-            one.head_end = time + job.requested_time
-            one.head_room = _room_at(places, later, head, time, one.head_end)
-        if one.head_room >= head.pieces:
-            queue.shadow_time = time
-            break
-    queue.extra_procs = procs - head.pieces * head.procs  # no backfill that ends later can need more
+    head = sim.jobs_now[queue.head]
+    queue.shadow_time, one.head_room, free = _first_place(sim, places, places.later, at.RUNNING)
+    one.head_end = queue.shadow_time + head.requested_time
+    # no backfill that ends later can need more
+    queue.extra_procs = _room_below(sim, places, head.procs, free, queue.shadow_time) - head.procs
     if state.rules.promises:
         _keep_promise(sim, places, head)
     queue.stale = False
     one.moment += 1
+
+
+@step
+def _first_place(sim: Arrays, places: NodeArrays, nodes: Records[Node], which: int) -> tuple[int, int, int]:
+    """Return when the head has a place, by a list of the running jobs, or NEVER; also its room and what is free then.
+
+    The room is the number of its pieces; what is free on the nodes then stands in `nodes`.
+    """
+    state, dated = sim.state[0], len(places.windows) > 0
+    job = sim.jobs_now[state.queue.head]
+    head = demand_of(places, job.row)
+    room, free = _as_now(places, nodes, head), state.queue.free
+    n = list_slots(sim, which, len(sim.jobs_now))
+    i, time = 0, state.clock.now
+    while True:
+        time = min(_planned_end(sim.jobs_now[sim.scratch[i]], which) if i < n else at.NEVER, next_opening(places, time))
+        if time == at.NEVER:
+            return at.NEVER, room, free
+        while i < n and _planned_end(sim.jobs_now[sim.scratch[i]], which) <= time:
+            ends = sim.jobs_now[sim.scratch[i]]
+            room += _without(places, nodes, ends.row, head, at.NOTHING)
+            free += _procs_of(places, ends)
+            i += 1
+        if dated:
+            room = _room_at(places, nodes, head, time, time + job.requested_time)
+        if room >= head.pieces and _stays_below(sim, places, job, free, time, which):
+            return time, room, free
+
+
+@step
+def _room_below(sim: Arrays, places: NodeArrays, procs: int, free: int, time: int) -> int:
+    """Return how many of the processors free at a time a job of so many may use: under a ceiling not all.
+
+    Under a ceiling nodes that are reserved then count as in use.
+    """
+    state = sim.state[0]
+    below = state.queue.free - free_for(state, procs)  # a ceiling lies so far below the machine
+    return free if below == 0 else free - below - reserved_procs(places, time)
+
+
+@rare
+def _stays_below(sim: Arrays, places: NodeArrays, job: JobNow, free: int, start: int, which: int) -> bool:
+    """Return whether a job stays below the ceiling at its planned start, and where more becomes reserved by its end."""
+    lists, state = sim.lists, sim.state[0]
+    if free_for(state, job.procs) == state.queue.free:
+        return True
+    if job.procs > _room_below(sim, places, job.procs, free, start):
+        return False
+    end = start + (job.candidate_estimate if which == at.RUNNING else job.requested_time)
+    for i in range(len(places.windows)):
+        time = places.windows[i, 0]
+        if start < time < end:
+            then = free + released_by(lists, state, which, time) - released_by(lists, state, which, start)
+            if job.procs > _room_below(sim, places, job.procs, then, time):
+                return False
+    return True
 
 
 @step
@@ -202,52 +257,48 @@ def _room_at(places: NodeArrays, nodes: Records[Node], head: Demand, time: int, 
 
 
 @step
-def _planned_end(job: JobNow) -> int:
-    return job.start + job.current_estimate
+def _planned_end(job: JobNow, which: int) -> int:
+    """Return when a running job ends by a list: by its estimate, or by its request, if it is stopped then."""
+    return job.start + (job.current_estimate if which == at.RUNNING else max(job.requested_time, job.current_estimate))
 
 
 @step
-def _latest_end(job: JobNow) -> int:
-    """Return when a running job ends by its requested time; one that is not stopped then by its estimate."""
-    return job.start + max(job.requested_time, job.current_estimate)
-
-
-@step
-def _keep_promise(sim: Arrays, places: NodeArrays, demand: Demand) -> None:
+def _keep_promise(sim: Arrays, places: NodeArrays, head: JobNow) -> None:
     """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
-    queue, one = sim.state[0].queue, places.one[0]
-    head = sim.jobs_now[queue.head]
-    one.promise_room = _as_now(places, places.at_promise, demand, at.NOTHING)
-    n = list_slots(sim, at.LIMITS, len(sim.jobs_now))
-    for i in range(n):
+    queue, one, nodes = sim.state[0].queue, places.one[0], places.at_promise
+    shadow = at.NEVER
+    if head.guaranteed_start == at.NEVER:
+        shadow, _, _ = _first_place(sim, places, nodes, at.LIMITS)
+    guarantee(sim, head, shadow)
+    demand, free, time = demand_of(places, head.row), queue.free, max(queue.guaranteed_start, sim.state[0].clock.now)
+    one.promise_room = _as_now(places, nodes, demand)
+    for i in range(list_slots(sim, at.LIMITS, len(sim.jobs_now))):
         job = sim.jobs_now[sim.scratch[i]]
-        end = _latest_end(job)
-        if end > head.guaranteed_start:
+        if _planned_end(job, at.LIMITS) > time:
             break
-        one.promise_room += _without(places, places.at_promise, job.row, demand, at.NOTHING)
-        if head.guaranteed_start == at.NEVER and one.promise_room >= demand.pieces:  # noqa: SIM102 - for numba
-            if i == n - 1 or _latest_end(sim.jobs_now[sim.scratch[i + 1]]) > end:
-                guarantee(sim, head, end)
-    queue.guaranteed_start = head.guaranteed_start
+        one.promise_room += _without(places, nodes, job.row, demand, at.NOTHING)
+        free += _procs_of(places, job)
+    if len(places.windows) > 0:
+        one.promise_room = _room_at(places, nodes, demand, time, time + head.requested_time)
+    queue.extra_at_promise = _room_below(sim, places, head.procs, free, time) - head.procs
 
 
 @step
-def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand, end: int) -> int:
+def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand) -> int:
     """Write what is free on the nodes now into `nodes`; return for how many pieces of the head there is room."""
     room = 0
     for i in range(len(nodes)):
         copy_free(nodes[i], places.nodes[i])
         nodes[i].reserved_from = places.nodes[i].reserved_from
     for i in range(head.first_member, head.end_member):
-        room += room_on(nodes[places.members[i]], head, end)
+        room += room_on(nodes[places.members[i]], head, at.NOTHING)
     return room
 
 
 @step
-def _procs_of(places: NodeArrays, row: int) -> int:
+def _procs_of(places: NodeArrays, job: JobNow) -> int:
     """Return how many processors a running job has; none, if it has no nodes."""
-    demand = demand_of(places, row)
-    return demand.pieces * demand.procs if places.first_part[row] >= 0 else 0
+    return job.procs if places.first_part[job.row] >= 0 else 0
 
 
 @step
@@ -291,9 +342,12 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
 
     Returns whether the head has a place then.
     """
-    one, head = places.one[0], demand_of(places, sim.jobs_now[sim.state[0].queue.head].row)
-    nodes, end = (places.at_promise, at.NOTHING) if at_promise else (places.later, one.head_end)
-    more = 0
+    one, first = places.one[0], sim.jobs_now[sim.state[0].queue.head]
+    head, more = demand_of(places, first.row), 0
+    nodes, end = places.later, one.head_end
+    if at_promise:
+        nodes = places.at_promise
+        end = max(sim.state[0].queue.guaranteed_start, sim.state[0].clock.now) + first.requested_time
     for i in range(n):
         number, pieces = places.chosen[i], places.chosen_pieces[i]
         more += _change_at(places, nodes, number, demand_of(places, job.row), pieces, sign, head, end)
@@ -325,16 +379,18 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
     tried = places.tried[places.shape_of[job.row]]
     keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
-    if (keeps and tried.in_vain_at == one.n_released) or not fits_now(sim, places, slot):
+    if (keeps and tried.in_vain_at == one.n_released) or not has_place(sim, places, slot):
         tried.in_vain_at = one.n_released
         return why.RESOURCES
+    if not _is_below(sim, places, job):
+        return why.CEILING
     late, n = _ends_late(job, state), one.n_chosen
-    if late and ((keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False)):
+    in_the_way = job.procs > state.queue.extra_procs or (keeps and tried.in_the_way_at == one.moment)
+    if late and (in_the_way or not _leaves_head_room(sim, places, job, n, False)):
         tried.in_the_way_at = one.moment
         return why.DELAYS_HEAD
-    if outlasts_promise(job, state) and (
-        tried.breaks_promise_at == one.moment or not _leaves_head_room(sim, places, job, n, True)
-    ):
+    breaks = job.procs > state.queue.extra_at_promise or (keeps and tried.breaks_promise_at == one.moment)
+    if outlasts_promise(job, state) and (breaks or not _leaves_head_room(sim, places, job, n, True)):
         tried.breaks_promise_at = one.moment
         if late:
             _book(sim, places, job, n, of.RELEASE, False)
@@ -363,10 +419,13 @@ def _ends_late(job: JobNow, state: State) -> bool:
 @step
 def use_spare(sim: Arrays, places: NodeArrays, job: JobNow) -> None:
     """Count what a job that is about to be backfilled takes of what is spare; one of length zero takes nothing."""
+    state = sim.state[0]
     if job.run_time == 0:
         give_spare(sim, places, job)
-    elif _ends_late(job, sim.state[0]):
-        sim.state[0].queue.extra_procs -= job.procs
+        return
+    if _ends_late(job, state):
+        state.queue.extra_procs -= job.procs
+    use_spare_at_promise(job, state)
 
 
 @step
@@ -387,10 +446,15 @@ def give_spare(sim: Arrays, places: NodeArrays | None, job: JobNow) -> None:
 def note_behind(reasons: Reasons, sim: Arrays, places: NodeArrays, slot: int, rule: int) -> None:
     """Note what becomes of a job behind the head, if there is one; of the head, what it lacks."""
     why.note_behind(reasons, sim, slot, rule)
-    one = reasons[slot]
+    one, queue, procs = reasons[slot], sim.state[0].queue, sim.jobs_now[slot].procs
+    limited = sim.state[0].rules.exempt_only > 0
     one.extra = at.NEVER
+    if rule == why.DELAYS_HEAD and limited and procs > queue.extra_procs:
+        one.extra = queue.extra_procs
     if rule == why.PROMISE:
-        one.shadow = sim.state[0].queue.guaranteed_start
+        one.shadow = queue.guaranteed_start
+        if limited and procs > queue.extra_at_promise:
+            one.extra = queue.extra_at_promise
     note_nodes(reasons, sim, places, slot)
 
 
@@ -399,7 +463,8 @@ def note_nodes(reasons: Reasons, sim: Arrays, places: NodeArrays | None, slot: i
     """Note what is free on the nodes that a job may use, and what it lacks if it has no place."""
     if places is None:
         return
-    one, demand = reasons[slot], demand_of(places, sim.jobs_now[slot].row)
+    job, now = sim.jobs_now[slot], sim.state[0].clock.now
+    one, demand = reasons[slot], demand_of(places, job.row)
     procs = gpus = memory = 0
     for i in range(demand.first_member, demand.end_member):
         node = places.nodes[places.members[i]]
@@ -409,10 +474,12 @@ def note_nodes(reasons: Reasons, sim: Arrays, places: NodeArrays | None, slot: i
     one.free = procs
     one.free_gpus = gpus
     one.free_memory = memory
-    one.lacking = at.NOTHING
-    if one.rule != why.HEAD and one.rule != why.RESOURCES:
+    one.room = _room_below(sim, places, job.procs, sim.state[0].queue.free, now)
+    one.lacking = at.NEVER
+    if one.rule != why.HEAD and one.rule != why.RESOURCES and one.rule != why.POSTPONED:
         return
-    job, now = sim.jobs_now[slot], sim.state[0].clock.now
+    if find_place(places, demand, now + job.requested_time) > 0:  # but for the ceiling, or for the head
+        return
     one.lacking = lacking(places, demand, _IN_NO_WINDOW)
     if len(places.windows) > 0 and find_place(places, demand, _IN_NO_WINDOW) > 0:
         for i in range(demand.first_member, demand.end_member):  # but for what is reserved it has a place

@@ -61,19 +61,19 @@ SAME = (1.0,) * 5
     ("a", "b", "told"),
     [
         (SAME, SAME, "No reason to leave easy"),
-        ((1.2, *SAME[1:]), (1.1, *SAME[1:]), "Keep easy: its mean bounded slowdown is surely lower"),
+        ((1.2, *SAME[1:]), (1.1, *SAME[1:]), "Keep easy: its mean bounded slowdown is certainly lower"),
         ((0.7, 0.8, 0.9, 1, 1), SAME, "Change from easy to a: mean bounded slowdown -"),
         (
             (0.7, 0.8, 0.9, 1.5, 1),
             SAME,
-            "No winner: a would surely lower the mean bounded slowdown, but makes others wait more than 5 % longer",
+            "No winner: a would certainly lower the mean bounded slowdown, but makes others wait more than 5 % longer",
         ),
         ((0.7, 0.8, 1, 1, 1), (0.7001, 0.8, 1, 1, 1), "Which of them is best these runs do not tell"),
-        ((0.7, 0.8, 1, 1, 1), (0.6, 0.8, 1, 1.5, 1), "Surely better than easy at no sure cost is a alone"),
+        ((0.7, 0.8, 1, 1, 1), (0.6, 0.8, 1, 1.5, 1), "Only a is certainly better than easy without certain cost"),
         (
             (0.7, 0.8, 1, 1, 1),
             (0.6, 0.8, 1, 1.5, 1),
-            "Surely lower still, but others would wait more than 5 % longer: b (-",
+            "Certainly lower still, but others would wait more than 5 % longer: b (-",
         ),
     ],
     ids=["noise", "worse", "winner", "others pay", "two alike", "one pays", "one pays for more"],
@@ -87,7 +87,7 @@ def test_the_headline_names_no_winner_that_the_runs_do_not_name(a, b, told):
 def test_of_several_at_no_cost_the_lowest_is_named_though_another_is_lower_at_a_cost():
     runs = runs_of(easy=SAME, a=(0.6, *SAME[1:]), b=(0.9, *SAME[1:]), c=(0.5, 1, 1, 1.5, 1))
     told = headline(advise(runs, NOBODY, "easy"))
-    assert "Of them a is surely the lowest." in told and "Surely lower still, but" in told and ": c (-" in told
+    assert "Of them a is certainly the lowest." in told and "Certainly lower still, but" in told and ": c (-" in told
 
 
 def test_perfect_knowledge_is_told_but_never_chosen():
@@ -138,7 +138,7 @@ def test_a_way_is_told_with_who_waits_longer():
     said = who(option, "easy")
     assert "Longer waits for jobs of 65-128 processors (+100 %, 10.0 h to 20.0 h)." in said
     assert "Shorter waits for jobs that run 1 to 10 min (-83 %, 60 min to 10 min)." in said
-    assert f"Of 2 users with {FEWEST} jobs or more 1 would surely wait less and 1 longer: user 4 (6.0 times, " in said
+    assert f"Of 2 users with {FEWEST} jobs or more 1 would certainly wait less and 1 longer: user 4 (6.0 times" in said
     assert "user -1" not in said, "nobody is no user"
 
 

@@ -301,7 +301,7 @@ def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_h
     assert found["squared_error_ratio_to_last_two"] == pytest.approx(ratio) and found["n_jobs"] == ended.sum()
     assert found["worse_than_last_two"] and told["beside_last_two_newest"]["n_jobs"] == min(ended.sum(), 2000)
     said = jobcast("predict", "models:/fresh/1", *asked)
-    assert "Beside last-two on all" in said and "worse" not in said and "Refit" not in said
+    assert "Compared with last-two on all" in said and "worse" not in said and "Refit" not in said
 
 
 def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):

@@ -48,6 +48,7 @@ def shell(folder, line, **more):
         ("log import log.swf --propose", "log.swf: is a job log (Standard Workload Format), which needs no map"),
         ("simulate log.swf --schedule y.csv --schedule z.csv", "--schedule names one output, and is given more"),
         ("replay log.swf --out y.csv --out=z.csv", "--out names one output, and is given more"),
+        ("slurm watch --model last-two --journal= --cycles 1", "--journal is empty; name a file or a folder"),
         ("log info /dev/zero", "is a device"),
         ("simulate log.swf --commands /dev/zero", "is a device"),
         ("probes last /dev/zero", "is a device"),
@@ -153,4 +154,4 @@ def test_a_pipe_without_a_writer(tmp_path, command, monkeypatch):
     monkeypatch.chdir(tmp_path)
     os.mkfifo("pipe")
     status, _, err = command("log info pipe")
-    assert status == 2 and "pipe: is a pipe into which nobody writes" in err
+    assert status == 2 and "pipe: is a pipe without a writer" in err

@@ -170,7 +170,7 @@ def test_a_table_comes_of_a_log_too(command, tmp_path):
 
 
 REFUSED = {
-    "slurm write --url http://127.0.0.1:9": "--whitelist FILE with the users",
+    "slurm write --url http://127.0.0.1:9": "--whitelist FILE, the users",
     "slurm write --all": "Give --url of a service, or --model",
     "slurm shadow --url http://127.0.0.1:9 --model last-two": "not both",
     "slurm shadow --url 127.0.0.1": "begins with http",

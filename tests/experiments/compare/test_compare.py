@@ -58,7 +58,7 @@ def test_a_price_within_what_is_tolerated_is_none():
     assert compare(table({"easy": 1.0, "kind": kind}), "kind", "easy").outcome == "better"
     assert compare(table({"easy": 1.0, "kind": kind}), "kind", "easy", tolerated=1.0).outcome == "at others' cost"
     told = sentences.of(compare(table({"easy": 1.0, "kind": kind}), "kind", "easy", tolerated=1.125))
-    assert told.endswith("nobody surely pays more than 12.5 % over all.")
+    assert told.endswith("no group certainly pays more than 12.5 % over all.")
 
 
 def test_a_price_that_half_of_the_logs_pay_counts_though_the_other_half_hides_it():
@@ -69,7 +69,7 @@ def test_a_price_that_half_of_the_logs_pay_counts_though_the_other_half_hides_it
     price = next(price for price in found.prices if price.measure == "p99_wait_s")
     assert not price.ratio.above()
     assert (found.outcome, price.on) == ("at others' cost", ("a",))
-    assert "(surely on a)" in sentences.of(found)
+    assert "(certainly on a)" in sentences.of(found)
     many = pd.concat([runs, table({"easy": 1.0, "x": 0.7}, logs=tuple("cdef"))])
     assert compare(many, "x", "easy").outcome == "better"
     assert "but 99th percentile of wait is higher on a" in sentences.of(compare(many, "x", "easy"))

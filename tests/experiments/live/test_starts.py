@@ -131,7 +131,7 @@ def test_why_names_the_jobs_by_their_own_ids(queue):
 @pytest.mark.parametrize(
     ("name", "why"),
     [("1", "it is RUNNING"), ("4", "it is held, or waits for another job"), ("77", "The queue has no job '77'"),
-     ("5", "Nobody tells how many processors partition 'gpu' has")],
+     ("5", "The number of processors of partition 'gpu' is unknown")],
 )  # fmt: skip
 def test_what_cannot_be_told(queue, name, why, tmp_path):
     queue.write(tmp_path / "queue.json")

@@ -133,7 +133,7 @@ def test_the_report(tmp_path):
     above = table.set_index(["workload", "policy"])["time_above_95_%"].unstack()
     assert (above["CEIL"] <= above["WFP"]).all() and above["WFP"].max() > 0
     assert report.tables.keys() >= {"Figure 5: runs dilated by the utilisation at their start"}
-    assert "CEIL beside WFP: time above 95 %" in report.verdict[0] and len(report.seeds) == 3
+    assert "CEIL against WFP: time above 95 %" in report.verdict[0] and len(report.seeds) == 3
 
 
 def test_three_days_are_the_schedules_own():

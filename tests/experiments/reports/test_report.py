@@ -354,7 +354,7 @@ def test_an_experiment_leaves_its_page(tmp_path):
     report = perform("start-times", Setting(log, tmp_path, quick=True))
     page = page_in(tmp_path)
     assert page.problems == [] and report.verdict[0] in page.words
-    assert "Can a waiting job be told when it will start?" in page.words
+    assert "Can the start of a waiting job be forecast?" in page.words
     assert log.digest() in page.words
     assert {table["title"] for table in read_manifest(tmp_path)["tables"]} == {"start_times"}
     assert len(page.all("img")) == 2

@@ -79,6 +79,12 @@ def test_who_has_used_less_comes_first(files):
     assert slurm_policy_of(alone, made_log(rows))[1].count("slurm-no-accounts") == 1
 
 
+def test_factors_are_those_of_the_last_multiple_of_the_period(files):
+    """At 60 Ann has used less than Bob. What she uses until 80 counts from 120 on, though no pass asks before 81."""
+    rows = [(0, 3, 80, 0, 0), (0, 4, 50, 1, 0), (81, 8, 60, 1, 0), (81, 8, 60, 0, 0)]
+    assert starts(rows, files(conf=CONF.replace("bf_interval=1,bf_resolution=1", "bf_interval=30"))) == [0, 0, 141, 81]
+
+
 def test_equal_accounts_come_by_name(files):
     """Slurm goes through them so, whatever order the file has: bob of b ranks before ann of a only if b comes first."""
     found = []

@@ -137,15 +137,15 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     ("words", "says"),
     [
         (
-            "sweep site.parquet --machine machine.toml --policies easy,ceil",
-            "Case 'ceil': a ceiling",
+            "sweep site.parquet --machine machine.toml --policies easy,knapsack",
+            "Case 'knapsack': a plan of processors",
         ),
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
         (
-            "advise site.parquet --machine machine.toml --current ceil",
-            "Case 'ceil': a ceiling",
+            "advise site.parquet --machine machine.toml --current knapsack",
+            "Case 'knapsack': a plan of processors",
         ),
         ("experiment runtime --log site.parquet --machine machine.toml", "runtime has no use for --machine"),
     ],

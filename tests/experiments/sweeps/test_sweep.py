@@ -101,10 +101,10 @@ def test_a_toml_file_sets_the_fields(tmp_path):
         ("seeds = -3", "whole numbers from 0, or how many; got -3"),
         ('seeds = 2\nbeside = "x"\n'
          'cases = [{name = "x", policy = "easy", shaken = false}, {name = "y", policy = "sjf"}]',
-         "nothing can be judged beside it"),
+         "nothing can be compared with it"),
         ("seeds = 1e3", "whole numbers from 0"),
         ("as_logged = 1", "true or false"),
-        ("train = 0.8\nbeside = 'esy'", "No case to stand beside 'esy'"),
+        ("train = 0.8\nbeside = 'esy'", "No case to compare with 'esy'"),
         ('kind = "evaluate"\npredictors = ["forest"]\ntrain = 80', "train must be below 1.0; got 80"),
         ('by = ["sice"]', "did you mean 'size'"),
         ('measure = "mean_wait"', "did you mean 'mean_wait_s'"),

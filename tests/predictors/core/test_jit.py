@@ -105,6 +105,55 @@ def test_steps_compute_the_same_however_they_are_called(tmp_path, before):
     assert asked(tmp_path, ASK_STEPS) == (30, 42, 15, linked), "from disk"
 
 
+SHARED = """
+import sys
+from contextlib import suppress
+from numba import TypingError
+from predictors.core.jit import compiled
+@compiled
+def tenfold(x):
+    return x * 10
+@compiled
+def wrong(x):
+    return x.no_such_thing
+with suppress(TypingError):
+    wrong(1)
+print("ready", flush=True)
+sys.stdin.read()  # until all are
+for x in eval(sys.argv[1]):
+    assert tenfold(x) == x * 10 and type(tenfold(x)) is type(x * 10)
+print(sum(tenfold.stats.cache_misses.values()), sum(tenfold.stats.cache_hits.values()))
+"""
+
+
+def test_processes_that_meet_a_kernel_at_once_compile_it_once_and_keep_all_its_specialisations(tmp_path):
+    """One that can't be compiled makes nobody wait."""
+    package = tmp_path / "schedsim"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "shared.py").write_text(SHARED)
+    env = os.environ | {"PYTHONPATH": f"{tmp_path}{os.pathsep}{ROOT}", "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+
+    def counted(*each):
+        command, pipes = (
+            [sys.executable, "-m", "schedsim.shared"],
+            {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE},
+        )
+        runs = [subprocess.Popen([*command, one], env=env, cwd=tmp_path, text=True, **pipes) for one in each]
+        assert [run.stdout.readline() for run in runs] == ["ready\n"] * len(runs)
+        for run in runs:
+            run.stdin.close()
+            run.stdin = None
+        told = [run.communicate()[0] for run in runs]
+        assert [run.wait() for run in runs] == [0] * len(runs)
+        return [[int(number) for number in line.split()] for line in told]
+
+    same = counted("[1]", "[1]", "[1]")
+    assert sorted(same) == [[0, 1], [0, 1], [1, 0]]
+    assert sum(misses for misses, _ in counted("[1.5]", "[1j]", "[True, 1.5, 1j]")) == 3
+    assert counted("[1, 1.5, 1j, True]") == [[0, 4]]
+
+
 ASK_SCIPY = """
 import sys
 import numba, numpy as np

@@ -175,5 +175,5 @@ def test_any_text_has_a_stem_without_digits_and_a_signature(text: str) -> None:
 @pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 def test_the_service_refuses_what_it_is_not_told(named: JobLog) -> None:
     for name in ("similar-names", "knn-text", "logged"):
-        with pytest.raises(JobcastError, match=f"{name}: reads .* the service is not told; serve another predictor"):
+        with pytest.raises(JobcastError, match=f"{name}: reads .* the service does not receive; serve another"):
             FeatureMapping.of(make_predictor(name).fit(named), KEY)

@@ -372,7 +372,7 @@ def test_a_table_of_features_serves_as_well_as_a_log(log):
     np.testing.assert_array_equal(from_table.predict(table), predictor.predict(log))
     with pytest.raises(JobcastError, match="lacks 'group'"):
         predictor.predict(table.drop(columns="group"))
-    with pytest.raises(JobcastError, match="needs the run times beside it"):
+    with pytest.raises(JobcastError, match="needs the run times as well"):
         predictor.fit(table)
 
 

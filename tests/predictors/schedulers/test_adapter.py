@@ -265,7 +265,7 @@ def test_without_an_answer_what_stands_stays_and_what_must_go_goes(cluster, adap
     cluster.job(3)
     done = one.cycle()
     assert done.troubles == [
-        "the service was not told: no route to the service",
+        "the service did not receive the events: no route to the service",
         "no predictions: no route to the service",
     ]
     assert [cluster.time_min(n) for n in (1, 2, 3)] == ["25:00", "0:00", "0:00"]

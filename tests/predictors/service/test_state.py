@@ -592,7 +592,7 @@ def test_a_log_without_a_date_needs_its_own_clock(tmp_path):
         drive(client, log)
     with running(tmp_path / "b", clock="log") as one, one.client() as client:
         assert drive(client, log).seconds.tolist() == [60.0, 5.0]
-        with pytest.raises(JobcastError, match="whose database is empty"):
+        with pytest.raises(JobcastError, match="with an empty database"):
             drive(client, log)
 
 

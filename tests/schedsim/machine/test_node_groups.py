@@ -2,7 +2,6 @@
 
 import json
 import time
-import tracemalloc
 
 import numpy as np
 import pytest
@@ -12,6 +11,7 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from predictors.core.errors import JobcastError
+from predictors.core.hash_random import mixed
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate
@@ -19,8 +19,9 @@ from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.records import NEVER
 from schedsim.machine import node_groups
+from schedsim.machine.failures import DRAWN
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
-from schedsim.machine.outages import Outages, Reservation, mask_of
+from schedsim.machine.outages import Change, Outages, Reservation, mask_of
 from schedsim.policies.policy import make_policy
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.validate.laws import ON_NODES
@@ -232,8 +233,9 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     outages.write_text("time,until,kind,count,nodes\n50,400,reserve,,2\n")
     kept = json.loads(run("--outages", str(outages), "--paranoid", "--json").stdout)
     assert kept["mean_wait_s"] == (400 + 499) / 2 and 0 < kept["available"] < 1
-    outages.write_text("time,until,kind,count,nodes\n50,,fail,,2\n")
-    assert "do not fail or come under repair" in str(run("--outages", str(outages)).exception)
+    outages.write_text("time,until,kind,count,nodes\n50,,fail,,2\n400,,repair,,2\n")
+    failed = json.loads(run("--outages", str(outages), "--paranoid", "--json").stdout)
+    assert failed["mean_wait_s"] == kept["mean_wait_s"] and failed["interrupted"] == 1
     told = json.loads(CliRunner().invoke(app, ["log", "info", str(log), "--json"]).stdout)
     assert told["jobs_with_gpus"] == 2
     assert told["jobs_with_memory"] is None
@@ -246,15 +248,23 @@ RESERVATION = st.tuples(
 ).map(lambda one: Reservation(one[0], one[0] + one[1], nodes=one[2]))
 
 
+DOWN = Outages(
+    [], [Change(1, "fail", nodes=((0, 1), (5, 6))), Change(4, "fail", 2), Change(6, "repair", nodes=((5, 6),))], seed=1
+)
+"""Two nodes fail, then two by chance; one is repaired."""
+
+
 @settings(max_examples=30)
 @given(st.lists(RESERVATION, max_size=6))
 def test_what_is_reserved_is_the_same_second_by_second_and_node_by_node(reserved):
-    """From when on each node is reserved, seen from any second, and how many processors are."""
+    """From when on each node is reserved, seen from any second, and how many processors are, or are down."""
     machine = Machine((NodeGroup("thin", 4, 2), NodeGroup("fat", 3, 5)))
     procs = np.repeat([2, 5], [4, 3])
     demands, outages = demands_of(log_of([(9, 1, {})], machine.procs), machine)[1], Outages(reserved)
     masks = [mask_of(((0, 7),) if one.nodes is None else one.nodes, 7) for one in reserved]
     arrays, spans = reserving(demands, outages).arrays(), in_processors(demands, outages).reservations
+    failing, up = in_processors(demands, DOWN.with_reservations(reserved)).reservations, [1, 2, 3, 4, 6]
+    drawn = [up.pop(mixed(DOWN.seed, number, DRAWN) % len(up)) for number in (1, 2)]
     for second in range(-4, 17):
         ahead = int(np.searchsorted(arrays.windows[:, 1], second, side="right"))
         opens = arrays.opens[ahead, arrays.kind_of].tolist()
@@ -268,18 +278,9 @@ def test_what_is_reserved_is_the_same_second_by_second_and_node_by_node(reserved
         for one, mask in zip(reserved, masks, strict=True):
             now |= mask & (one.start <= second < one.end)
         assert sum(one.procs for one in spans if one.start <= second < one.end) == procs[now].sum()
-
-
-def test_reserved_processors_are_counted_for_a_few_groups_of_nodes_at_a_time(monkeypatch):
-    machine = Machine((NodeGroup("thin", 40, 3),))
-    demands = demands_of(log_of([(9, 1, {})], machine.procs), machine)[1]
-    outages = Outages([Reservation(3 * i, 3 * i + 10, nodes=((i, i + 1),)) for i in range(40)])
-    whole = in_processors(demands, outages).reservations
-    monkeypatch.setattr(node_groups, "MOST_COUNTED", 500)
-    tracemalloc.start()
-    assert in_processors(demands, outages).reservations == whole
-    assert tracemalloc.get_traced_memory()[1] < 40_000  # 64,000 of all at once
-    tracemalloc.stop()
+        for node, fails, repaired in ((0, 1, NEVER), (5, 1, 6), *((node, 4, NEVER) for node in drawn)):
+            now[node] |= fails <= second < repaired
+        assert sum(one.procs for one in failing if one.start <= second < one.end) == procs[now].sum()
 
 
 def test_thousands_of_reservations_take_a_moment(monkeypatch):

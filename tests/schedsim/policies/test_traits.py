@@ -82,7 +82,7 @@ def test_what_the_table_refuses_has_a_schedule_in_the_oracle():
         if isinstance(refusal(case), tuple) and not case.unknown:
             slow = case.oracle()
             ran += not slow.stuck and all(at >= job.submit for at, job in zip(slow.start, case.jobs, strict=True))
-    assert ran > 30
+    assert ran > 25
 
 
 @pytest.mark.parametrize("pair", INCOMPATIBLE)

@@ -1,4 +1,4 @@
-"""Public data sets whose tables are read by a map that is known, each recognised by the names of its columns.
+"""Public data sets with a known map of their tables, each recognised by the names of its columns.
 
 | data set | what its columns mean |
 |---|---|

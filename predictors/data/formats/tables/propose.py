@@ -109,7 +109,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "vector": ("embedding", "embeddings", "vector", "embeddingvector"),
     }
 )  # fmt: skip
-"""Names that a column has in tables of schedulers, small letters and digits alone, the surest first."""
+"""Names that a column has in tables of schedulers, small letters and digits alone, the most certain first."""
 
 _UNIT_WORDS: Final = {
     "s": ("s", "sec", "secs", "seconds"),

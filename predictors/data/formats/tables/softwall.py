@@ -1,8 +1,8 @@
 """The logs with soft walltimes of JSSPP's workload archive: ten fields between blanks, without a line of names.
 
-They hold what a production system predicted beside what then happened. Fields: https://jsspp.org/workload; the system:
-Klusáček & Chlumský, Improving Accuracy of Walltime Estimates in PBS Professional Using Soft Walltimes, JSSPP 2022,
-doi 10.1007/978-3-031-22698-4_10.
+They hold what a production system predicted and what then happened. Fields: https://jsspp.org/workload; the system:
+Klusáček & Chlumský, Improving Accuracy of Walltime Estimates in PBS Professional Using Soft Walltimes, JSSPP 2022, doi
+10.1007/978-3-031-22698-4_10.
 """
 
 import re

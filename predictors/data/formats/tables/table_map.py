@@ -98,7 +98,7 @@ class TableMap(Declaration):
     decimal : str
         The decimal mark, `.` or `,`.
     unknown : tuple of str
-        Texts that stand for an unknown value, such as -1, beside the usual ones.
+        Texts that stand for an unknown value, such as -1, in addition to the usual ones.
     time_zone : str
         IANA name of the zone of times without an offset; empty if not known.
     status : mapping of str to str

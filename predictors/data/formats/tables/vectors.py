@@ -3,7 +3,7 @@
 A signature holds on which side of 104 fixed random planes a vector lies. Two vectors at the angle a differ in a/pi of
 the signs on average, so that signatures are compared in the place of cosines (Charikar, Similarity Estimation
 Techniques from Rounding Algorithms, STOC 2002, doi 10.1145/509907.509965). The planes are the same for all logs of as
-many numbers a vector; the standard deviation of an angle told so is at most 0.16 rad.
+many numbers a vector; the standard deviation of an angle estimated so is at most 0.16 rad.
 """
 
 from typing import Any, Final

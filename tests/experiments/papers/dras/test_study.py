@@ -151,7 +151,7 @@ BASE = {
 def test_more_reward_alone_is_not_learning():
     nothing, sentence = learnt(made(BASE | {PG: (0.45, 7.1e4, 41, 1.2e6), DQL: (0.37, 6e4, 30, 2e6)}))
     assert not nothing and sentence.startswith(
-        "No agent surely earned more reward than random picks and shortened waits as well."
+        "No agent certainly earned more reward than random picks and shortened waits as well."
     )
     something, sentence = learnt(made(BASE | {PG: (0.45, 6e4, 41, 1.2e6)}))
     assert something and sentence.startswith("It learnt what random picks")
