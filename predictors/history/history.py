@@ -289,7 +289,7 @@ class JobHistory:
         ):
             if own is not None and other is not None and own != other:
                 raise JobcastError(
-                    f"{log.name} is of a machine with a {what} of {other}; in the history that it shall continue it is "
+                    f"{log.name} is of a machine with a {what} of {other}, the history before it of one with "
                     f"{own}: begin without that history, or learn from a log of the same machine."
                 )
         if self.tables.users.shape[1] < width:

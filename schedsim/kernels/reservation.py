@@ -107,7 +107,7 @@ def _fits_now(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
 
 @step
 def _has_place(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
-    """Return the same, whatever the ceiling says."""
+    """Return whether a job could start now but for the ceiling."""
     if site is not None:
         return has_place(sim, site, slot)
     job = sim.jobs_now[slot]

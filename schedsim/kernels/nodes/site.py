@@ -18,7 +18,7 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
-A node that **fails** is taken whole by its repair, of which nobody knows the end (see `engine.placing`): until then it
+A node that **fails** is taken whole by its repair, which has no known end (see `engine.placing`): until then it
 is part of no place, now or later.
 
 Several reservations of jobs are planned in `plan`. Does not handle agents.
@@ -385,17 +385,21 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
     if not _is_below(sim, places, job):
         return why.CEILING
     late, n = _ends_late(job, state), one.n_chosen
-    in_the_way = job.procs > state.queue.extra_procs or (keeps and tried.in_the_way_at == one.moment)
-    if late and (in_the_way or not _leaves_head_room(sim, places, job, n, False)):
-        tried.in_the_way_at = one.moment
-        return why.DELAYS_HEAD
-    breaks = job.procs > state.queue.extra_at_promise or (keeps and tried.breaks_promise_at == one.moment)
-    if outlasts_promise(job, state) and (breaks or not _leaves_head_room(sim, places, job, n, True)):
+    if late:
+        if job.procs > state.queue.extra_procs:  # others of this shape may have fewer
+            return why.DELAYS_HEAD
+        if (keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False):
+            tried.in_the_way_at = one.moment
+            return why.DELAYS_HEAD
+    if not outlasts_promise(job, state):
+        return why.STARTS
+    if job.procs <= state.queue.extra_at_promise:
+        if (not keeps or tried.breaks_promise_at != one.moment) and _leaves_head_room(sim, places, job, n, True):
+            return why.STARTS
         tried.breaks_promise_at = one.moment
-        if late:
-            _book(sim, places, job, n, of.RELEASE, False)
-        return why.PROMISE
-    return why.STARTS
+    if late:
+        _book(sim, places, job, n, of.RELEASE, False)
+    return why.PROMISE
 
 
 @step

@@ -247,7 +247,7 @@ def test_a_log_of_another_machine_does_not_continue_a_history(what, own, other):
     later = [LoggedJob(9, 0, 0, 5, 1, 60, 7, 1, 1)]
     for same in (own, None):
         replay(as_log(later, epoch=90_000, **{what: same}), REIS_FEATURES, after=bound.live(rows))
-    with pytest.raises(JobcastError, match=f"of {other}; in the history that it shall continue it is {own}"):
+    with pytest.raises(JobcastError, match=f"of {other}, the history before it of one with {own}: begin"):
         replay(as_log(later, epoch=90_000, **{what: other}), REIS_FEATURES, after=bound.live(rows))
 
 
