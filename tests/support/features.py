@@ -259,6 +259,8 @@ class Case:
             if self.setup.machine == "nodes":
                 ask = drawn_ask(random, self.sets)
                 procs = ask.pieces * ask.piece[0]
+                if ask.pieces > 1 and ask.piece[0] > 1 and random.random() < 0.3:
+                    procs -= 1  # a log's number that its nodes do not divide: the pieces are rounded up
             elif self.boxes is not None:
                 ask = Ask(procs, (1, 0, 0), nodes=tuple(range(len(self.boxes))))
             requested = random.randint(1, 6)
