@@ -86,7 +86,7 @@ _MOST_SPECIFIC: Final = (
 
 _BY_NAME: Final = (
     "ended jobs of the first group with any: same user, stems of all names, processors and requested time; user, "
-    "processors and requested time; user and requested time; user and stem of the most certain name (job name, "
+    "processors and requested time; user and requested time; user and stem of the first name given (job name, "
     "command, directory); then as `similar`"
 )
 

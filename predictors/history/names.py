@@ -60,7 +60,7 @@ class Called(NamedTuple):
     stems: int = UNKNOWN
     """Code of the stems of all its names."""
     stem: int = UNKNOWN
-    """Code of the stem of its most certain name."""
+    """Code of the stem of the first name given."""
     signature: int = UNKNOWN
     """First 52 bits of the signature of all its names."""
     signature_2: int = UNKNOWN

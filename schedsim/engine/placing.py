@@ -63,8 +63,10 @@ class Placing:
         Returns how many processors fewer there are.
         """
         nodes, empty, one = self.arrays.nodes, self.arrays.empty, self.arrays.one[0]
+        for field in FIELDS:
+            nodes[field][failed] = 0
+        nodes["n_jobs"][failed], nodes["taken_whole"][failed] = -1, True
         for field in (*FIELDS, "n_jobs", "taken_whole"):
-            nodes[field][failed] = {"n_jobs": -1, "taken_whole": True}.get(field, 0)
             nodes[field][repaired] = empty[field][repaired]
         one.n_occupied += 1
         one.n_released += 1
