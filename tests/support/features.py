@@ -37,8 +37,6 @@ from tests.support.nodes import drawn_ask, drawn_boxes, fits_alone, single_proce
 from tests.support.strategies import Fickle
 
 ALL = 10**9
-NO_ORACLE = {"look-ahead": "it drains copies of the engine's own state, see tests/schedsim/engine/test_look_ahead.py"}
-"""Features that the oracle does not know, and why."""
 RULES = ("shares", "dependencies", "holds", "alterations", "all rules")
 OPEN = [
     (
@@ -135,6 +133,11 @@ def sets(reward):
     return add
 
 
+def look_ahead(orders, aim):
+    order = Order.by_look_ahead(LookAhead(orders, aim))
+    return policy({"order": orders[0], "look_ahead": (orders, aim)}, order=order)
+
+
 def late(**about):
     """Postponed jobs."""
     value = Postponing(**about)
@@ -153,7 +156,8 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "score": policy({"order": "score"}, order=SCORE),
         "balanced": priority(20.0, 1.0, 0.1, 40, 0.35),
         "priority": priority(60.0, 0.5, -0.2, None, 0.0),
-        "look-ahead": policy(order=Order.by_look_ahead(LookAhead())),
+        "look-ahead": look_ahead(("fcfs", "sjf", "saf", "wfp3", "unicep"), "wait-slowdown"),
+        "look-ahead of two": look_ahead(("sjf", "ljf"), "wait"),
     },
     "backfilling": {
         "easy": behind(Easy(), depth=1),
@@ -344,9 +348,7 @@ class Case:
     def unknown(self):
         """Why the engine is not compared with the oracle, or None."""
         names = set(self.features)
-        reasons = [why for name, why in NO_ORACLE.items() if name in names]
-        reasons += [why for sets, why in OPEN if all(some & names for some in sets)]
-        return next(iter(reasons), None)
+        return next((why for sets, why in OPEN if all(some & names for some in sets)), None)
 
     @property
     def traits(self):

@@ -170,12 +170,14 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
     simulation = Simulation(Workload.from_log(log), ALL, REVISED_ESTIMATES["careful"].forecast(log))
     costs = []
 
-    def ranked(state, estimates, look):
+    def ranked(state, estimates, placing, look):
         single = state.copy()
         dissolve_groups(single.arrays(), int(single.record.queue.candidates))
         for code in (ORDERS["fcfs"].code, ORDERS["sjf"].code):
-            costs.append([look_ahead._cost(one, estimates, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)])
-        return rank_by_look_ahead(state, estimates, look)
+            costs.append(
+                [look_ahead._cost(one, estimates, None, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)]
+            )
+        return rank_by_look_ahead(state, estimates, placing, look)
 
     monkeypatch.setattr("schedsim.engine.simulation.rank_by_look_ahead", ranked)
     simulation.run()

@@ -12,7 +12,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
-from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.backfilling import Easy, Loops, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import FCFS, POLICIES, Policy, make_policy
 from schedsim.results.site_metrics import disturbed_figures
@@ -355,8 +355,8 @@ def test_the_place_of_each_job_is_written_down_however_many_start(policy):
         assert found.node.tolist() == [0, 1] * 1500 and found.offsets.tolist() == list(range(0, 3001, 2))
 
 
-@pytest.mark.parametrize("policy", ["knapsack", "look-ahead"])
+@pytest.mark.parametrize("policy", [make_policy("knapsack"), Policy(FCFS, Loops())], ids=["knapsack", "loops"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
     with pytest.raises(JobcastError, match=r"counts processors alone.*easy-sjbf.*leave out the machine file"):
-        simulate(workload_on(boxes, asks), make_policy(policy))
+        simulate(workload_on(boxes, asks), policy)
