@@ -16,7 +16,7 @@ from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels.interrupt import interrupt, move_ends
 from schedsim.machine.allocators import Allocator, Scattered
-from schedsim.machine.failures import BEFORE_ALL, FailureProcess, Site, count_of
+from schedsim.machine.failures import FailureProcess, Site, count_of
 from schedsim.machine.nodes import Nodes
 from schedsim.machine.outages import Outages, where
 from schedsim.machine.run_times import Progress, RunTimes
@@ -44,6 +44,8 @@ class MachineState:
         Reservations and failures.
     at_shadow : (moment, bool array), optional
         Nodes free at the shadow time, as last computed.
+    closed : bool array of shape (n_nodes,), optional
+        Nodes that are reserved or down, and do not count as free for that.
     """
 
     nodes: Nodes | None
@@ -53,6 +55,7 @@ class MachineState:
     stopped: list[int] = field(default_factory=list)
     failing: FailureProcess | None = None
     at_shadow: tuple[tuple[int, int], Bools] | None = None
+    closed: Bools | None = None
 
     @classmethod
     def of(
@@ -154,13 +157,15 @@ class MachineState:
         assert self.failing is not None and self.nodes is not None
         record, self.nodes.now = state.record, now
         usable = self.nodes.allocator.topology.usable
-        begins = self.failing.until == BEFORE_ALL
-        before = 0 if begins else int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
         struck = set(self.nodes.on(np.array(self.failing.advance(now), dtype=np.int64)))
         for slot in state.slots(at.RUNNING).tolist():
             if int(state.jobs_now[slot].row) in struck:
                 self._interrupt(state, log, slot)
-        record.queue.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
+        before = np.zeros_like(usable) if self.closed is None else self.closed
+        free = self.nodes.free_once_ended(np.array(sorted(struck), dtype=np.int64))
+        # a job that runs beyond its request still has the nodes that are reserved by then
+        self.closed = self.failing.closed(now, now + 1) & usable & (before | free)
+        record.queue.free -= int(np.count_nonzero(self.closed)) - int(np.count_nonzero(before))
         record.queue.stale = True
 
     def _interrupt(self, state: State, log: EventLog, slot: int, placing: Placing | None = None) -> None:

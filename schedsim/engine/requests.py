@@ -15,6 +15,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, renew_ends, set_timer
 from schedsim.kernels.keys import UNICEP, WFP3
 from schedsim.kernels.records import State as Record
+from schedsim.machine.failures import FailureProcess
 from schedsim.policies.agents import RESERVES, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
 from schedsim.policies.ceil import most_in_use, share_of
@@ -155,7 +156,7 @@ def begin_outages(
         return state
     first = machine_state.change(state, log, placing)
     if machine_state.failing.site is not None:
-        return state if first is None else with_change(state, first)
+        return state if first is None else with_change(state, first, machine_state.failing)
     seconds, levels = machine_state.failing.outages.reserved(workload.machine_procs)
     before = 0
     for second, level in zip(seconds.tolist(), levels.tolist(), strict=True):
@@ -164,7 +165,7 @@ def begin_outages(
         elif level != before:
             state = with_timer(state, second, at.CALENDAR, level - before, level < before)
         before = level
-    return state if first is None else with_change(state, first)
+    return state if first is None else with_change(state, first, machine_state.failing)
 
 
 def open_nodes(state: State, windows: Ints) -> State:
@@ -175,9 +176,9 @@ def open_nodes(state: State, windows: Ints) -> State:
     return state
 
 
-def with_change(state: State, when: int) -> State:
+def with_change(state: State, when: int, failing: FailureProcess | None) -> State:
     """Set the timer of the next change of the machine."""
-    return with_timer(state, when, at.CHANGE, 0, True)
+    return with_timer(state, when, at.CHANGE, 0, failing is not None and failing.wakes(when))
 
 
 def _rank(workload: Workload, order: Order, state: State, which: int, kind: int) -> None:

@@ -579,7 +579,7 @@ class Simulation:
         assert self._machine_state is not None
         following = self._machine_state.change(self._state, self._log, self._placing)
         if following is not None:
-            self._state = with_change(self._state, following)
+            self._state = with_change(self._state, following, self._machine_state.failing)
 
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""

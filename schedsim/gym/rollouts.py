@@ -1,5 +1,6 @@
 """Simulations that wait for their next pick, side by side: what both forms of the environment stand on."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -65,11 +66,10 @@ class Rollouts:
             self._places, self._shapes, self._actions, self._stops, self._due, self.tallies, reward.code, self.rewards,
             self.n_jobs,
         )  # fmt: skip
+        self._advance: Callable[..., int] = self._advance_on_nodes
         if episodes.workload.demands is None:
             advance(*self._arguments)  # type: ignore[arg-type]  # compiles, and does nothing
             self._advance = machine_code(advance)
-        else:
-            self._advance = self._advance_on_nodes
 
     def begin(self, i: int, number: int) -> None:
         """Let a simulation begin an episode, and go on to its first pick with the next step."""
@@ -128,7 +128,7 @@ class Rollouts:
         for i in np.flatnonzero(self._due).tolist():
             simulation = self.simulations[i]
             assert simulation is not None
-            paused += advance_on_nodes(i, self._episode(i), simulation.nodes, *arguments[2:])  # type: ignore[arg-type]
+            paused += advance_on_nodes(i, self._episode(i), simulation.nodes, *arguments[2:])
         return paused
 
     def _episode(self, i: int) -> Episode:

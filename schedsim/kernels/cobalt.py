@@ -210,7 +210,7 @@ def _on_start(sim: Arrays, job: JobNow) -> None:
 @step
 def _exit_state(sim: Arrays, job: JobNow) -> int:
     """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
-    killed = sim.state[0].rules.kill and job.run_time > job.requested_time
+    killed = job.run_time > job.requested_time and job.end - job.start == job.requested_time
     return at.BADLY if killed or sim.changes.site_jobs[job.row].fails else at.WELL
 
 

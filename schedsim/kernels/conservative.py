@@ -390,20 +390,14 @@ def _book_kept(sim: Arrays, site: NodeArrays | None, job: JobNow, sign: int) -> 
 
 @step
 def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
-    """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order.
-
-    So is it if processors came back otherwise, which only timers can do.
-    """
+    """Give newcomers their reservation; if a job ended or the machine changed, bring the others forward; in order."""
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
-    causes = at.BY_END | (at.BY_TIMER if state.rules.dated else 0)
-    if site is not None:  # timers are ends of what is reserved of nodes, and their failures and repairs
-        causes = at.BY_END | at.BY_TIMER
-    ended = state.clock.causes & causes
+    improves = state.clock.causes & (at.BY_END | at.BY_MACHINE) != 0
     for i in range(n):
         job = jobs_now[scratch[i]]
         if job.planned_start == at.NEVER:
             _book_and_keep(sim, site, job)
-        elif ended and job.planned_start > state.clock.now:
+        elif improves and job.planned_start > state.clock.now:
             _book_kept(sim, site, job, of.RELEASE)
             _book_and_keep(sim, site, job)
 

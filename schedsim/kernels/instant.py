@@ -138,8 +138,8 @@ def _advance(sim: Arrays) -> int:
         time = min(time, first_key(lists, state, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
-    cause, tick = 0, next_tick(sim, sim.changes, time)
-    if tick < time:
+    cause, tick = 0, next_tick(sim, sim.changes, time + 1)
+    if tick <= time:  # also at a second of which nothing else makes an instant
         time, cause = tick, at.BY_TIMER
     if time > clock.until:
         return at.REACHED
@@ -161,6 +161,8 @@ def _fire_timers(sim: Arrays, changes: Changes | None) -> int:
         kind, argument, wakes = leaf.slot[0], leaf.procs[0], leaf.length[0]
         if wakes == 1:
             clock.causes |= at.BY_TIMER
+            if kind == at.CALENDAR or kind == at.CHANGE:
+                clock.causes |= at.BY_MACHINE
         if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
             if kind == at.RELEASE:
                 release(sim, argument)

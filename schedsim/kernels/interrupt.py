@@ -25,9 +25,8 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
         place = np.searchsorted(rows, job.row)
         if place == len(rows) or rows[place] != job.row:
             continue
-        end = ends[place]
-        if kill:
-            end = min(end, job.start + job.requested_time)
+        job.run_time = ends[place] - job.start
+        end = job.start + (min(job.run_time, job.requested_time) if kill else job.run_time)
         end = max(end, state.clock.now + 1)
         if end != job.end:
             remove(lists, state, at.ENDS, job.end, end_tie(sim, job))

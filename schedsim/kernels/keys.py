@@ -217,7 +217,8 @@ def next_tick(sim: Arrays, changes: Changes | None, time: int) -> int:
 
     Nothing frees a processor between two instants, so such a pass must find another head (or another order, where more
     than the head counts), a planned end that has passed and is corrected, or a shadow time that the last pass made old
-    (jobs that it started count for the next one by another estimate).
+    (jobs that it started count for the next one by another estimate). Each tick counts while estimates are corrected
+    at every instant.
     """
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if sim.state[0].site.ticking > 0 and sim.state[0].queue.n_queued > 0:
@@ -233,7 +234,8 @@ def _next_tick(sim: Arrays, time: int) -> int:
     low, found = now // tick, (time - 1) // tick + 1
     if low + 1 >= found:
         return time
-    if site.ticking == at.AT_EVERY_TICK or (queue.stale and queue.head >= 0):
+    asks_again = queue.n_nodes[at.OVERDUE] > 0
+    if site.ticking == at.AT_EVERY_TICK or asks_again or (queue.stale and queue.head >= 0):
         return (low + 1) * tick
     for which in (at.RUNNING, at.REVISIONS):
         if queue.n_nodes[which] > 0:

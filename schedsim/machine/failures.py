@@ -142,6 +142,11 @@ class FailureProcess:
         """Let no further node fail or be repaired; reservations stay."""
         self.outages = replace(self.outages, changes=())
 
+    def wakes(self, second: int) -> bool:
+        """Return whether jobs may start at a second because nodes fail, are repaired, or are reserved no more."""
+        changes = self.outages.seconds if self.site is None else np.append(self.outages.seconds, self.site.ends)
+        return bool(np.isin(second, changes))
+
     def draw(self, n_up: int) -> int:
         """Return which of the nodes that are up fails next."""
         self.drawn += 1

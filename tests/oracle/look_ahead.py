@@ -1,6 +1,6 @@
-"""Which order looks best now? At each pass a copy of the site is drained under each order (docs/tune.md, look-ahead without learning).
+"""Which order looks best now? At each pass a copy of the site is drained under each order (docs/tune.md).
 
-In a copy every job takes as long as is estimated now, and nothing else comes. None fits: by its number of processors.
+In a copy every job takes as long as is estimated now, and nothing else comes. A job fits if its processors are free.
 """
 
 from copy import deepcopy

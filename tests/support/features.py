@@ -26,6 +26,7 @@ from schedsim.policies.gates import Verdict
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
 from schedsim.policies.policy import Policy
 from schedsim.policies.traits import clash
+from schedsim.results.schedule import STARTED_BY
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House
@@ -38,33 +39,6 @@ from tests.support.strategies import Fickle
 
 ALL = 10**9
 RULES = ("shares", "dependencies", "holds", "alterations", "all rules")
-OPEN = [
-    (
-        [{"run times", "killed late"}, {"dependencies", "all rules"}],
-        "the engine does not see that a model of run times has a job stopped at its request, and releases its children",
-    ),
-    (
-        [{"first fit", "contiguous"}, {"reservations"}, {"run times", "not killed"}],
-        "a node that is reserved while a job still runs there, beyond its request, counts twice in the engine",
-    ),
-    (
-        [{"compress"}, {"reservations", "failures", "dropped"}, {"score", "rules", *RULES}],
-        "where the machine changes, the engine brings kept reservations forward at ticks and commands, too",
-    ),
-    (
-        [{"loops"}, {"reservations", "failures", "dropped"}],
-        "the pages do not say whether a change of the machine makes Slurm's next cycle due",
-    ),
-    (
-        [{"gate", "agent again"}, {"reservations"}, {"first fit", "contiguous"}],
-        "with an allocator the engine makes an instant of the second at which a reservation begins, and asks again",
-    ),
-    (
-        [{"agent again"}, {"score"}],
-        "the engine leaves out ticks that change no order, at which this agent would draw again",
-    ),
-]
-"""Features that compose, one of each set, and why the engine parts from the oracle there."""
 
 
 class OnSecondThought:
@@ -345,12 +319,6 @@ class Case:
         return house
 
     @property
-    def unknown(self):
-        """Why the engine is not compared with the oracle, or None."""
-        names = set(self.features)
-        return next((why for sets, why in OPEN if all(some & names for some in sets)), None)
-
-    @property
     def traits(self):
         """The traits of the parts, read off the features by hand."""
         named = self.setup.machine in ("nodes", "one node")
@@ -446,21 +414,21 @@ def refusal(case):
 
 def differing(case):
     """Run a case that composes in both; return how they differ, or None."""
-    simulation, expected = case.engine(), None if case.unknown else case.oracle()
+    simulation, expected = case.engine(), case.oracle()
     try:
         simulation.run()
     except JobcastError as error:
-        return None if "held for ever" in str(error) and (expected is None or expected.stuck) else str(error)
-    if expected is not None and expected.stuck:
+        return None if "held for ever" in str(error) and expected.stuck else str(error)
+    if expected.stuck:
         return f"the oracle never starts {expected.stuck}, the engine does"
     schedule = simulation.schedule()
     if "alters" not in case.marks:  # the second look does not know that an estimate of the whole request follows it
         check(schedule, simulation.policy, case.estimates, case.setup.parts.get("kill", True), simulation._setting[3])
-    if expected is None:
-        return None
     rows = range(len(case.jobs))
-    found = {"start": schedule.start.tolist(), "end": schedule.end.tolist()}
-    slow = {"start": expected.start, "end": expected.end}
+    names = ("start", "end", "estimate", "last_estimate")
+    found = {name: getattr(schedule, name).tolist() for name in names}
+    found["started_by"] = [STARTED_BY[code] for code in schedule.started_by]
+    slow = {name: getattr(expected, name) for name in found}
     if schedule.placements is not None:
         spots = schedule.placements
         own = [slice(spots.offsets[row], spots.offsets[row + 1]) for row in rows]

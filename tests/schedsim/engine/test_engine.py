@@ -53,7 +53,7 @@ def test_engine_equals_oracle(name):
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
         rule = rule_named(name)
         for estimates in (*NAMED, seeded_estimates(seed, jobs)):
-            correction = NAMES[seed % 3]
+            correction = NAMES[seed % len(NAMES)]
             expected = simulate_slowly(jobs, PROCS, rule, estimates, correction, kill)
             assert engine(jobs, name, estimates, correction, kill) == expected, (
                 f"seed {seed}, {estimates}, {correction}"
