@@ -35,13 +35,7 @@ QUANTILES: Final = "quantiles.npz"
 
 
 def save(predictor: Predictor, folder: str | Path) -> None:
-    """Write everything of a predictor into an existing folder: JSON, arrays and skops, never a pickle.
-
-    Raises
-    ------
-    JobcastError
-        If the folder is not there or cannot be written.
-    """
+    """Write everything of a predictor into an existing folder: JSON, arrays and skops, never a pickle."""
     folder = Path(folder)
     if not folder.is_dir():
         raise JobcastError(f"{folder}: is not a folder; make it before saving a model there.")
@@ -72,13 +66,7 @@ def save(predictor: Predictor, folder: str | Path) -> None:
 
 
 def load(folder: str | Path) -> Predictor:
-    """Return the predictor that `save` wrote: it predicts the same, to the last bit.
-
-    Raises
-    ------
-    JobcastError
-        If a file is missing, damaged or not ours.
-    """
+    """Return the predictor that `save` wrote: it predicts the same, to the last bit."""
     folder = Path(folder)
     with damage_as_error(folder / ABOUT):
         about = read_about(folder / ABOUT, FORMAT)

@@ -24,14 +24,7 @@ MOST_PIPED: Final = 1 << 30
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file; a gzip file, whatever its name, is unpacked.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing, a folder, not readable, empty, or a gzip file that is damaged, cut short or holds far
-        more than a packed job log can.
-    """
+    """Return the bytes of a file; a gzip file, whatever its name, is unpacked, unless it holds more than a log can."""
     data = _read(Path(path), "a job log")
     if data.startswith(_GZIP):
         data = _unpack(data, path)
@@ -49,11 +42,6 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
         The file; a gzip file is unpacked.
     what : str
         What it should be, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing, a folder, not readable, a damaged gzip file, or no UTF-8.
     """
     data = _read(Path(path), what)
     if data.startswith(_GZIP):

@@ -91,13 +91,7 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
-    """Return the document of a TOML file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read or is no TOML; the message names it as `what`.
-    """
+    """Return the document of a TOML file."""
     return parse_toml(read_text(path, what), os.fspath(path))
 
 
@@ -114,13 +108,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """Return a table if it is one and all its keys are known.
-
-    Raises
-    ------
-    JobcastError
-        Naming the place and the key, with the nearest known one.
-    """
+    """Return a table if it is one and all its keys are known."""
     if not isinstance(table, Mapping):
         raise JobcastError(f"{where} must be a table; got {table!r}.")
     for key in table:
@@ -147,11 +135,6 @@ def declared(
         Values of fields that are not in the table; the table may not have their keys.
     strict : bool
         Whether a text for a number is refused; the cells of a CSV file are texts.
-
-    Raises
-    ------
-    JobcastError
-        Naming the place, the key, the rule and the value.
 
     Examples
     --------
@@ -181,13 +164,7 @@ def declared(
 
 
 def check_fields(made: Any, what: str) -> None:
-    """Refuse a dataclass built in Python with values of other types than its fields declare.
-
-    Raises
-    ------
-    JobcastError
-        Naming the field, the rule and the value, after `what`.
-    """
+    """Refuse a dataclass built in Python with values of other types than its fields declare."""
     kind: Any = type(made)
     for name, adapter in _adapters(kind).items():
         try:

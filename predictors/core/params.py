@@ -120,13 +120,7 @@ class Parameters:
         return {name: value for name, value in self.get_params().items() if value != defaults[name].default}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; what was fitted stays until the next `fit`.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such parameter.
-        """
+        """Change parameters by name; what was fitted stays until the next `fit`."""
         known = self.get_params()
         for name, value in params.items():
             if name not in known:

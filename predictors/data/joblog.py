@@ -183,11 +183,6 @@ class JobLog:
         **about
             The other parameters of the class; `origin` is set from the first submission.
 
-        Raises
-        ------
-        JobcastError
-            If a known value is no whole number that an int64 holds, or the log breaks another rule of the class.
-
         Examples
         --------
         >>> log = JobLog.from_columns({"job_id": [7, 5], "submit": [130, 100], "run_time": [3, 4]}, {})

@@ -96,8 +96,9 @@ def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
 def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model") -> JobLog:
     """Return the same log with the codes of another in the columns of `known`.
 
-    A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes.
-    Numbers without a name stay as they are.
+    A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes. Numbers
+    without a name stay as they are. A log that has names where the other has numbers, or the reverse, is refused: its
+    users cannot be matched.
 
     Parameters
     ----------
@@ -107,11 +108,6 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model"
         The other log's codes, by column.
     whose : str
         The owner of those codes, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If one of the two has names and the other has numbers only: users cannot be matched.
 
     Examples
     --------

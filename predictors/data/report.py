@@ -190,13 +190,7 @@ class ReadingReport:
         return sum(finding.count for finding in self.findings if finding.rule == rule)
 
     def require_clean(self) -> None:
-        """Raise at the first place where a row was dropped or changed: this is what `strict` means.
-
-        Raises
-        ------
-        JobcastError
-            Naming file and line, the rule and the value.
-        """
+        """Raise at the first place where a row was dropped or changed: this is what `strict` means."""
         bad = [finding for finding in self.findings if finding.effect != "noted"]
         if not bad:
             return

@@ -189,11 +189,6 @@ def prepare(
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
     reading : ReadingReport, optional
         What became of the rows of the log's file.
-
-    Raises
-    ------
-    JobcastError
-        As of `clean`, `of_partition` and `RequestsFrom`.
     """
     part, others = of_partition(log, partition)
     asked, made = with_requests(part, requests_from)

@@ -48,12 +48,7 @@ _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 
 
 def checked_rate(per_year: float) -> float:
-    """Return a rate of false alarms [1 / year], if it is one.
-
-    Raises
-    ------
-    JobcastError
-        Unless it lies above 0 and is at most 12.
+    """Return a rate of false alarms [1 / year], if it lies above 0 and is at most 12.
 
     Examples
     --------
@@ -111,13 +106,7 @@ class Drift:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote.
-
-        Raises
-        ------
-        KeyError
-            If a field is missing.
-        """
+        """Return what `to_json` wrote; a missing field raises KeyError."""
         ratios = (document[f"{name}_error_ratio_since"] for name in ("squared", "absolute"))
         squared, absolute = (float("nan") if one is None else float(one) for one in ratios)
         about = {name: document[name] for name in ("stands", "since", "alarm_at", "evidence")}
@@ -140,11 +129,6 @@ class DriftTest:
     ----------
     alarms_per_year : float
         False alarms a year at most, above 0.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such rate.
 
     Examples
     --------
@@ -237,13 +221,7 @@ class DriftTest:
         return np.concatenate([about, self._sums, self._usual, self._evidence, self._runs.ravel()]).astype(np.float64)
 
     def set_state(self, state: Floats) -> None:
-        """Go on from what `get_state` returned.
-
-        Raises
-        ------
-        ValueError
-            If it is not the state of such a test.
-        """
+        """Go on from what `get_state` returned; anything else raises ValueError."""
         n = len(_SHARES)
         if state.shape != (9 + 7 * n,):
             raise ValueError("no state of a drift test")

@@ -112,11 +112,6 @@ def evaluate(
         Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
     done : callable of int, optional
         Called with 1 after each predictor, last-two included, to show progress.
-
-    Raises
-    ------
-    JobcastError
-        If a name is unknown, `train` is no share, or no job is left to learn from or to score.
     """
     check(predictors, train, protocol, budget)
     rules = PROTOCOLS[protocol]

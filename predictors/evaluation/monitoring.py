@@ -308,12 +308,8 @@ class Monitor:
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` returned; whether the site kills stays as this monitor has it.
 
-        A state from before there was a test of drift begins that test.
-
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the arrays are not those of a monitor.
+        A state from before there was a test of drift begins that test. Arrays of anything else raise JobcastError,
+        KeyError or ValueError.
         """
         found = ConformalQuantiles.from_state(part(arrays, "quantiles_"))
         found.set_kills(self.quantiles.kills)
@@ -450,11 +446,6 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
         Sum of its squared errors over last-two's on the same jobs; no number where last-two makes no error.
     alias : str
         The alias that it is to get.
-
-    Raises
-    ------
-    JobcastError
-        With the ratio and the way out.
 
     Examples
     --------

@@ -33,11 +33,6 @@ def utc_offsets(time_zone: str | None) -> Ints:
     time_zone : str or None
         IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
 
-    Raises
-    ------
-    JobcastError
-        If the name is not in the time-zone database.
-
     Examples
     --------
     >>> utc_offsets("Europe/Paris")[1:3].tolist()  # summer time was introduced on 28 March 1976, at 01:00

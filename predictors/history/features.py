@@ -320,11 +320,6 @@ CODED: Final = ("user", "group", "executable", "queue", "partition")
 def feature_plan(names: Sequence[str]) -> Ints:
     """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
 
-    Raises
-    ------
-    JobcastError
-        If a name is not in `FEATURES`, stands twice, or none is given.
-
     Examples
     --------
     >>> feature_plan(["requested_time", "procs"]).tolist()

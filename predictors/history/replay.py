@@ -88,11 +88,6 @@ class LogEvents:
     ----------
     log : JobLog
         The log; waits and run times must not be negative.
-
-    Raises
-    ------
-    JobcastError
-        If a wait or run time is known and negative.
     """
 
     def __init__(self, log: JobLog) -> None:
@@ -197,11 +192,6 @@ class LogHistory:
             (time [s], kind, row of the log), as in `predictors.core.events`.
         rows : float64 array of shape (n_jobs, n_features)
             Changed at the rows of submitted jobs.
-
-        Raises
-        ------
-        JobcastError
-            If an event cannot follow from those before: a start without a submission, an end without a start, …
         """
         bad = step.consume(events, rows, *self.arrays)
         if bad != at.NONE:

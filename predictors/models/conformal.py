@@ -234,13 +234,7 @@ class ConformalQuantiles:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "ConformalQuantiles":
-        """Return one that goes on from what `get_state` returned.
-
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the arrays are not those of such a layer.
-        """
+        """Return one that goes on from `get_state`; other arrays raise JobcastError, KeyError or ValueError."""
         outcomes, kills = arrays["about"].tolist()
         levels, ratios, groups = arrays["levels"].tolist(), arrays["ratios"], arrays["groups"].tolist()
         parts = np.split(ratios, np.cumsum(arrays["counts"])[:-1])

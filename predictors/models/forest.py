@@ -106,13 +106,7 @@ class Encoding:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the encoding that `arrays()` described.
-
-        Raises
-        ------
-        JobcastError
-            If an array is missing or its tables do not fit together: nothing is looked up before this is checked.
-        """
+        """Return the encoding that `arrays()` described, after a check that its tables fit together."""
         try:
             starts = np.asarray(arrays["starts"], dtype=np.int64)
             places, codes = np.asarray(arrays["places"], dtype=np.int64), np.asarray(arrays["codes"], dtype=np.float64)

@@ -217,13 +217,7 @@ class RefittingPredictor(Predictor):
         return {**self.window_.arrays(), "fits": np.array([self.fits_, self._fitted_on, at], dtype=np.int64)}
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window; a subclass writes its estimator.
-
-        Raises
-        ------
-        JobcastError
-            If there is none yet.
-        """
+        """Write the window; a subclass writes its estimator."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
         write_arrays(folder / WINDOW, self.window_.arrays())

@@ -212,11 +212,6 @@ class RecentRatios:
     weight : float
         For how many of the user's jobs everybody's count together.
 
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
-
     Examples
     --------
     >>> from predictors.data.synthetic.generate import generate_log

@@ -215,11 +215,6 @@ def add_run(path: Path, row: Runs) -> bool:
     """Add one run to a table, which appears whole or stays as it was; return whether it was not there yet.
 
     If another run has its job id already, as after a scheduler counts from 1 again, it gets the next free one.
-
-    Raises
-    ------
-    JobcastError
-        If the table cannot be read, has a row that cannot be used, or cannot be written.
     """
     if not path.exists():
         write_runs(row, path)

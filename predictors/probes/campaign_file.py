@@ -189,13 +189,7 @@ class Control(Declaration):
 
 
 def read_control(path: str | os.PathLike[str]) -> Control:
-    """Read a control file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is no TOML, or has a key that is not known, is missing, or cannot be as it is.
-    """
+    """Read a control file."""
     source = Path(path)
     document = read_toml(path, "a TOML file of control jobs")
     try:

@@ -116,13 +116,7 @@ class ProbeRow(Declaration):
 
     @classmethod
     def of(cls, cells: Mapping[str, Any]) -> "ProbeRow":
-        """Return the row that such plain values, or the words of a file, describe.
-
-        Raises
-        ------
-        JobcastError
-            If a column is missing or not known, or a value cannot be one.
-        """
+        """Return the row that such plain values, or the words of a file, describe."""
         known_keys(cells, COLUMNS, "Row of probes")
         missing = [name for name in COLUMNS if cells.get(name) is None]
         if missing:
@@ -150,12 +144,8 @@ def row_text(row: ProbeRow) -> str:
 def write_row(row: ProbeRow, path: str | os.PathLike[str]) -> None:
     """Write a row, whole or not at all: add it to a table if the name ends in `.csv`, else write one JSON document.
 
-    Programs that add to one table at the same time wait for each other.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be written, or is a table of other columns; the file is then unchanged.
+    Programs that add to one table at the same time wait for each other. A table with other columns is refused and stays
+    unchanged.
     """
     if Path(path).suffix != ".csv":
         with whole_file(path) as part:
@@ -185,13 +175,7 @@ def _add_line(row: ProbeRow, target: Path) -> None:
 
 
 def one_row(path: str | os.PathLike[str]) -> ProbeRow:
-    """Return the row of a JSON file.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or holds no row.
-    """
+    """Return the row of a JSON file."""
     text = read_text(path, "a row of probes")
     try:
         return ProbeRow.of(json.loads(text))
@@ -360,11 +344,6 @@ def read_probes(
         The settings to keep; absent: those of the first row that can be read.
     strict : bool
         Raise at the first row that would be dropped.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or has no usable row.
     """
     source = os.fspath(path)
     cells, bad = _table(path, source) if Path(path).suffix == ".csv" else ([(1, one_row(path))], [])
@@ -411,11 +390,6 @@ def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> 
     -------
     float64 array of shape (9,)
         [s].
-
-    Raises
-    ------
-    JobcastError
-        If there is no wait, or one is no finite time.
 
     Examples
     --------

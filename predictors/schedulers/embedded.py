@@ -22,7 +22,7 @@ PATIENCE: Final = 60.0
 
 
 class Embedded:
-    """A service in this process.
+    """A service in this process; no other process may own its database.
 
     Parameters
     ----------
@@ -30,11 +30,6 @@ class Embedded:
         Model, database, clock and bounds, as of `jobcast serve`.
     key : Pseudonymiser
         Of the hashes that stand for names.
-
-    Raises
-    ------
-    JobcastError
-        If the model or the database cannot be used, or another process owns the database.
     """
 
     def __init__(self, settings: Settings, key: Pseudonymiser) -> None:
@@ -47,13 +42,7 @@ class Embedded:
             raise
 
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        """Take in events; they are durable when this returns.
-
-        Raises
-        ------
-        JobcastError
-            If one is none, or they could not be stored.
-        """
+        """Take in events; they are durable when this returns."""
         try:
             given = [msgspec.convert(dict(one), EventIn).event(self._key) for one in events]
         except msgspec.ValidationError as error:

@@ -114,17 +114,12 @@ class JobClass:
 
 
 class Journal:
-    """The journal in a folder, for one process.
+    """The journal in a folder, for one process: another one is refused.
 
     Parameters
     ----------
     folder : Path
         Made if it is not there; only its owner may read what it holds.
-
-    Raises
-    ------
-    JobcastError
-        If another process owns it, or it cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -225,11 +220,6 @@ class Journal:
         """Return the judged starts of the last two months with jobs that are not known to have ended.
 
         Each is its job's key, submission, start, whether it would have been held, the run time expected, and the delay.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be read.
         """
         with self._named_troubles():
             return self._base.execute(
@@ -270,26 +260,14 @@ class Journal:
                 self._limits, self._looked_over = self._stored(), newest
 
     def catch_up(self) -> None:
-        """Bring a base that could not be written before up to the text.
-
-        Raises
-        ------
-        JobcastError
-            If it still cannot be.
-        """
+        """Bring a base that could not be written before up to the text."""
         if self._is_behind:
             with self._named_troubles():
                 self._follow()
                 self._is_behind = False
 
     def not_counted(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
-        """Return those of ended jobs that `add_ended` has not counted yet, once each.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be read.
-        """
+        """Return those of ended jobs that `add_ended` has not counted yet, once each."""
         with self._named_troubles():
             return [
                 job
@@ -309,13 +287,7 @@ class Journal:
         return found is not None
 
     def add_ended(self, jobs: Iterable[QueuedJob]) -> None:
-        """Count jobs that ended in their classes, once each.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be written.
-        """
+        """Count jobs that ended in their classes, once each."""
         new = []
         with self._named_troubles(), self._base:
             for job in jobs:
@@ -467,13 +439,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a journal, in order; this needs no ownership.
-
-    Raises
-    ------
-    JobcastError
-        If a line is no record.
-    """
+    """Yield the records of a journal, in order; this needs no ownership."""
     for path in sorted(folder.glob("journal-????-??.jsonl")):
         with path.open("rb") as file:
             yield from (_parsed(line, path) for line in file if line.endswith(b"\n"))

@@ -37,13 +37,7 @@ class CycleMetrics:
         self._last = self._gauge("last_look_timestamp_seconds", "Slurm's clock at the last look that succeeded.")
 
     def add(self, done: Cycle | None) -> None:
-        """Take in a look, None where it failed, and write the file.
-
-        Raises
-        ------
-        JobcastError
-            If it cannot be written.
-        """
+        """Take in a look, None where it failed, and write the file."""
         self._looks.labels("failed" if done is None else "done").inc()
         if done is not None:
             for what, n in done.changed.items():

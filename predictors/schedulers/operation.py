@@ -70,11 +70,6 @@ def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
 
     Only then may the option be taken out of SchedulerParameters, and only if nothing runs with a soft limit of ours:
     without the option, a job that still has one when it starts is ended there.
-
-    Raises
-    ------
-    JobcastError
-        If the scheduler does not answer.
     """
     done, ever = Cleared(troubles=[journal.trouble] if journal.trouble else []), set[str]()
     for at in range(_ROUNDS):

@@ -64,12 +64,7 @@ def squeue_format(separator: str) -> str:
 
 
 def parse_squeue(text: str, separator: str) -> Rows:
-    r"""Return the jobs in what `squeue -O` printed with a separator behind each field.
-
-    Raises
-    ------
-    JobcastError
-        If the last row is cut off: then nothing is known of jobs that may follow.
+    r"""Return the jobs that `squeue -O` printed with a separator behind each field; a text that is cut off is refused.
 
     Examples
     --------
@@ -83,13 +78,7 @@ def parse_squeue(text: str, separator: str) -> Rows:
 
 
 def parse_sacct(text: str, separator: str) -> Rows:
-    """Return the jobs in what `sacct --parsable --delimiter` printed.
-
-    Raises
-    ------
-    JobcastError
-        If the last row is cut off.
-    """
+    """Return the jobs in what `sacct --parsable --delimiter` printed."""
     return _read(text, separator, "sacct", SACCT_FIELDS, _accounted)
 
 
@@ -258,11 +247,6 @@ class Config:
 def parse_config(text: str) -> Config:
     r"""Return what `scontrol show config` printed with SLURM_TIME_FORMAT=%s.
 
-    Raises
-    ------
-    JobcastError
-        If the clock or the version is not there.
-
     Examples
     --------
     >>> lines = ["Configuration data as of 1700000000", "SLURM_VERSION           = 26.05.5",
@@ -293,10 +277,7 @@ def parse_config(text: str) -> Config:
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """Return the reservations that `scontrol -o show reservation` printed with SLURM_TIME_FORMAT=%s.
 
-    Raises
-    ------
-    JobcastError
-        If one has no times that can be read: then no job can be kept clear of it.
+    One without readable times is refused: no job could be kept clear of it.
 
     Examples
     --------

@@ -203,12 +203,7 @@ def _keep_longest(
 
 
 def parse(text: str, cluster: str, now: int) -> Table:
-    r"""Return the table in a text.
-
-    Raises
-    ------
-    ValueError
-        If it is no table, not whole, not this cluster's, or does not hold at this time.
+    r"""Return the table in a text; one that is damaged, expired or another cluster's raises ValueError.
 
     Examples
     --------

@@ -131,22 +131,13 @@ class Client:
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """Send events; return a receipt each (`sequence`, `status`). They are durable then.
 
-        Raises
-        ------
-        ServiceError
-            If that could not be done: send them again.
+        After a `ServiceError` send them again: none is taken in twice.
         """
         receipts: list[dict[str, Any]] = self.ask("POST", "/v1/events", {"events": list(events)})["events"]
         return receipts
 
     def runtime(self, jobs: Sequence[Job], *, as_of: int | None = None, now: int | None = None) -> list[Runtime]:
-        """Return the predicted run times of jobs, as if they were submitted now.
-
-        Raises
-        ------
-        ServiceError
-            If there is no answer, unless the client fails open.
-        """
+        """Return the predicted run times of jobs, as if they were submitted now."""
         asked = {"jobs": [dict(job) for job in jobs], "as_of": as_of, "now": now}
         try:
             return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
@@ -156,13 +147,7 @@ class Client:
             return [_open(job) for job in jobs]
 
     def recorded(self, job_ids: Sequence[int | str | Mapping[str, Any]], *, as_of: int | None = None) -> list[Runtime]:
-        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission.
-
-        Raises
-        ------
-        ServiceError
-            If there is no answer.
-        """
+        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission."""
         asked = {"job_ids": list(job_ids), "as_of": as_of}
         return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
 

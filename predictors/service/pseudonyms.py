@@ -63,10 +63,7 @@ class Pseudonymiser:
     def read(cls, path: Path) -> "Pseudonymiser":
         """Return the key in a file, blanks around it left out.
 
-        Raises
-        ------
-        JobcastError
-            If it is shorter than 16 bytes, or longer than 64, or others than its owner and group may use the file.
+        It has 16 to 64 bytes, and only the file's owner and group may use the file.
         """
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o007:

@@ -145,13 +145,7 @@ def _goes_by(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _names(log: JobLog, column: str, goes_by: str) -> dict[int, str]:
-    """Return the names to send in the place of codes; those of a model that learnt numbers are none.
-
-    Raises
-    ------
-    JobcastError
-        If the log has names and the model numbers, or the other way round.
-    """
+    """Return the names to send in the place of codes; those of a model that learnt numbers are none."""
     names = Codes.of(log, column).names
     if log.known(column).any() and bool(names) != (goes_by == "names"):
         raise names_against_numbers(log, column, bool(names), "the service's model")

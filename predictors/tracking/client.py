@@ -66,13 +66,7 @@ _DEFAULTS: Final = {
 
 
 def open_store() -> Store:
-    """Return the store in use, ready to be written; it is made if it is not there.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made or reached.
-    """
+    """Return the store in use, ready to be written; it is made if it is not there."""
     store = Store.current()
     with _client(store) as client:
         experiment_id(client, store, EXPERIMENT)
@@ -93,6 +87,8 @@ def log_run(
     source: str | None = None,
 ) -> LoggedRun:
     """Write down one run: what learnt from what, how good it is, and the model itself.
+
+    The model must come back from the store as it went in.
 
     Parameters
     ----------
@@ -116,11 +112,6 @@ def log_run(
         Pictures and tables that the run keeps, under `figures` and `tables`.
     source : str or None
         Path of the log.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, does not come back from the store as it went in, or the store cannot be written.
     """
     loggable = Loggable.of_predictor(predictor, log, figures, split, seed, trained_until, source)
     return _log(loggable, figures, parent, begin, files)
@@ -157,11 +148,6 @@ def log_classifier(
     seed : int or None
         Seed of everything drawn by chance.
     begin, files
-        As in `log_run`.
-
-    Raises
-    ------
-    JobcastError
         As in `log_run`.
     """
     loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
@@ -201,11 +187,6 @@ def log_agent(
         Sentences of the run's page.
     begin, files
         As in `log_run`.
-
-    Raises
-    ------
-    JobcastError
-        If the store cannot be written.
     """
     began, store = _milliseconds(time.time() if begin is None else begin), Store.current()
     digest, data = sha256(file), LoggedData.of_log(log)
@@ -232,13 +213,7 @@ def log_agent(
 
 @contextmanager
 def stored_agent(uri: str) -> Iterator[Path]:
-    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled.
-
-    Raises
-    ------
-    JobcastError
-        If there is none at the address, or the file is not the one that was logged.
-    """
+    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled."""
     with _located(uri) as (folder, expected, _):
         found = [path for path in sorted(folder.rglob(f"{AGENT}.*")) if path.suffix in (".npz", ".json")]
         if len(found) != 1:
@@ -259,11 +234,6 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
         Registered name; there it becomes a new version.
     alias : {"champion", "challenger", "shadow"}, optional
         Taken from the version that had it.
-
-    Raises
-    ------
-    JobcastError
-        If the name or the alias is not allowed, or the store cannot be written.
     """
     checked_name(name)
     if alias is not None:
@@ -277,13 +247,7 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
 
 
 def version_of(uri: str) -> int | None:
-    """Return the version that an address of the registry means now, without loading it; None for other addresses.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, alias or version, or the store cannot be reached.
-    """
+    """Return the version that an address of the registry means now, without loading it; None for other addresses."""
     where = ModelUri.parse(uri)
     if where.name is None:
         return None
@@ -309,11 +273,6 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
         The user who asked for it, and the reason.
     even_if_worse : bool
         Give the alias also to a predictor that does not beat last-two.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such version, it does not beat last-two, or the store cannot be written.
     """
     checked_alias(alias)
     where = ModelUri.parse(uri)
@@ -345,11 +304,6 @@ def load_model(uri: str, copy_to: Path | None = None) -> LoadedModel:
 
     Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
     one with files other than those that were logged. Its files are copied to a new folder, `copy_to`, if that is given.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, with the nearest name that there is; or if its files are foreign or damaged.
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
@@ -423,11 +377,6 @@ def sweep_run(
         Its results, pictures and tables, kept as files of the run.
     seconds : float
         How long it took.
-
-    Raises
-    ------
-    JobcastError
-        If the store cannot be written.
     """
     store = Store.current()
     with _client(store) as client:

@@ -40,12 +40,7 @@ MOST_BYTES: Final = 100_000_000
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below `folder`, by relative path, checking each file's kind.
-
-    Raises
-    ------
-    JobcastError
-        If a file is of a format that we do not write, or a link, or the folder is empty.
+    """Return the SHA-256 of every file below `folder`, by relative path; refuse links and formats that we do not write.
 
     Examples
     --------
@@ -81,13 +76,7 @@ def sha256(path: Path) -> str:
 
 
 def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> None:
-    """Raise unless the files below `folder`, `besides` left out, are exactly those of the recorded hashes.
-
-    Raises
-    ------
-    JobcastError
-        Naming the first file that is missing, new or different.
-    """
+    """Raise unless the files below `folder`, `besides` left out, are exactly those of the recorded hashes."""
     found = {name: value for name, value in hashes(folder).items() if name != besides}
     for name in sorted({*found, *expected}):
         if found.get(name) != expected.get(name):
@@ -99,13 +88,7 @@ def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> 
 
 
 def check_foreign_files(folder: Path, data: str) -> None:
-    """Raise if an MLflow model's folder holds, apart from the data folder `data`, anything that MLflow did not write.
-
-    Raises
-    ------
-    JobcastError
-        Naming the file.
-    """
+    """Raise if an MLflow model's folder holds, apart from the folder `data`, anything that MLflow did not write."""
     inside = folder / data
     for path in sorted(folder.rglob("*")):
         known = path.name in MLFLOW_FILES and path.parent == folder
@@ -114,13 +97,7 @@ def check_foreign_files(folder: Path, data: str) -> None:
 
 
 def check_size(folder: Path) -> None:
-    """Raise if the files below `folder` reach `MOST_BYTES`.
-
-    Raises
-    ------
-    JobcastError
-        With the largest file and the way out.
-    """
+    """Raise if the files below `folder` reach `MOST_BYTES`."""
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     if sum(sizes.values()) >= MOST_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
@@ -275,13 +252,7 @@ class Saved(Generic[ModelT, OriginT]):
 
 
 def save_model(model: Predictor | Classifier, folder: Path, origin: Origin | ClassifierOrigin) -> str:
-    """Write a fitted model and its origin into an empty folder; return the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, or wrote a file of a format that is not ours.
-    """
+    """Write a fitted model and its origin into an empty folder; return the hash of the whole model."""
     if isinstance(model, Predictor):
         save(model, folder)
     else:
@@ -301,11 +272,6 @@ def open_model(folder: Path, expected: str | None = None) -> Saved[Predictor, Or
         What `save_model` wrote, or an MLflow model that holds it.
     expected : str, optional
         The hash that `save_model` returned, from where it was written down.
-
-    Raises
-    ------
-    JobcastError
-        If it is not a jobcast model of this kind, holds a foreign file, or a file is not the one that was saved.
     """
     return _opened(folder, expected, load, Origin)
 
@@ -324,13 +290,7 @@ def _opened(
 
 
 def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
-    """Return the folder with the manifest, and the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If there is no manifest, it is not the expected one, or there is a foreign file next to the model's.
-    """
+    """Return the folder with the manifest, and the hash of the whole model."""
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
         raise JobcastError(
@@ -349,13 +309,7 @@ def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
 
 
 def _read_manifest(data: Path, kind: str) -> dict[str, Any]:
-    """Return the origin in a manifest, after checking the files next to it.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
-    """
+    """Return the origin in a manifest, after checking the files next to it."""
     path = data / MANIFEST
     try:
         about = json.loads(path.read_text(encoding="utf-8"))

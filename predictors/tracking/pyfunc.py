@@ -63,13 +63,7 @@ class ServedModel:
 
 
 def doubles(table: "pd.DataFrame", columns: Iterable[str]) -> "pd.DataFrame":
-    """Return columns of a table as float64; an absent one is missing.
-
-    Raises
-    ------
-    JobcastError
-        If one holds anything else than numbers.
-    """
+    """Return columns of a table as float64; an absent one is missing."""
     found = table.reindex(columns=list(columns))
     for name, values in found.items():
         try:

@@ -43,13 +43,7 @@ class ModelUri:
 
     @classmethod
     def parse(cls, text: str) -> "ModelUri":
-        """Read a model's address.
-
-        Raises
-        ------
-        JobcastError
-            If `text` has none of the known forms, names a stage or an alias that we do not use, or is a path at
-            which nothing lies.
+        """Read a model's address, or path; stages are refused, and aliases that we do not use.
 
         Examples
         --------

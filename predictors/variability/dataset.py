@@ -112,11 +112,6 @@ class Dataset:
             Which nodes' counters were pooled.
         about : mapping, optional
             Where runs and windows come from; `window_s` if the windows are not 300 s long.
-
-        Raises
-        ------
-        JobcastError
-            If no run has a row, or the shapes do not fit.
         """
         check_scope(scope)
         silent = windows.silent if isinstance(windows, Windows) else np.zeros(len(runs), dtype=np.int64)
@@ -212,13 +207,7 @@ _VERSION: Final = 1
 
 
 def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a dataset as Parquet; the file appears whole or not at all.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made.
-    """
+    """Write a dataset as Parquet; the file appears whole or not at all."""
     import pandas as pd
     import pyarrow as pa
 
@@ -231,13 +220,7 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a file that `write_dataset` wrote.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, is damaged, was written by another program, or has other inputs than this jobcast.
-    """
+    """Read a file that `write_dataset` wrote."""
     source = os.fspath(path)
     table = parquet_table(read_bytes(path), source, "make the dataset again")
     about = (table.schema.metadata or {}).get(_KEY)
@@ -301,11 +284,6 @@ def assemble(
         Length of the windows [s].
     about : mapping, optional
         Where runs and telemetry come from.
-
-    Raises
-    ------
-    JobcastError
-        If no run has a row: the telemetry may be of another time, or of other nodes.
     """
     check_scope(scope)
     asked = np.ones(len(runs), dtype=np.bool_) if scope == "all" else np.diff(runs.offsets) > 0

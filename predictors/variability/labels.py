@@ -175,13 +175,7 @@ class Norms:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote.
-
-        Raises
-        ------
-        JobcastError
-            If it is something else.
-        """
+        """Return what `to_json` wrote."""
         try:
             by_key = {
                 (str(name), int(size)): Norm(float(mean), float("nan") if std is None else float(std), int(count))
@@ -275,11 +269,6 @@ def label(
         Which classes.
     ddof, least
         As in `Norms`.
-
-    Raises
-    ------
-    JobcastError
-        If the training part is empty, or a run time is not finite.
 
     Examples
     --------

@@ -175,13 +175,7 @@ class Windows:
         return np.asarray(known.all(axis=1) & (self.silent == 0) & ~self.empty)
 
     def require(self, row: int, features: Sequence[str] = WINDOW_FEATURES) -> None:
-        """Raise if one window lacks one of these features, or a node.
-
-        Raises
-        ------
-        EmptyWindow
-            Naming the start and what is missing.
-        """
+        """Raise `EmptyWindow` if one window lacks one of these features, or a node."""
         require(self.start[row], self.values[row], self.counts[row], int(self.silent[row]), features)
 
 

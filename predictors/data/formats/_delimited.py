@@ -162,13 +162,7 @@ _UTF_16: Final = re.compile(rb"(?:\xff\xfe|\xfe\xff)|(?:[\t\n\r -~]\0){4}|(?:\0[
 
 
 def without_utf16(data: bytes, source: str) -> bytes:
-    """Return a text in UTF-16, with or without its mark, as UTF-8; any other as it is.
-
-    Raises
-    ------
-    JobcastError
-        If it has the mark and is no UTF-16.
-    """
+    """Return a text in UTF-16, with or without its mark, as UTF-8; any other as it is."""
     if _UTF_16.match(data) is None:
         return data
     coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-16-be" if data[:1] == b"\0" else "utf-16-le"

@@ -77,12 +77,6 @@ def parse_alcf(
     ----------
     time_zone : str, optional
         IANA name of the zone of the file's clock; without it they are taken as UTC.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing, the file mixes ways of writing times, or no row is a job; with `strict`, at the
-        first row dropped or changed.
     """
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
@@ -207,13 +201,8 @@ class Failures:
 def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, ReadingReport]:
     """Read a CSV of failures: `EVENT_TIME`, and of `JOBID` and `LOCATION` at least one; of `SEVERITY`, FATAL alone.
 
-    An event belongs to the job of its id, else to the one that ran at its location then. Local times are taken to be
-    in the job log's own zone.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, lacks a column, or the job log has no clock or nothing to match with.
+    An event belongs to the job of its id, else to the one that ran at its location then. Local times are taken to be in
+    the job log's own zone. The log needs a date, and ids or places of the kind that the file has.
     """
     source = os.fspath(path)
     if log.epoch is None:

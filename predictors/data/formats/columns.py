@@ -42,13 +42,7 @@ def mostly_returns(data: bytes) -> bool:
 
 
 def refuse_returns(data: bytes, source: str) -> None:
-    """Refuse a text with a CR inside a line: two lines would be read as one.
-
-    Raises
-    ------
-    JobcastError
-        Naming the line.
-    """
+    """Refuse a text with a CR inside a line: two lines would be read as one."""
     if b"\r" in data and (found := _BARE_RETURN.search(data)) is not None:
         line = data.count(b"\n", 0, found.start()) + 1
         raise JobcastError(f"{source}:{line}: has {RETURNS}.")
@@ -221,13 +215,7 @@ def _flags(column: Any) -> Bools:
 
 
 def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], str]) -> bool:
-    """Return whether all times have an offset, False if none has.
-
-    Raises
-    ------
-    JobcastError
-        If some have one and others have none: their clocks may differ.
-    """
+    """Return whether all times have an offset; refuse a mix of both, since their clocks may differ."""
     first: dict[bool, tuple[str, int]] = {}
     for name, times in columns.items():
         known = times.seconds != MISSING

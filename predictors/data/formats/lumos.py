@@ -66,11 +66,6 @@ def parse_lumos(
     ----------
     time_zone : str, optional
         IANA name of the zone of submissions that are written as local times; Unix times need none.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing or no row is a job; with `strict`, at the first row dropped or changed.
     """
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)

@@ -225,11 +225,6 @@ def parse_pbs(
     time_zone : str, optional
         IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
         gives its own end both ways.
-
-    Raises
-    ------
-    JobcastError
-        If no record is a job; with `strict`, at the first record dropped or changed.
     """
     refuse_returns(data, source)
     ledger = ReportBuilder(source, RULES)

@@ -140,11 +140,6 @@ def finish(
     Of several records with one id and one submission, and of records of a job that was put back into the queue, the
     last run is the job; but runs that overlap in time are different jobs. Other records with one id are different jobs,
     too: then all jobs get new numbers.
-
-    Raises
-    ------
-    JobcastError
-        With `strict`, at the first row dropped or changed; and if no record is a job.
     """
     kept = _keep(draft)
     columns = _columns(draft, kept)
@@ -367,7 +362,7 @@ def clocked(
     time_zone: str | None,
     unix: Mapping[str, Ints] = MappingProxyType({}),
 ) -> dict[str, Ints]:
-    """Return columns of text as Unix time [s], `MISSING` where unknown.
+    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix of times with and without offsets.
 
     Parameters
     ----------
@@ -379,11 +374,6 @@ def clocked(
         IANA name of the zone that local times are in.
     unix : mapping of str to int64 array
         The log's other columns of Unix time [s], which must be on the same clock.
-
-    Raises
-    ------
-    JobcastError
-        If some times have an offset from UTC and others do not, or the zone is not known.
     """
     if time_zone is not None:
         known_zone(time_zone)

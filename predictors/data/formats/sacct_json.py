@@ -28,13 +28,7 @@ def is_sacct_json(data: bytes) -> bool:
 def parse_sacct_json(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id.
-
-    Raises
-    ------
-    JobcastError
-        If the text is no JSON or holds no list of jobs; with `strict`, at the first job dropped or changed.
-    """
+    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id."""
     jobs = _jobs(data, source)
     ledger = ReportBuilder(source, RULES, place="job")
     sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]

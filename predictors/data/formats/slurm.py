@@ -435,12 +435,6 @@ def parse_sacct(
     ----------
     time_zone : str, optional
         IANA name of the zone of the clock that wrote local times; without it they are taken as UTC.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing, the file mixes ways of writing times, or no record is a job; with `strict`, at
-        the first row dropped or changed.
     """
     ledger = ReportBuilder(source, RULES)
     bare = XDMOD if is_bare_sacct(data) else ()

@@ -87,11 +87,6 @@ def read_swf(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
         Sorted by (submit, job id).
     account : ReadingReport
         What was dropped or changed, with line numbers.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, or no row of it is a job; with `strict`, naming the first bad row.
     """
     return parse_swf(read_bytes(path), os.fspath(path), strict)
 
@@ -316,17 +311,13 @@ def _padded(names: tuple[str, ...], codes: Ints) -> tuple[str, ...]:
 def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     """Write a log as SWF, in the clock of the file that it came from; packed if the name ends in `.gz`.
 
-    The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all.
+    The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all. SWF
+    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused.
 
     Returns
     -------
     ReadingReport
         What SWF cannot hold.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made, or a job is submitted before second 0 or has a negative number.
     """
     lowest = int(log.values["job_id"].min(initial=0))
     if log.origin < 0 or lowest < 0:

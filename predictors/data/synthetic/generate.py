@@ -57,11 +57,6 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
         Known but for memory, CPU and think times. Status 1 is completed, 0 crashed early or killed at the request.
         Codes of users, groups, applications, queues and the partition begin at 1.
 
-    Raises
-    ------
-    JobcastError
-        If an argument is out of range.
-
     Notes
     -----
     **From the model of Lublin and Feitelson** [1]_ (batch jobs, `predictors.data.synthetic.lublin`, run times above 24

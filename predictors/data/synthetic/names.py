@@ -37,11 +37,6 @@ def with_names(log: JobLog, seed: int, *, knowledge: bool = True) -> JobLog:
     JobLog
         Every job has a name of its own: a word and the number of the run.
 
-    Raises
-    ------
-    JobcastError
-        If the log lacks users or applications.
-
     Examples
     --------
     >>> from predictors.data.synthetic.generate import generate_log

@@ -84,13 +84,7 @@ class FileSet:
 
 
 def file_sets(folder: str | os.PathLike[str]) -> list[FileSet]:
-    """Return the sets of files under a folder, or of one file, by name; hidden and unfinished files are left out.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file or folder, or no file in it.
-    """
+    """Return the sets of files under a folder, or of one file, by name; hidden and unfinished files are left out."""
     root = Path(folder)
     if root.is_file():
         match = _NAME.match(root.name)
@@ -141,12 +135,7 @@ def read_lines(path: Path, share: int = 1) -> Iterator[tuple[int, bytes]]:
     """Yield a file's lines in pieces of whole lines, unpacked, each with the number of its first line.
 
     The pieces are the smaller the more files `share` the memory. If the last line has no newline, it is a piece of its
-    own.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, is damaged, cut short or binary, or has a line of more than a million bytes.
+    own. A line has at most a million bytes.
     """
     line, rest = 1, b""
     with _opened(path) as file:
@@ -213,13 +202,7 @@ def began(file: TelemetryFile, files: FileSet) -> float | None:
 def csv_pieces(
     file: TelemetryFile, files: FileSet, losses: Losses, between: Floats | None = None
 ) -> Iterator[Piece | None]:
-    """Yield the pieces of a CSV file, which may hold several headers; None in place of each piece outside of `between`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no header, or the file is damaged.
-    """
+    """Yield the pieces of a CSV file, which may hold several headers; None in place of each outside of `between`."""
     source = str(file.path)
     layout = None
     if file.header is not None:
@@ -299,13 +282,7 @@ def _overlap(first: float, last: float, between: Floats) -> bool:
 
 
 def parquet_pieces(file: TelemetryFile, files: FileSet, between: Floats | None) -> Iterator[Piece | None]:
-    """Yield the pieces of a Parquet file; None in place of each row group outside of `between`.
-
-    Raises
-    ------
-    JobcastError
-        If the file is damaged.
-    """
+    """Yield the pieces of a Parquet file; None in place of each row group outside of `between`."""
     import polars as pl
     import pyarrow as pa
 

@@ -137,11 +137,6 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
     the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
     mounted file system counts already. A file belongs to the sampler of most of its counters.
 
-    Raises
-    ------
-    JobcastError
-        If a column that LDMS always writes is missing, or none holds a counter.
-
     Examples
     --------
     >>> layout = ldms_layout(("Time", "Time_usec", "ProducerName", "ib.port_xmit_data#hfi1_0.1"), "a.csv")
@@ -217,13 +212,7 @@ class FileMapping(Declaration):
     parallel: bool = False
 
     def layout(self, names: Sequence[str], source: str) -> Layout:
-        """Return what the columns of a file are.
-
-        Raises
-        ------
-        JobcastError
-            If a column that the mapping names is not there.
-        """
+        """Return what the columns of a file are."""
         at = {name: k for k, name in reversed(list(enumerate(names)))}
         for name in (self.time, self.node, *self.devices, *(one.column for one in self.counters)):
             if name not in at:
@@ -252,13 +241,7 @@ class SchemaMapping:
 
 
 def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
-    """Read a mapping file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is no TOML, has a key that is not known, or lacks one that is needed.
-    """
+    """Read a mapping file."""
     return mapping_of(read_toml(path, "a mapping, a TOML file"), os.fspath(path))
 
 
@@ -274,11 +257,6 @@ def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMa
 
 def node_ids(table: Any, where: str = "") -> dict[str, int]:
     """Return a table `[nodes]`: the id of each host, where its name does not end in it.
-
-    Raises
-    ------
-    JobcastError
-        If it is no table, or an id is no whole number from 0; `where` begins the message.
 
     Examples
     --------

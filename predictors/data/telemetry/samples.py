@@ -116,11 +116,6 @@ class Telemetry:
         Readings within less than `tolerance` [s] of an instant's first reading belong to it, and it has that reading's
         time. So clocks may differ a little, and samplers may run one after the other. If a node has two readings of a
         counter in an instant, the later known one counts.
-
-        Raises
-        ------
-        JobcastError
-            If there is no row at all.
         """
         rows = [part for part in parts if len(part)]
         if not rows:
@@ -161,11 +156,6 @@ def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathL
     """Write rates to `FOLDER/SAMPLER.parquet`, part by part, and return the number of rows.
 
     Every file appears whole or not at all. `predictors.data.telemetry.read.Scan` reads such a folder like any other.
-
-    Raises
-    ------
-    JobcastError
-        If there is nothing to write, or a file cannot be made.
     """
     import pyarrow as pa
     from pyarrow import parquet

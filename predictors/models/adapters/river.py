@@ -234,12 +234,7 @@ class RiverPredictor(StreamPredictor):
 
 
 def described(thing: Any) -> Any:
-    """Return a river object as JSON can hold it: its class and its constructor's arguments.
-
-    Raises
-    ------
-    JobcastError
-        If it holds what is neither river's nor plain: a function, a class of the user's.
+    """Return a river object as JSON can hold it: class and arguments; functions and the user's own classes are refused.
 
     Examples
     --------

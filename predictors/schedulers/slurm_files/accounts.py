@@ -88,13 +88,7 @@ class Accounts:
     _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
 
     def read(self, path: str | Path) -> None:
-        """Add what a file says.
-
-        Raises
-        ------
-        JobcastError
-            If it cannot be read, or is none of these files.
-        """
+        """Add what a file says."""
         lines = [
             (f"{path}:{number}", line.rstrip("\r"))
             for number, line in enumerate(read_text(path, "a file of sacctmgr").split("\n"), 1)
@@ -209,26 +203,14 @@ def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
 
 
 def number_of(found: Setting) -> float:
-    """Return a number from 0 on.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
+    """Return a number from 0 on."""
     if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", found.value) is None:
         raise JobcastError(f"{found.place}: {found.name} is a number from 0 on; found {printable(found.value)[:40]!r}.")
     return float(found.value)
 
 
 def wall_of(found: Setting) -> int:
-    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
+    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`."""
     seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
     if seconds is None:
         raise JobcastError(
@@ -240,11 +222,6 @@ def wall_of(found: Setting) -> int:
 
 def tres_of(found: Setting) -> dict[str, float]:
     """Return trackable resources and how much of each, by name in small letters; memory and burst buffers in MB.
-
-    Raises
-    ------
-    JobcastError
-        If it is no list of them.
 
     Examples
     --------
@@ -274,13 +251,7 @@ def tres_of(found: Setting) -> dict[str, float]:
 
 
 def read_accounts(paths: tuple[str, ...]) -> Accounts:
-    """Read files of `sacctmgr`, of whichever kind.
-
-    Raises
-    ------
-    JobcastError
-        If one cannot be read, or is none of them.
-    """
+    """Read files of `sacctmgr`, of whichever kind."""
     accounts = Accounts()
     for path in paths:
         accounts.read(path)

@@ -67,13 +67,7 @@ class SlurmConf:
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
-        """Return what lines say, each with its place.
-
-        Raises
-        ------
-        JobcastError
-            If a line is not of this form.
-        """
+        """Return what lines say, each with its place."""
         settings: dict[str, Setting] = {}
         partitions: dict[str, Mapping[str, Setting]] = {}
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
@@ -107,23 +101,11 @@ class SlurmConf:
         return usual if found is None else found.value
 
     def whole(self, name: str, usual: int) -> int:
-        """Return a whole number.
-
-        Raises
-        ------
-        JobcastError
-            If it is none, or too large for Slurm.
-        """
+        """Return a whole number."""
         return _whole(self.settings.get(name.lower()), usual)
 
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
-        """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
-
-        Raises
-        ------
-        JobcastError
-            If it is none, or 0 where that makes no sense.
-        """
+        """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
         found = self.settings.get(name.lower())
         if found is None:
             return usual
@@ -179,13 +161,7 @@ def _whole(found: Setting | None, usual: int) -> int:
 
 
 def whole_of(found: Setting) -> int:
-    """Return a whole number.
-
-    Raises
-    ------
-    JobcastError
-        If it is none, or too large for Slurm.
-    """
+    """Return a whole number."""
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "
@@ -195,13 +171,7 @@ def whole_of(found: Setting) -> int:
 
 
 def read_slurm_conf(path: str | Path) -> SlurmConf:
-    """Read a slurm.conf and what it includes.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be read, is no slurm.conf, or includes itself.
-    """
+    """Read a slurm.conf and what it includes."""
     found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
     if not found.settings and not found.partitions:
         raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")
@@ -209,13 +179,7 @@ def read_slurm_conf(path: str | Path) -> SlurmConf:
 
 
 def files_of(path: str | Path) -> tuple[Path, ...]:
-    """Return a slurm.conf and the files that it includes.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be read, or includes itself.
-    """
+    """Return a slurm.conf and the files that it includes."""
     files: list[Path] = []
     for _ in _lines(Path(path), (), files):
         pass

@@ -59,10 +59,7 @@ def new_token(role: str, name: str) -> tuple[str, str]:
 def read_tokens(path: Path) -> "tuple[Token, ...]":
     """Return the tokens of a file; blank lines and those that begin with # do not count.
 
-    Raises
-    ------
-    JobcastError
-        If a line cannot be read, the file holds none, or others than its owner may write it.
+    A file that others than its owner may write is refused.
     """
     found = _tokens(read_text(path, "a file of tokens"), path)
     if not found:
@@ -71,13 +68,7 @@ def read_tokens(path: Path) -> "tuple[Token, ...]":
 
 
 def add_token(path: Path, role: str, name: str) -> str:
-    """Return a fresh token and add its line to a file of tokens, made if it is missing.
-
-    Raises
-    ------
-    JobcastError
-        If the file holds anything else, or others than its owner may write it.
-    """
+    """Return a fresh token and add its line to a file of tokens, made if it is missing."""
     token, line = new_token(role, name)
     old = ""
     if path.exists():

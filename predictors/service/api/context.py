@@ -69,13 +69,7 @@ class Context:
 
 
 async def waited(future: "asyncio.Future[T]", otherwise: str) -> T:
-    """Return what the service was asked for; after `PATIENCE` say why that was too long, and let it go on.
-
-    Raises
-    ------
-    Refusal
-        If it was.
-    """
+    """Return what the service was asked for; after `PATIENCE` raise a `Refusal` with the reason, and let it go on."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await asyncio.shield(future)

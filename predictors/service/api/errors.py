@@ -30,12 +30,7 @@ class Refusal(Exception):
 
 
 def valid(kind: type[M], body: bytes, most_values: int = MOST_VALUES) -> M:
-    """Return a body of JSON as what it must be.
-
-    Raises
-    ------
-    Refusal
-        If it is no JSON; with field, rule and value where it breaks a rule; with the key that an object has twice.
+    """Return a body of JSON as what it must be; a `Refusal` names field, rule and value, or a key that stands twice.
 
     Examples
     --------

@@ -60,13 +60,7 @@ def _on_terminal() -> bool:
 
 
 def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, key: Path | None) -> None:
-    """Let a context, if there is one, show what a certificate's file holds now.
-
-    Raises
-    ------
-    OSError, ssl.SSLError
-        If certificate and key cannot be used: then what was read before stays.
-    """
+    """Let a context, if there is one, show what a certificate's file holds now; what cannot be used changes nothing."""
     if context is None or certificate is None:
         return
     # first in another context: one that fails half-way would hold a certificate without its key
@@ -76,7 +70,7 @@ def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, k
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Address, tokens, limits and TLS of a server.
+    """Address, tokens, limits and TLS of a server; without tokens it listens to this machine alone.
 
     Parameters
     ----------
@@ -94,11 +88,6 @@ class Listening:
         File that says who did what.
     early : EarlyHangUps or None
         What keeps a SIGHUP until the server runs.
-
-    Raises
-    ------
-    JobcastError
-        If there are no tokens though others than this machine can connect, or a key is missing.
     """
 
     host: str = "127.0.0.1"

@@ -372,11 +372,6 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
 def described(error: msgspec.ValidationError, body: bytes) -> str:
     """Return a validation error in one line: the field, the rule, the value.
 
-    Raises
-    ------
-    msgspec.DecodeError
-        If the body is no JSON behind the fault.
-
     Examples
     --------
     >>> body = b'{"jobs": [{}, {"procs": -1}]}'

@@ -35,11 +35,6 @@ class AuditLog:
     path : Path or None
         The file; None: nothing is written.
 
-    Raises
-    ------
-    JobcastError
-        If the file cannot be written.
-
     Attributes
     ----------
     dropped : int

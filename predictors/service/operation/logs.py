@@ -184,11 +184,6 @@ def set_up_logs(how: str = "text", level: str = "info") -> Callable[[], None]:
         Format of a line.
     level : {"debug", "info", "warning", "error"}
         Least level that is written.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such format or level.
     """
     if how not in FORMATS:
         raise JobcastError(f"A log's format is one of {', '.join(FORMATS)}; got {how!r}.")

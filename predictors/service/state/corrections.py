@@ -37,10 +37,7 @@ _OF_JOBS: Final = re.compile(
 def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
     """Let events never have happened; return them. What was refused because of them may take effect.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such event, it was withdrawn already, or it stands behind the base.
+    An event behind the base (see `let_go`) can no longer be withdrawn.
     """
     withdrawn, base = EFFECTS.index(WITHDRAWN), store.base()
     known = [sequence for sequence in sequences if sequence <= store.last]  # others no database may be able to look up

@@ -67,10 +67,8 @@ class FeatureMapping:
     def of(cls, predictor: Predictor, key: Pseudonymiser) -> Self:
         """Return how a predictor reads rows, names being hashed with a key.
 
-        Raises
-        ------
-        JobcastError
-            If it reads what the service does not receive: names of jobs, or what the site predicted.
+        A predictor that reads names of jobs, or what the site predicted, is refused: the service does not receive
+        these.
         """
         place = {name: i for i, name in enumerate(NAMELESS_FEATURES)}
         if absent := [name for name in predictor.features if name not in place]:

@@ -276,11 +276,6 @@ class JobState:
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
         that it did not know stay unknown. Other snapshots of earlier versions are made again from the events.
-
-        Raises
-        ------
-        JobcastError
-            If it was made by other settings, or by a version with another layout.
         """
         kept = part(arrays, "history_")
         history = JobHistory.restore(_with_every_feature(kept) if is_base else kept)

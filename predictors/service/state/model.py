@@ -93,11 +93,6 @@ class Model:
     ----------
     monitor : Monitor
         Its errors compared with last-two's, and P10, P50 and P90 of its predictions.
-
-    Raises
-    ------
-    JobcastError
-        If its parameters cannot be used.
     """
 
     def __init__(
@@ -249,10 +244,7 @@ class Model:
     def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
         """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
 
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the state is not that of such a model.
+        A state of another kind raises JobcastError, KeyError or ValueError.
         """
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
@@ -295,13 +287,7 @@ class Predicted(NamedTuple):
 def made_model(
     found: tuple[Identity, Predictor], settings: Settings, key: Pseudonymiser, role: str = CHAMPION
 ) -> Model:
-    """Return a model that was loaded, for a service with these settings.
-
-    Raises
-    ------
-    JobcastError
-        If its parameters cannot be used, or it counts other jobs as ended than the service.
-    """
+    """Return a model that was loaded; it must count the same jobs as ended as these settings do."""
     identity, predictor = found
     if predictor.as_of != settings.as_of:
         raise JobcastError(
@@ -325,11 +311,6 @@ def load(uri: str) -> tuple[Identity, Predictor]:
     ----------
     uri : str
         `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, or it is damaged or foreign.
 
     Examples
     --------

@@ -60,13 +60,7 @@ class ModelCopies:
         self._folder: Final = folder
 
     def load(self, uri: str) -> tuple[Identity, Predictor]:
-        """Return a model and its identity, from its copy where the registry cannot be used.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such model, or it is damaged or foreign, and no copy that can be used.
-        """
+        """Return a model and its identity, from its copy where the registry cannot be used."""
         if not uri.startswith(_FROM_REGISTRY):
             return load(uri)
         place = self._folder / hashlib.sha256(uri.encode()).hexdigest()[:16]

@@ -20,13 +20,7 @@ from predictors.service.storage.store import Store
 
 
 def first_models(settings: Settings, load: Load, key: Pseudonymiser) -> dict[str, Model]:
-    """Return the models that are asked for, by role; a challenger that is the champion is left out.
-
-    Raises
-    ------
-    JobcastError
-        If one cannot be used.
-    """
+    """Return the models that are asked for, by role; a challenger that is the champion is left out."""
     models = {CHAMPION: made_model(load(settings.model), settings, key)}
     if settings.challenger is not None:
         challenger = made_model(load(settings.challenger), settings, key, CHALLENGER)

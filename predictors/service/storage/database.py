@@ -67,13 +67,7 @@ def shown(url: str) -> str:
 
 
 def made_engine(url: str) -> Engine:
-    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
-
-    Raises
-    ------
-    JobcastError
-        If it is another kind of database, or its driver is not installed.
-    """
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`."""
     parsed = parsed_url(url)
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
@@ -98,13 +92,7 @@ def made_engine(url: str) -> Engine:
 
 
 def parsed_url(url: str) -> URL:
-    """Return the address of a database in its parts.
-
-    Raises
-    ------
-    JobcastError
-        If it is no address.
-    """
+    """Return the address of a database in its parts."""
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -117,11 +105,6 @@ def _no_database(url: str) -> JobcastError:
 
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
-
-    Raises
-    ------
-    JobcastError
-        If nor is its folder.
 
     Examples
     --------
@@ -156,11 +139,6 @@ class Ownership:
     ----------
     engine : Engine
         Of the database.
-
-    Raises
-    ------
-    JobcastError
-        If another process has it.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -186,13 +164,7 @@ class Ownership:
             connection.commit()
 
     def check(self) -> None:
-        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone.
-
-        Raises
-        ------
-        StorageError
-            If it is not.
-        """
+        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone."""
         if self._path is not None and self._file is not None:
             with contextlib.suppress(OSError):
                 if os.path.samestat(self._path.stat(), os.fstat(self._file)):
@@ -222,10 +194,7 @@ def version_of(connection: Connection) -> str | None:
 def migrate(engine: Engine) -> None:
     """Make the tables, or bring them up to date; the caller owns the database.
 
-    Raises
-    ------
-    JobcastError
-        If the database cannot be reached, is another program's, or was written by a newer jobcast.
+    Tables of another program, or of a newer jobcast, are refused.
     """
     try:
         with engine.connect() as connection:

@@ -72,11 +72,6 @@ class Store:
     ----------
     url : str
         See `predictors.service.storage.database`.
-
-    Raises
-    ------
-    JobcastError
-        If the database cannot be used, or belongs to another process.
     """
 
     def __init__(self, url: str) -> None:
@@ -147,13 +142,7 @@ class Store:
         return receipts
 
     def check_writing(self) -> None:
-        """Write what is there already.
-
-        Raises
-        ------
-        StorageError
-            If that cannot be done now.
-        """
+        """Write what is there already."""
         with self._writing() as connection:
             connection.execute(update(ABOUT).values(value=ABOUT.c.value))
 
@@ -181,11 +170,6 @@ class Store:
 
         It lies next to SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR.
         Any thread may ask for one.
-
-        Raises
-        ------
-        OSError
-            If none can be made.
         """
         is_file = self.engine.dialect.name == "sqlite"
         folder = Path(str(self.engine.url.database)).absolute().parent if is_file else None
@@ -231,13 +215,7 @@ class Store:
             raise
 
     def vacuum(self) -> None:
-        """Overwrite what was deleted, where the database is a file.
-
-        Raises
-        ------
-        JobcastError
-            If that cannot be done: what was deleted can still be found in the file.
-        """
+        """Overwrite what was deleted, where the database is a file; if that fails, it can still be found there."""
         if self.engine.dialect.name == "sqlite":
             self._drop_connection()
             try:

@@ -76,10 +76,7 @@ class TreeVoter:
     def from_sklearn(cls, model: Any, n_classes: int) -> Self:
         """Compile scikit-learn's AdaBoost, extra trees or random forest, fitted; a class never seen gets no vote.
 
-        Raises
-        ------
-        JobcastError
-            If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+        A tree that points outside itself, from a damaged or hostile file, is refused before anything is traversed.
         """
         boosts = hasattr(model, "estimator_weights_")
         n_inputs, seen = int(model.n_features_in_), np.asarray(model.classes_, dtype=np.int64)

@@ -287,11 +287,6 @@ def compare(datasets: Sequence[Dataset], plan: Plan | None = None, *, map_tasks:
         By default the full one.
     map_tasks : Map
         What does the tasks, here or in other processes; the results do not depend on it.
-
-    Raises
-    ------
-    JobcastError
-        If two datasets have the same scope, or one has too little in it.
     """
     plan = plan or Plan()
     by_scope = {dataset.scope: plan.thinned(dataset) for dataset in datasets}

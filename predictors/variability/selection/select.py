@@ -152,11 +152,6 @@ def select(
         Leave out the elimination.
     map_tasks : Map
         What does the tasks, here or in other processes; the results do not depend on it.
-
-    Raises
-    ------
-    JobcastError
-        If there is too little to learn from.
     """
     plan = plan or Plan()
     comparison = compare(datasets, plan, map_tasks=map_tasks)

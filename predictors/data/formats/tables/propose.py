@@ -166,11 +166,6 @@ class Proposal:
 def propose(data: bytes, source: str) -> str:
     r"""Return the TOML of a map for a table, to be read and confirmed by a person.
 
-    Raises
-    ------
-    JobcastError
-        If the text has no line of names with at least two columns.
-
     Examples
     --------
     >>> print(propose(b"JobID;User;Submit;Start;End;Timelimit_min\n"

@@ -79,11 +79,6 @@ def parse_table(
     header : tuple of (str, str)
         What the log's header says.
 
-    Raises
-    ------
-    JobcastError
-        If the table lacks a column of the map, the map one that a job log needs, or units contradict one another.
-
     Examples
     --------
     >>> text = b"Id;Submit;Begin;Minutes\n7;1616835600;1616835660;2\n"
@@ -119,11 +114,6 @@ def parquet_texts(
     """Return columns of a Parquet file as texts, whatever the case of their names; a place is the row, from 1.
 
     Columns that have no texts, such as records and pictures, are empty; lists of `vectors` stay lists.
-
-    Raises
-    ------
-    JobcastError
-        If the file is damaged, or one of the `needed` columns has no texts.
     """
     import pyarrow as pa
 
@@ -378,13 +368,7 @@ def _scaled(column: Any, target: str, draft: Draft, factor: float) -> Ints:
 
 
 def _check_units(draft: Draft, table_map: TableMap) -> None:
-    """Refuse units by which too many jobs end before they start, or run for far longer than they may.
-
-    Raises
-    ------
-    JobcastError
-        Naming the column, the share of such jobs, and the unit that would fit.
-    """
+    """Refuse units by which too many jobs end before they start, or run for far longer than they may."""
     for earlier, later in (("submit", "start"), ("start", "end")):
         share, row = _share(draft.number(later) < draft.number(earlier), draft, earlier, later)
         if share > MOST_CONTRADICTIONS:

@@ -151,13 +151,7 @@ class TableMap(Declaration):
         return found
 
     def require_complete(self, source: str) -> None:
-        """Refuse a map without the columns that a job log needs.
-
-        Raises
-        ------
-        JobcastError
-            Naming what is missing.
-        """
+        """Refuse a map without the columns that a job log needs."""
         given = set(self.by_target)
         lacking = [] if "submit" in given else ["submit"]
         lacking += [] if given & {"start", "wait"} else ["start (or wait)"]
