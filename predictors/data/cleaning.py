@@ -127,18 +127,14 @@ _FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII
 class RequestsFrom:
     """Where requested times come from, for jobs of a log without them: a rule, as users write it.
 
-    Parameters
-    ----------
-    rule : str
-        `run-time*F`: the job's own run time by a factor of 1 or more; that is knowledge of the future, which no
-        scheduler has. Or the site's default: seconds, `HH:MM:SS` or `D-HH:MM:SS`; what runs longer has overrun it.
-
     Examples
     --------
     >>> RequestsFrom("run-time*2").factor, RequestsFrom("1-12:00:00").seconds, RequestsFrom("3600").seconds
     (2.0, 129600, 3600)
     """
 
+    # `run-time*F`: the job's own run time by a factor of 1 or more; that is knowledge of the future, which no scheduler
+    # has. Or the site's default: seconds, `HH:MM:SS` or `D-HH:MM:SS`; what runs longer has overrun it.
     rule: str
 
     def __post_init__(self) -> None:

@@ -105,26 +105,14 @@ DEFAULT_REQUEST: Final = "--requests-from 24:00:00"
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a log lacks, so that an answer from it may mislead.
+    """Something that a log lacks, so that an answer from it may mislead."""
 
-    Attributes
-    ----------
-    name : str
-        Short: `unread`, `dropped-rows`, `components`, `no-waits`, `dropped`, `utilisation`, `no-queue`,
-        `made-requests`, `no-requests`, `no-users`,
-        `one-user`.
-    text : str
-        What is so, with the figure, and what it does to the answer.
-    remedy : str
-        What to do.
-    forbids_verdict : bool
-        Whether the log carries no verdict on policies.
-    """
-
+    # short: `unread`, `dropped-rows`, `components`, `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`,
+    # `no-requests`, `no-users`, `one-user`
     name: str
-    text: str
-    remedy: str
-    forbids_verdict: bool = False
+    text: str  # what is so, with the figure, and what it does to the answer
+    remedy: str  # what to do
+    forbids_verdict: bool = False  # whether the log carries no verdict on policies
 
     def sentence(self) -> str:
         """Return what a command prints first."""
@@ -137,27 +125,13 @@ class Lack:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A log made ready for simulations.
+    """A log made ready for simulations."""
 
-    Attributes
-    ----------
-    log : JobLog
-        The jobs of the partition asked for.
-    used : JobLog
-        Those that can be simulated, cleaned.
-    others : ReadingReport
-        The jobs of other partitions.
-    cleaning : ReadingReport
-        What was made and dropped of the partition's jobs.
-    unread : tuple of Lack
-        What the log lacks since rows of its file could not be read.
-    """
-
-    log: JobLog
-    used: JobLog
-    others: ReadingReport
-    cleaning: ReadingReport
-    unread: tuple[Lack, ...] = ()
+    log: JobLog  # the jobs of the partition asked for
+    used: JobLog  # those that can be simulated, cleaned
+    others: ReadingReport  # the jobs of other partitions
+    cleaning: ReadingReport  # what was made and dropped of the partition's jobs
+    unread: tuple[Lack, ...] = ()  # what the log lacks since rows of its file could not be read
 
     @property
     def account(self) -> ReadingReport:

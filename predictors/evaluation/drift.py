@@ -64,31 +64,17 @@ def checked_rate(per_year: float) -> float:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the test says of a model.
+    """What the test says of a model."""
 
-    Attributes
-    ----------
-    stands : bool
-        Whether there is an alarm.
-    since : int or None
-        Second at which the loss probably began; None while nothing speaks for one.
-    alarm_at : int or None
-        End of the block that gave the alarm [s]; None if there is none.
-    evidence : float
-        Evidence over that of an alarm, within 0 and 5.
-    squared, absolute : float
-        Sums of squared and absolute errors over last-two's, of the jobs that ended since then; NaN if there is none.
-    alarms_per_year : float
-        False alarms a year at most.
-    """
-
-    stands: bool
-    since: int | None
-    alarm_at: int | None
-    evidence: float
+    stands: bool  # whether there is an alarm
+    since: int | None  # second at which the loss probably began; None while nothing speaks for one
+    alarm_at: int | None  # end of the block that gave the alarm [s]; None if there is none
+    evidence: float  # evidence over that of an alarm, within 0 and 5
+    # squared, absolute: sums of squared and absolute errors over last-two's, of the jobs that ended since then; NaN if
+    # there is none
     squared: float
     absolute: float
-    alarms_per_year: float
+    alarms_per_year: float  # false alarms a year at most
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values; None for a ratio that is no number."""

@@ -76,17 +76,10 @@ def _sums(errors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a model compares with last-two on the same ended jobs.
+    """How a model compares with last-two on the same ended jobs."""
 
-    Attributes
-    ----------
-    n_jobs : int
-        Ended jobs that it is judged by.
-    squared, absolute : ErrorRatio
-        Of the squared and of the absolute errors.
-    """
-
-    n_jobs: int
+    n_jobs: int  # ended jobs that it is judged by
+    # squared, absolute: of the squared and of the absolute errors
     squared: ErrorRatio
     absolute: ErrorRatio
 
@@ -328,28 +321,15 @@ class Monitor:
 
 @dataclass(frozen=True, eq=False)
 class Monitored:
-    """What became of a model's predictions of a log.
+    """What became of a model's predictions of a log."""
 
-    Attributes
-    ----------
-    quantiles : float64 array of shape (n_jobs, 3)
-        P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended.
-    standing, newest : Standing or None
-        Comparison with last-two, by all ended jobs of the log and by the newest of them.
-    covered : float
-        Share of the jobs with a known run time that ran for P10 to P90; NaN if there is none.
-    layer : ConformalQuantiles
-        With all learnt that the log tells.
-    drift : Drift
-        Whether the model has become worse than last-two, as of the log's end.
-    """
-
-    quantiles: Floats
+    quantiles: Floats  # shape (n_jobs, 3); P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended
+    # standing, newest: comparison with last-two, by all ended jobs of the log and by the newest of them
     standing: Standing | None
     newest: Standing | None
-    covered: float
-    layer: ConformalQuantiles
-    drift: Drift
+    covered: float  # share of the jobs with a known run time that ran for P10 to P90; NaN if there is none
+    layer: ConformalQuantiles  # with all learnt that the log tells
+    drift: Drift  # whether the model has become worse than last-two, as of the log's end
 
     __repr__ = short_repr
 

@@ -22,21 +22,11 @@ _DEEPEST: Final = 8
 
 @dataclass(frozen=True)
 class Program:
-    """What a command line runs.
+    """What a command line runs."""
 
-    Parameters
-    ----------
-    executable : str
-        The program, without its folder.
-    arguments : str
-        The stem of its arguments: without digits, ids and the marks between words.
-    source : str
-        `LAUNCHER`, `SCRIPT` or `LINE`.
-    """
-
-    executable: str
-    arguments: str
-    source: str
+    executable: str  # the program, without its folder
+    arguments: str  # the stem of its arguments: without digits, ids and the marks between words
+    source: str  # `LAUNCHER`, `SCRIPT` or `LINE`
 
 
 def program_of(line: str) -> Program | None:

@@ -14,17 +14,11 @@ from predictors.history.names import NAMELESS, Called
 
 @dataclass(frozen=True)
 class AsOfRule:
-    """The as-of rule: which jobs count as ended at a submission.
+    """The as-of rule: which jobs count as ended at a submission."""
 
-    Parameters
-    ----------
-    same_second : bool
-        Whether a job that ends in the very second of a submission is known to it. If not, it still counts as running.
-    least_ended : {1, 2}
-        Ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time.
-    """
-
+    # whether a job that ends in the very second of a submission is known to it; if not, it still counts as running
     same_second: bool = True
+    # {1, 2}: ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time
     least_ended: int = 1
 
     def __post_init__(self) -> None:

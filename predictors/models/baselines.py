@@ -105,21 +105,11 @@ def advance(
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """The mean of a row's columns from `first` on, missing if one of them is; or the answer of another rule.
+    """The mean of a row's columns from `first` on, missing if one of them is; or the answer of another rule."""
 
-    Parameters
-    ----------
-    first : int
-        First column of the mean.
-    whole : bool
-        Whether the mean is rounded down to whole seconds.
-    code : int
-        `MEAN`, or another rule of this module.
-    """
-
-    first: int
-    whole: bool = False
-    code: int = MEAN
+    first: int  # first column of the mean
+    whole: bool = False  # whether the mean is rounded down to whole seconds
+    code: int = MEAN  # `MEAN`, or another rule of this module
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""

@@ -91,18 +91,11 @@ def _ends(point: float, request: float, factors: Triple, kills: bool) -> Triple:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """P10, P50 and P90 of predictions, as they are known at one moment; immutable, safe to call from threads.
+    """P10, P50 and P90 of predictions, as they are known at one moment; immutable, safe to call from threads."""
 
-    Parameters
-    ----------
-    factors : tuple of triples, or None
-        By group, what a prediction is multiplied by; None where too few jobs have ended.
-    kills : bool
-        Whether no quantile goes beyond the request.
-    """
-
+    # by group, what a prediction is multiplied by; None where too few jobs have ended
     factors: tuple[Triple, ...] | None = None
-    kills: bool = False
+    kills: bool = False  # whether no quantile goes beyond the request
 
     def one(self, predicted: float, request: float) -> Triple | None:
         """Return P10, P50 and P90 of one prediction, whole seconds from 1 on; NaN is an unknown request."""

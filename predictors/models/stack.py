@@ -149,21 +149,13 @@ def follow(
 
 @dataclass(frozen=True, eq=False)
 class StackEstimator:
-    """The members and their recent errors at one time; immutable.
+    """The members and their recent errors at one time; immutable."""
 
-    Parameters
-    ----------
-    average : AverageEstimator
-        The members that are trained.
-    everybody : float64 array of shape (MEMBERS + 1,)
-        Sums of each member's squared errors [s²], the older the less, and how many jobs they come from.
-    by_user : float64 array of shape (USERS, MEMBERS + 1)
-        The same for each user.
-    """
-
-    average: AverageEstimator
+    average: AverageEstimator  # the members that are trained
+    # shape (MEMBERS + 1,); sums of each member's squared errors [s²], the older the less, and how many jobs they come
+    # from
     everybody: Floats
-    by_user: Floats
+    by_user: Floats  # shape (USERS, MEMBERS + 1); the same for each user
 
     @classmethod
     def of(cls, average: AverageEstimator) -> Self:

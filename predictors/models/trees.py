@@ -88,24 +88,13 @@ _DAMAGED: Final = "The model's trees point outside themselves; the file is damag
 
 @dataclass(frozen=True, eq=False)
 class CompiledForest:
-    """An immutable map from encoded rows to seconds; safe to call from threads.
+    """An immutable map from encoded rows to seconds; safe to call from threads."""
 
-    Parameters
-    ----------
-    nodes : structured array of shape (n_nodes,)
-        Threshold, slot to compare and left child (`predictors.models.trees`).
-    values : float64 array of shape (n_nodes,)
-        What a leaf predicts [s].
-    roots : int64 array of shape (n_trees,)
-        First node of each tree.
-    n_features : int
-        Width of an encoded row.
-    """
-
+    # shape (n_nodes,); threshold, slot to compare and left child (`predictors.models.trees`)
     nodes: npt.NDArray[np.void]
-    values: Floats
-    roots: Ints
-    n_features: int
+    values: Floats  # shape (n_nodes,); what a leaf predicts [s]
+    roots: Ints  # shape (n_trees,); first node of each tree
+    n_features: int  # width of an encoded row
 
     def __post_init__(self) -> None:
         for array in (self.nodes, self.values, self.roots):

@@ -46,24 +46,12 @@ exit "$status"
 
 @dataclass(frozen=True)
 class ControlRun:
-    """A run that was submitted.
+    """A run that was submitted."""
 
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    application : Application
-        As it was when the run was submitted.
-    job : str
-        The scheduler's id; empty if submitting was cut short.
-    submitted : float
-        When [Unix s].
-    """
-
-    folder: Path
-    application: Application
-    job: str
-    submitted: float
+    folder: Path  # the run's folder
+    application: Application  # as it was when the run was submitted
+    job: str  # the scheduler's id; empty if submitting was cut short
+    submitted: float  # when [Unix s]
 
     @classmethod
     def made(cls, control: Control, application: Application, now: float) -> "ControlRun":

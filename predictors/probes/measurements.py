@@ -217,13 +217,6 @@ PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
 class ProbeHistory:
     """Measurements in the order of time.
 
-    Parameters
-    ----------
-    time : float64 array of shape (n,)
-        Since when each is known [s], ascending.
-    waits : float64 array of shape (n, 9)
-        In the order of `predictors.data.runs.PROBES` [s].
-
     Examples
     --------
     >>> known = ProbeHistory(np.array([100.0, 400.0]), np.array([[0.1] * 9, [0.4] * 9]))
@@ -232,8 +225,8 @@ class ProbeHistory:
     ([nan, 0.1, 0.4], [nan, 300.0, 60.0])
     """
 
-    time: Floats
-    waits: Floats
+    time: Floats  # shape (n,); since when each is known [s], ascending
+    waits: Floats  # shape (n, 9); in the order of `predictors.data.runs.PROBES` [s]
 
     __repr__ = short_repr
 

@@ -19,28 +19,15 @@ from predictors.probes.commands import run
 
 @dataclass(frozen=True)
 class Request:
-    """A job to be started.
+    """A job to be started."""
 
-    Parameters
-    ----------
-    script : Path
-        A bash script; its folder takes what the job prints.
-    name : str
-        Its name in the queue.
-    nodes, seconds : int
-        Number of nodes; walltime [s].
-    options : sequence of str
-        The site's own.
-    nodes_option : sequence of str
-        The options for the number of nodes; empty: the scheduler's usual ones.
-    """
-
-    script: Path
-    name: str
+    script: Path  # a bash script; its folder takes what the job prints
+    name: str  # its name in the queue
+    # nodes, seconds: number of nodes; walltime [s]
     nodes: int
     seconds: int
-    options: Sequence[str] = ()
-    nodes_option: Sequence[str] = ()
+    options: Sequence[str] = ()  # the site's own
+    nodes_option: Sequence[str] = ()  # the options for the number of nodes; empty: the scheduler's usual ones
 
 
 class Scheduler(Protocol):

@@ -65,19 +65,7 @@ _QUIET: Final = frozenset(("not-pending", "unchanged"))
 
 @dataclass
 class Cycle:
-    """What one cycle did.
-
-    Parameters
-    ----------
-    capped : int
-        Pending jobs of which P90 lies above the limit, which counts in its place.
-    decisions : dict of str to int
-        Jobs by the decision's word, such as `predicted`.
-    changed : dict of str to int
-        Changes by what became of them: set, cleared, not-done, would-set, would-clear.
-    troubles : list of str
-        What could not be done, and why.
-    """
+    """What one cycle did."""
 
     now: int = 0
     jobs: int = 0
@@ -85,11 +73,12 @@ class Cycle:
     events: int = 0
     ended: int = 0
     seconds: float = 0.0
-    capped: int = 0
+    capped: int = 0  # pending jobs of which P90 lies above the limit, which counts in its place
     refusal: str = ""
-    decisions: dict[str, int] = field(default_factory=dict)
+    decisions: dict[str, int] = field(default_factory=dict)  # jobs by the decision's word, such as `predicted`
+    # changes by what became of them: set, cleared, not-done, would-set, would-clear
     changed: dict[str, int] = field(default_factory=dict)
-    troubles: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)  # what could not be done, and why
 
     def count(self, counts: dict[str, int], word: str) -> None:
         """Add one to a count."""

@@ -41,24 +41,17 @@ WORKLOADS = ("compute", "network", "io")
 class HoldRules:
     """A site's rules for holding jobs.
 
-    Parameters
-    ----------
-    least_probability : float or None
-        Of variation, from which on a job is held; None: where the classifier says variation.
-    most_minutes : int
-        No job is held longer.
-    workloads : mapping of str to str
-        Whether jobs compute, speak over the network or read and write (compute, network, io), by patterns of their
-        names; the first that fits counts. A classifier does not answer where it is not known.
-
     Examples
     --------
     >>> HoldRules(workloads={"lammps*": "network"}).workload_of("lammps-7")
     'network'
     """
 
+    # of variation, from which on a job is held; None: where the classifier says variation
     least_probability: float | None = None
-    most_minutes: int = 10
+    most_minutes: int = 10  # no job is held longer
+    # whether jobs compute, speak over the network or read and write (compute, network, io), by patterns of their names;
+    # the first that fits counts. A classifier does not answer where it is not known.
     workloads: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,21 +78,13 @@ class HoldRules:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a classifier says of a start now.
+    """What a classifier says of a start now."""
 
-    Parameters
-    ----------
-    probability : float or None
-        Of variation; None where the classifier abstains, or there is no answer.
-    why : str
-        Why there is none.
-    """
-
-    probability: float | None
+    probability: float | None  # of variation; None where the classifier abstains, or there is no answer
     label: str = ""
     model: str = ""
     version: str = ""
-    why: str = ""
+    why: str = ""  # why there is none
 
 
 def decide_start(

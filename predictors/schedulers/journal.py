@@ -79,25 +79,14 @@ class BaseBehindError(JobcastError):
 
 @dataclass(frozen=True)
 class SoftLimit:
-    """What the journal knows of a job's soft limit.
+    """What the journal knows of a job's soft limit."""
 
-    Parameters
-    ----------
-    job, submission : int
-        The id that changes name, and when the job was submitted.
-    what : str
-        The newest record's kind.
-    ours : frozenset of int
-        Every value that we have set, or were about to [min].
-    minutes : int or None
-        The one that counts.
-    """
-
+    # job, submission: the id that changes name, and when the job was submitted
     job: int
     submission: int
-    what: str
-    ours: frozenset[int]
-    minutes: int | None
+    what: str  # the newest record's kind
+    ours: frozenset[int]  # every value that we have set, or were about to [min]
+    minutes: int | None  # the one that counts
 
 
 @dataclass(frozen=True)

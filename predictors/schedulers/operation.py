@@ -41,28 +41,15 @@ class Finding:
 
 @dataclass
 class Cleared:
-    """What became of the soft limits.
+    """What became of the soft limits."""
 
-    Parameters
-    ----------
-    cleared : int
-        Jobs, and tasks of arrays, with a cleared soft limit.
-    left : dict of str to str
-        Those that wait and still have one of ours, by id, and why.
-    running : dict of str to str
-        Those that have begun with one of ours and have not ended, by id, and their state. Slurm does not change these;
-        a requeue would bring such a soft limit back to the queue.
-    others : int
-        Those that wait with a soft limit that this journal knows nothing of.
-    troubles : list of str
-        What the journal could not take.
-    """
-
-    cleared: int = 0
-    left: dict[str, str] = field(default_factory=dict)
+    cleared: int = 0  # jobs, and tasks of arrays, with a cleared soft limit
+    left: dict[str, str] = field(default_factory=dict)  # those that wait and still have one of ours, by id, and why
+    # those that have begun with one of ours and have not ended, by id, and their state. Slurm does not change these; a
+    # requeue would bring such a soft limit back to the queue.
     running: dict[str, str] = field(default_factory=dict)
-    others: int = 0
-    troubles: list[str] = field(default_factory=list)
+    others: int = 0  # those that wait with a soft limit that this journal knows nothing of
+    troubles: list[str] = field(default_factory=list)  # what the journal could not take
 
 
 def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:

@@ -43,27 +43,13 @@ class Judged:
 
 @dataclass
 class Begun:
-    """A start that was judged, until the job has ended and its hold would be over.
+    """A start that was judged, until the job has ended and its hold would be over."""
 
-    Parameters
-    ----------
-    job : QueuedJob
-        As it was shown last.
-    held : bool
-        Whether it would have been held at its start.
-    expected : float or None
-        The predicted run time [s].
-    delay : int or None
-        How long it would have been held [s]; None: not known yet.
-    ended : bool
-        Whether its end has been noted.
-    """
-
-    job: QueuedJob
-    held: bool
-    expected: float | None
-    delay: int | None = None
-    ended: bool = False
+    job: QueuedJob  # as it was shown last
+    held: bool  # whether it would have been held at its start
+    expected: float | None  # the predicted run time [s]
+    delay: int | None = None  # how long it would have been held [s]; None: not known yet
+    ended: bool = False  # whether its end has been noted
 
     @property
     def start(self) -> int:

@@ -200,26 +200,14 @@ def _time(row: dict[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Config:
-    """What `scontrol show config` says that matters here.
+    """What `scontrol show config` says that matters here."""
 
-    Parameters
-    ----------
-    now : int
-        The clock of slurmctld, in Unix time.
-    version : tuple of int
-        Such as (25, 5, 4).
-    parameters : frozenset of str
-        SchedulerParameters, without their values.
-    min_job_age : int
-        How long an ended job stays in the queue's list [s].
-    """
-
-    now: int
-    version: tuple[int, ...]
+    now: int  # the clock of slurmctld, in Unix time
+    version: tuple[int, ...]  # such as (25, 5, 4)
     cluster: str
-    parameters: frozenset[str]
+    parameters: frozenset[str]  # SchedulerParameters, without their values
     scheduler: str
-    min_job_age: int = 300
+    min_job_age: int = 300  # how long an ended job stays in the queue's list [s]
     private: str = ""
 
     @property

@@ -39,11 +39,6 @@ _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "comm
 class Pseudonymiser:
     """Turns names into keyed hashes.
 
-    Parameters
-    ----------
-    secret : bytes
-        At most 64 bytes. Empty: anyone who has the database can try out likely names.
-
     Examples
     --------
     >>> plain, secret = Pseudonymiser(), Pseudonymiser(b"k" * 16)
@@ -53,7 +48,7 @@ class Pseudonymiser:
     (7, -1)
     """
 
-    secret: bytes = b""
+    secret: bytes = b""  # at most 64 bytes; empty: anyone who has the database can try out likely names.
 
     def __post_init__(self) -> None:
         if len(self.secret) > 64:

@@ -27,20 +27,11 @@ _NOTHING_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Replayed:
-    """The service's predictions of a log.
+    """The service's predictions of a log."""
 
-    Attributes
-    ----------
-    seconds : float64 array of shape (n_jobs,)
-        Predictions [s].
-    answered_by : tuple of str
-        Which predictor gave each.
-    first, last : int
-        Sequence numbers of the first and the last event.
-    """
-
-    seconds: Floats
-    answered_by: tuple[str, ...]
+    seconds: Floats  # shape (n_jobs,); predictions [s]
+    answered_by: tuple[str, ...]  # which predictor gave each
+    # first, last: sequence numbers of the first and the last event
     first: int
     last: int
 

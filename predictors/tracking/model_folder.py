@@ -118,29 +118,15 @@ FORMAT: Final = 1
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Origin of a predictor: the log that it learnt from.
-
-    Attributes
-    ----------
-    predictor : str
-        Name in the registry of predictors, such as `forest`.
-    log : str
-        Name of the log that it learnt from.
-    log_sha256 : str
-        The log's digest.
-    trained_until : int or None
-        Last end that it learnt from [s since the log's first submission].
-    trained_until_utc : str or None
-        The same as a date, where the log has one.
-    """
+    """Origin of a predictor: the log that it learnt from."""
 
     kind: ClassVar[str] = "run time"
 
-    predictor: str
-    log: str
-    log_sha256: str
-    trained_until: int | None = None
-    trained_until_utc: str | None = None
+    predictor: str  # name in the registry of predictors, such as `forest`
+    log: str  # name of the log that it learnt from
+    log_sha256: str  # the log's digest
+    trained_until: int | None = None  # last end that it learnt from [s since the log's first submission]
+    trained_until_utc: str | None = None  # the same as a date, where the log has one
 
     @classmethod
     def of(cls, predictor: str, log: JobLog, trained_until: int | None) -> Self:
@@ -163,40 +149,19 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOrigin:
-    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs.
-
-    Attributes
-    ----------
-    classifier : str
-        Name in the registry of classifiers, such as `adaboost`.
-    dataset : str
-        Name of the dataset that it learnt from.
-    dataset_sha256 : str
-        The dataset's digest.
-    scope : {"all", "job"}
-        Which nodes' counters its windows pool: all nodes', or the job's.
-    window : float
-        How long these windows are [s].
-    n_runs : int
-        Runs that it learnt from.
-    trained_until : float
-        Last end among them, in the telemetry's clock [s].
-    labels : str
-        How their labels were made, in words.
-    norms : mapping
-        What is normal for each application and size, as `Norms.to_json` writes it.
-    """
+    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs."""
 
     kind: ClassVar[str] = "variability"
 
-    classifier: str
-    dataset: str
-    dataset_sha256: str
-    scope: str
-    window: float
-    n_runs: int
-    trained_until: float
-    labels: str
+    classifier: str  # name in the registry of classifiers, such as `adaboost`
+    dataset: str  # name of the dataset that it learnt from
+    dataset_sha256: str  # the dataset's digest
+    scope: str  # {"all", "job"}: which nodes' counters its windows pool: all nodes', or the job's
+    window: float  # how long these windows are [s]
+    n_runs: int  # runs that it learnt from
+    trained_until: float  # last end among them, in the telemetry's clock [s]
+    labels: str  # how their labels were made, in words
+    # what is normal for each application and size, as `Norms.to_json` writes it
     norms: dict[str, Any] = field(repr=False)
 
     @classmethod

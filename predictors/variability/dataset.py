@@ -48,24 +48,13 @@ DROPPED: Final = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of inputs and the runs that they stand for, sorted by (start, job id).
+    """Rows of inputs and the runs that they stand for, sorted by (start, job id)."""
 
-    Parameters
-    ----------
-    runs : Runs
-        One a row.
-    rows : float64 array of shape (n, 282)
-        In the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
-    scope : {"all", "job"}
-        Which nodes' counters were pooled: all nodes', or the job's.
-    about : mapping
-        Where it came from, as plain values.
-    """
-
-    runs: Runs
+    runs: Runs  # one a row
+    # shape (n, 282); in the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
     rows: Floats
-    scope: str
-    about: Mapping[str, Any] = field(default_factory=dict)
+    scope: str  # {"all", "job"}: which nodes' counters were pooled: all nodes', or the job's
+    about: Mapping[str, Any] = field(default_factory=dict)  # where it came from, as plain values
 
     __repr__ = short_repr
 

@@ -54,33 +54,17 @@ _SAME: Final = 1e-9  # a spread below this share of the mean is rounding
 
 @dataclass(frozen=True)
 class Norm:
-    """The norm of one application on one number of nodes.
+    """The norm of one application on one number of nodes."""
 
-    Attributes
-    ----------
-    mean, std : float
-        Of the run times [s]; the std is NaN for a single run.
-    count : int
-        Runs behind them.
-    """
-
+    # mean, std: of the run times [s]; the std is NaN for a single run
     mean: float
     std: float
-    count: int
+    count: int  # runs behind them
 
 
 @dataclass(frozen=True)
 class Norms:
     """Norms of run times, by (application, number of nodes).
-
-    Parameters
-    ----------
-    by_key : mapping of (str, int) to Norm
-        Read-only after construction.
-    ddof : int
-        The std's denominator is n - ddof.
-    least : int
-        Fewest runs that make a norm, at least 2.
 
     Examples
     --------
@@ -91,9 +75,9 @@ class Norms:
     ['', 'unseen', 'unseen']
     """
 
-    by_key: Mapping[tuple[str, int], Norm]
-    ddof: int = DDOF
-    least: int = LEAST_RUNS
+    by_key: Mapping[tuple[str, int], Norm]  # read-only after construction
+    ddof: int = DDOF  # the std's denominator is n - ddof
+    least: int = LEAST_RUNS  # fewest runs that make a norm, at least 2
 
     def __post_init__(self) -> None:
         if self.ddof not in (0, 1) or self.least < 2:
@@ -212,27 +196,13 @@ def check_scheme(scheme: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels of some runs, and why others have none.
+    """Labels of some runs, and why others have none."""
 
-    Attributes
-    ----------
-    z : float64 array of shape (n,)
-        NaN where there is no label.
-    classes : int64 array of shape (n,)
-        `UNLABELLED` where there is none.
-    reason : array of str, shape (n,)
-        From `REASONS`; empty where there is a label.
-    norms : Norms
-        What they were measured against.
-    scheme : {"binary", "three"}
-        Which classes there are.
-    """
-
-    z: Floats
-    classes: Ints
-    reason: Words
-    norms: Norms
-    scheme: Scheme
+    z: Floats  # shape (n,); NaN where there is no label
+    classes: Ints  # shape (n,); `UNLABELLED` where there is none
+    reason: Words  # shape (n,); from `REASONS`; empty where there is a label
+    norms: Norms  # what they were measured against
+    scheme: Scheme  # which classes there are
 
     __repr__ = short_repr
 

@@ -28,25 +28,14 @@ from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One part to learn from, one to judge.
+    """One part to learn from, one to judge."""
 
-    Attributes
-    ----------
-    name : str
-        Of the application, or of the part.
-    train, test : bool arrays of shape (n,)
-        Rows learnt from and rows judged; labelled ones only, and none in both.
-    classes : int64 array of shape (n,)
-        `UNLABELLED` where the fold gives no label.
-    limits : float64 array of shape (n,)
-        Run time above which each row's run varies [s]; NaN without a label.
-    """
-
-    name: str
+    name: str  # of the application, or of the part
+    # train, test: shape (n,); rows learnt from and rows judged; labelled ones only, and none in both
     train: Bools
     test: Bools
-    classes: Ints
-    limits: Floats
+    classes: Ints  # shape (n,); `UNLABELLED` where the fold gives no label
+    limits: Floats  # shape (n,); run time above which each row's run varies [s]; NaN without a label
 
     __repr__ = short_repr
 

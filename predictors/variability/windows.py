@@ -140,24 +140,12 @@ class EmptyWindow(JobcastError):
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The windows of several starts.
+    """The windows of several starts."""
 
-    Parameters
-    ----------
-    start : float64 array of shape (n,)
-        The starts [s].
-    values : float64 array of shape (n, 270)
-        In the order of `WINDOW_FEATURES`; NaN where no value of that counter is known.
-    counts : int64 array of shape (n, 90)
-        How many values of each counter were pooled.
-    silent : int64 array of shape (n,)
-        How many of the nodes asked for gave no value at all.
-    """
-
-    start: Floats
-    values: Floats
-    counts: Ints
-    silent: Ints
+    start: Floats  # shape (n,); the starts [s]
+    values: Floats  # shape (n, 270); in the order of `WINDOW_FEATURES`; NaN where no value of that counter is known
+    counts: Ints  # shape (n, 90); how many values of each counter were pooled
+    silent: Ints  # shape (n,); how many of the nodes asked for gave no value at all
 
     __repr__ = short_repr
 

@@ -21,21 +21,11 @@ _DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars
 
 @dataclass(frozen=True)
 class Table:
-    """Records as text.
+    """Records as text."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        As the first line has them.
-    columns : mapping of str to arrow array
-        The wanted columns, by lower-case name.
-    places : callable
-        From rows to line numbers.
-    """
-
-    names: tuple[str, ...]
-    columns: Mapping[str, Any]
-    places: Callable[[Ints], Ints]
+    names: tuple[str, ...]  # as the first line has them
+    columns: Mapping[str, Any]  # the wanted columns, by lower-case name
+    places: Callable[[Ints], Ints]  # from rows to line numbers
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))

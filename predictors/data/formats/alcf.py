@@ -184,18 +184,10 @@ FAILURE_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Failures:
-    """Failures, and the jobs that they hit.
+    """Failures, and the jobs that they hit."""
 
-    Parameters
-    ----------
-    time : int64 array of shape (n,)
-        Seconds since the job log's first submission.
-    row : int64 array of shape (n,)
-        Row of the job in its log, `UNKNOWN` where none was hit.
-    """
-
-    time: Ints
-    row: Ints
+    time: Ints  # shape (n,); seconds since the job log's first submission
+    row: Ints  # shape (n,); row of the job in its log, `UNKNOWN` where none was hit
 
 
 def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, ReadingReport]:

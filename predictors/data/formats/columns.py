@@ -50,21 +50,11 @@ def refuse_returns(data: bytes, source: str) -> None:
 
 @dataclass(frozen=True)
 class Timestamps:
-    """A column of points in time.
+    """A column of points in time."""
 
-    Parameters
-    ----------
-    seconds : int64 array
-        Unix time where `fixed`, else seconds since 1970 by the log's local clock; `MISSING` where unknown.
-    fixed : bool array
-        Whether the text has an offset from UTC, or is Unix time.
-    bad : int array
-        Rows with a text that is no point in time.
-    """
-
-    seconds: Ints
-    fixed: Bools
-    bad: Ints
+    seconds: Ints  # Unix time where `fixed`, else seconds since 1970 by the log's local clock; `MISSING` where unknown
+    fixed: Bools  # whether the text has an offset from UTC, or is Unix time
+    bad: Ints  # rows with a text that is no point in time
 
 
 def timestamps(column: Any) -> Timestamps:

@@ -84,40 +84,20 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 
 @dataclass
 class Draft:
-    """Records that become a job log.
+    """Records that become a job log."""
 
-    Parameters
-    ----------
-    source : str
-        The file.
-    ids : list of str
-        The scheduler's id of each job; "" where it has none.
-    places : callable
-        From rows to line numbers of the file.
-    ledger : ReportBuilder
-        The report.
-    numbers : dict of str to int64 array
-        Columns of the job log that are plain numbers; in addition `submit`, `start`, `end` [s], and `run_time` where
-        the record gives it. `MISSING` where unknown.
-    names : dict of str to (codes, names)
-        Columns that are names.
-    put_back : bool array or None
-        Records of runs after which the job went back into the queue.
-    tells_requeues : bool
-        Whether `put_back` marks every run before a requeue, so that any other run that ended was the last of its job.
-    waiting : bool array or None
-        Records of jobs that had ended without having started.
-    """
-
-    source: str
-    ids: list[str]
-    places: Callable[[Ints], npt.ArrayLike]
-    ledger: ReportBuilder
+    source: str  # the file
+    ids: list[str]  # the scheduler's id of each job; "" where it has none
+    places: Callable[[Ints], npt.ArrayLike]  # from rows to line numbers of the file
+    ledger: ReportBuilder  # the report
+    # columns of the job log that are plain numbers; in addition `submit`, `start`, `end` [s], and `run_time` where the
+    # record gives it. `MISSING` where unknown.
     numbers: dict[str, Ints] = field(default_factory=dict)
-    names: dict[str, Names] = field(default_factory=dict)
-    put_back: Bools | None = None
+    names: dict[str, Names] = field(default_factory=dict)  # columns that are names
+    put_back: Bools | None = None  # records of runs after which the job went back into the queue
+    # whether `put_back` marks every run before a requeue, so that any other run that ended was the last of its job
     tells_requeues: bool = False
-    waiting: Bools | None = None
+    waiting: Bools | None = None  # records of jobs that had ended without having started
 
     def number(self, column: str) -> Ints:
         """Return a column, all `MISSING` if the records have no such column."""

@@ -56,27 +56,13 @@ class TelemetryFile:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that follow one another in time.
+    """Files that follow one another in time."""
 
-    Parameters
-    ----------
-    name : str
-        The files' path within the folder, without epoch and endings.
-    files : tuple of TelemetryFile
-        By epoch; one without epoch comes last, since it is still being written.
-    counters : tuple of int
-        The counters that every file has: positions in `COUNTERS`, ascending.
-    mapping : FileMapping, optional
-        What the columns are; absent: LDMS's.
-    share : int
-        How many sets are read side by side, and share the memory.
-    """
-
-    name: str
-    files: tuple[TelemetryFile, ...]
-    counters: tuple[int, ...] = ()
-    mapping: FileMapping | None = None
-    share: int = 1
+    name: str  # the files' path within the folder, without epoch and endings
+    files: tuple[TelemetryFile, ...]  # by epoch; one without epoch comes last, since it is still being written
+    counters: tuple[int, ...] = ()  # the counters that every file has: positions in `COUNTERS`, ascending
+    mapping: FileMapping | None = None  # what the columns are; absent: LDMS's
+    share: int = 1  # how many sets are read side by side, and share the memory
 
     def layout(self, names: tuple[str, ...], source: str) -> Layout:
         """Return what the columns of one of the files are."""

@@ -48,64 +48,28 @@ _OURS: Final[Mapping[str, int]] = MappingProxyType({name: k for k, name in enume
 
 @dataclass(frozen=True)
 class Metric:
-    """A column that holds a counter.
+    """A column that holds a counter."""
 
-    Parameters
-    ----------
-    column : int
-        Which column.
-    counter : int
-        Which counter: its position in `COUNTERS`.
-    kind : {"cumulative", "rate"}
-        Whether the column counts up, or holds rates per second.
-    bits : {32, 64}
-        Width of a cumulative counter.
-    scale : float
-        One unit of the column in the counter's unit.
-    flag : int
-        Column that is not 0 where LDMS flagged the value as not valid; -1: none.
-    """
-
-    column: int
-    counter: int
-    kind: Kind = "cumulative"
-    bits: int = 64
-    scale: float = 1.0
-    flag: int = -1
+    column: int  # which column
+    counter: int  # which counter: its position in `COUNTERS`
+    kind: Kind = "cumulative"  # whether the column counts up, or holds rates per second
+    bits: int = 64  # {32, 64}, width of a cumulative counter
+    scale: float = 1.0  # one unit of the column in the counter's unit
+    flag: int = -1  # column that is not 0 where LDMS flagged the value as not valid; -1: none
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of one file are.
+    """What the columns of one file are."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The columns.
-    clock : str
-        What the time column is in; `ms+us`: milliseconds, and microseconds on top in the second time column.
-    time : tuple of int
-        The time column or columns.
-    node : int
-        The column with the node's id, or with a name that ends in it.
-    component : int
-        Column with LDMS's component_id, the node's id where the name has no number; -1: none.
-    devices : tuple of int
-        Columns that identify a node's devices.
-    metrics : tuple of Metric
-        The counters, by column.
-    ignored : tuple of str
-        The other columns.
-    """
-
-    names: tuple[str, ...]
-    clock: Clock
-    time: tuple[int, ...]
-    node: int
-    component: int = -1
-    devices: tuple[int, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    ignored: tuple[str, ...] = field(default=(), compare=False)
+    names: tuple[str, ...]  # the columns
+    clock: Clock  # what the time column is in; `ms+us`: milliseconds, and microseconds on top in the second time column
+    time: tuple[int, ...]  # the time column or columns
+    node: int  # the column with the node's id, or with a name that ends in it
+    component: int = -1  # column with LDMS's component_id, the node's id where the name has no number; -1: none
+    devices: tuple[int, ...] = ()  # columns that identify a node's devices
+    metrics: tuple[Metric, ...] = ()  # the counters, by column
+    ignored: tuple[str, ...] = field(default=(), compare=False)  # the other columns
 
     @property
     def counters(self) -> tuple[int, ...]:

@@ -153,14 +153,9 @@ class Rows:
 
 @dataclass
 class Devices:
-    """The devices met so far. Each has a slot, its number, and belongs to a node.
+    """The devices met so far. Each has a slot, its number, and belongs to a node."""
 
-    Parameters
-    ----------
-    nodes : mapping of str to int, optional
-        Producer's name to node id; absent: the number that ends the name, or component_id where there is none.
-    """
-
+    # producer's name to node id; absent: the number that ends the name, or component_id where there is none
     nodes: Mapping[str, int] | None = None
     slots: dict[tuple[str, ...], int] = field(default_factory=dict)
     node: list[int] = field(default_factory=list)

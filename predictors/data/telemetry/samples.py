@@ -29,24 +29,12 @@ TOLERANCE: Final = 1.0
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows of rates, one for each node and time: a part of telemetry that does not fit into memory.
+    """Rows of rates, one for each node and time: a part of telemetry that does not fit into memory."""
 
-    Parameters
-    ----------
-    time : float64 array of shape (n,)
-        When the counters were read [s], ascending.
-    node : int64 array of shape (n,)
-        The nodes, ascending within a time.
-    rates : float32 array of shape (n, m)
-        Rates per second, NaN where not known.
-    counters : int64 array of shape (m,)
-        The counters: positions in `COUNTERS`, ascending.
-    """
-
-    time: Floats
-    node: Ints
-    rates: Rates
-    counters: Ints
+    time: Floats  # shape (n,); when the counters were read [s], ascending
+    node: Ints  # shape (n,); the nodes, ascending within a time
+    rates: Rates  # shape (n, m); rates per second, NaN where not known
+    counters: Ints  # shape (m,); the counters: positions in `COUNTERS`, ascending
 
     __repr__ = short_repr
 

@@ -40,26 +40,16 @@ _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priorit
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """An account, or a user of an account.
+    """An account, or a user of an account."""
 
-    Parameters
-    ----------
-    account, user, partition : str
-        Its account, user and partition; no user for an account's own, no partition where it is for all.
-    parent : str
-        The account above; empty for the root.
-    settings : mapping of str to Setting
-        Shares and limits by their names in small letters, those that are set.
-    place : str
-        File and line.
-    """
-
+    # account, user, partition: its account, user and partition; no user for an account's own, no partition where it is
+    # for all
     account: str
     user: str
     partition: str
-    parent: str
-    settings: Mapping[str, Setting]
-    place: str
+    parent: str  # the account above; empty for the root
+    settings: Mapping[str, Setting]  # shares and limits by their names in small letters, those that are set
+    place: str  # file and line
 
     @property
     def name(self) -> str:
@@ -69,21 +59,12 @@ class Association:
 
 @dataclass(eq=False)
 class Accounts:
-    """What files of `sacctmgr` say.
+    """What files of `sacctmgr` say."""
 
-    Parameters
-    ----------
-    associations : list of Association
-        In the order of the files.
-    qos : dict of str to dict of str to Setting
-        Settings of each QOS by their names in small letters.
-    default_account : dict of str to str
-        Of users.
-    """
-
-    associations: list[Association] = field(default_factory=list)
+    associations: list[Association] = field(default_factory=list)  # in the order of the files
+    # settings of each QOS by their names in small letters
     qos: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
-    default_account: dict[str, str] = field(default_factory=dict)
+    default_account: dict[str, str] = field(default_factory=dict)  # of users
     _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
     _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
 

@@ -41,17 +41,6 @@ class Setting:
 class SlurmConf:
     """What a slurm.conf says.
 
-    Parameters
-    ----------
-    source : str
-        The file.
-    settings : mapping of str to Setting
-        Parameters by their names in small letters; of two equal ones the last.
-    partitions : mapping of str to mapping of str to Setting
-        Partitions by name, each with its own and the default values.
-    nodes, procs : int
-        Nodes and their processors; 0 where the file has none.
-
     Examples
     --------
     >>> conf = SlurmConf.of_lines("slurm.conf", [("a:1", "PriorityMaxAge=1-0"), ("a:2", "NodeName=n[1-4] CPUs=8")])
@@ -59,9 +48,10 @@ class SlurmConf:
     (86400, 0, 4, 32)
     """
 
-    source: str
-    settings: Mapping[str, Setting]
-    partitions: Mapping[str, Mapping[str, Setting]]
+    source: str  # the file
+    settings: Mapping[str, Setting]  # parameters by their names in small letters; of two equal ones the last
+    partitions: Mapping[str, Mapping[str, Setting]]  # partitions by name, each with its own and the default values
+    # nodes, procs: nodes and their processors; 0 where the file has none
     nodes: int
     procs: int
 

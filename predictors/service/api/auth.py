@@ -141,30 +141,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Rate limits of a client.
+    """Rate limits of a client."""
 
-    Parameters
-    ----------
-    body_bytes : int
-        Largest body of any route; see `ROUTE_BYTES` for less.
-    bytes_at_once : int
-        Bodies in work at once, together; more are turned away.
-    body_seconds : float
-        Longest that a body may take to arrive.
-    rate : float
-        Requests a second of one token, or address, in the long run; 0: no limit.
-    burst : float or None
-        Requests that may come at once; None: those of ten seconds.
-    at_once : int
-        Requests in work at once; more are turned away.
-    """
-
-    body_bytes: int = 16 * 2**20
-    bytes_at_once: int = 256 * 2**20
-    body_seconds: float = 10.0
-    rate: float = 0.0
-    burst: float | None = None
-    at_once: int = 256
+    body_bytes: int = 16 * 2**20  # largest body of any route; see `ROUTE_BYTES` for less
+    bytes_at_once: int = 256 * 2**20  # bodies in work at once, together; more are turned away
+    body_seconds: float = 10.0  # longest that a body may take to arrive
+    rate: float = 0.0  # requests a second of one token, or address, in the long run; 0: no limit
+    burst: float | None = None  # requests that may come at once; None: those of ten seconds
+    at_once: int = 256  # requests in work at once; more are turned away
 
     def most_bytes(self, path: str) -> int:
         """Return the largest body of a route."""

@@ -116,22 +116,12 @@ def figure(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What the page shows at one moment, as HTML.
+    """What the page shows at one moment, as HTML."""
 
-    Attributes
-    ----------
-    number : int
-        Counts on with each state, from the second at which the process began.
-    sections : dict
-        HTML by the section's id.
-    tables : dict
-        HTML of each job's row, by table and job.
-    """
-
-    number: int
+    number: int  # counts on with each state, from the second at which the process began
     overview: Overview
-    sections: dict[str, str]
-    tables: dict[str, dict[str, str]]
+    sections: dict[str, str]  # HTML by the section's id
+    tables: dict[str, dict[str, str]]  # HTML of each job's row, by table and job
 
     @property
     def title(self) -> str:

@@ -39,13 +39,6 @@ class _Table:
 class FeatureMapping:
     """The columns and codes by which one model reads rows of every feature.
 
-    Parameters
-    ----------
-    columns : int64 array
-        Where its features stand.
-    tables : tuple
-        Codes of names, for each of its features with codes that it knows by name.
-
     Examples
     --------
     >>> from predictors.registry import make_predictor
@@ -60,8 +53,8 @@ class FeatureMapping:
     (np.float64(1.0), np.True_, np.float64(3.0))
     """
 
-    columns: npt.NDArray[np.int64]
-    tables: tuple[_Table, ...] = ()
+    columns: npt.NDArray[np.int64]  # where its features stand
+    tables: tuple[_Table, ...] = ()  # codes of names, for each of its features with codes that it knows by name
 
     @classmethod
     def of(cls, predictor: Predictor, key: Pseudonymiser) -> Self:

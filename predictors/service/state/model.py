@@ -38,30 +38,14 @@ _REQUEST, _LAST_TWO = (EVERY_FEATURE.index(name) for name in (REQUESTED_TIME, La
 
 @dataclass(frozen=True)
 class Identity:
-    """Identity of a model.
+    """Identity of a model."""
 
-    Attributes
-    ----------
-    uri : str
-        What was asked for: an address of the registry, a folder, or a predictor's name.
-    name : str
-        Registered name; where it has none, the predictor's.
-    version : int or None
-        Registered version.
-    predictor : str
-        The predictor's registered name.
-    sha256 : str
-        Hash of the model's files; empty for one that begins untrained.
-    trained_until : str or None
-        Last end that it learnt from before it came here (UTC).
-    """
-
-    uri: str
-    name: str
-    version: int | None
-    predictor: str
-    sha256: str = ""
-    trained_until: str | None = None
+    uri: str  # what was asked for: an address of the registry, a folder, or a predictor's name
+    name: str  # registered name; where it has none, the predictor's
+    version: int | None  # registered version
+    predictor: str  # the predictor's registered name
+    sha256: str = ""  # hash of the model's files; empty for one that begins untrained
+    trained_until: str | None = None  # last end that it learnt from before it came here (UTC)
 
     @property
     def same_as(self) -> tuple[str, int | None, str, str]:

@@ -43,30 +43,18 @@ def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Sin
 class TreeVoter:
     """An immutable map from complete rows to probabilities; safe to call from threads.
 
-    Parameters
-    ----------
-    nodes : structured array of shape (n_nodes,)
-        Threshold, slot to compare and left child (`predictors.models.trees`).
-    votes : float64 array of shape (n_nodes, n_classes)
-        Votes of a leaf: shares of the classes, or AdaBoost's weighted votes.
-    roots : int64 array of shape (n_trees,)
-        First node of each tree.
-    n_inputs : int
-        Width of a row.
-    link : {"mean", "samme"}
-        How sums become probabilities: their share, or the softmax of SAMME [1]_.
-
     References
     ----------
     .. [1] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
        doi:10.4310/SII.2009.v2.n3.a8
     """
 
+    # shape (n_nodes,); threshold, slot to compare and left child (`predictors.models.trees`)
     nodes: npt.NDArray[np.void]
-    votes: Floats
-    roots: Ints
-    n_inputs: int
-    link: Literal["mean", "samme"]
+    votes: Floats  # shape (n_nodes, n_classes); votes of a leaf: shares of the classes, or AdaBoost's weighted votes
+    roots: Ints  # shape (n_trees,); first node of each tree
+    n_inputs: int  # width of a row
+    link: Literal["mean", "samme"]  # how sums become probabilities: their share, or the softmax of SAMME [1]_
 
     def __post_init__(self) -> None:
         for array in (self.nodes, self.votes, self.roots):
@@ -134,18 +122,10 @@ MODEL: Final = "classifier.skops"
 
 @dataclass(frozen=True, eq=False)
 class SklearnTrees:
-    """A fitted scikit-learn classifier and the same trees compiled; immutable.
+    """A fitted scikit-learn classifier and the same trees compiled; immutable."""
 
-    Parameters
-    ----------
-    model : scikit-learn classifier
-        As fitted: to be saved and explained.
-    compiled : TreeVoter
-        Its votes.
-    """
-
-    model: Any
-    compiled: TreeVoter
+    model: Any  # as fitted: to be saved and explained
+    compiled: TreeVoter  # its votes
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""

@@ -140,27 +140,13 @@ _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "C
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a column may be.
+    """What a column may be."""
 
-    Parameters
-    ----------
-    name : str
-        The column of the table.
-    column : str
-        What it is called in the map.
-    unit : str
-        The unit guessed; "" where values tell it, or there is none.
-    why : str
-        What the guess rests on.
-    examples : tuple of str
-        A few of its values.
-    """
-
-    name: str
-    column: str
-    unit: str = ""
-    why: str = ""
-    examples: tuple[str, ...] = ()
+    name: str  # the column of the table
+    column: str  # what it is called in the map
+    unit: str = ""  # the unit guessed; "" where values tell it, or there is none
+    why: str = ""  # what the guess rests on
+    examples: tuple[str, ...] = ()  # a few of its values
 
 
 def propose(data: bytes, source: str) -> str:
