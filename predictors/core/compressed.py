@@ -34,15 +34,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
-    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; a gzip file is unpacked.
-    what : str
-        What it should be, for messages.
-    """
+    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it."""
     data = _read(Path(path), what)
     if data.startswith(_GZIP):
         data = _unpack(data, path)

@@ -127,10 +127,6 @@ def declared(
     kind : type
         What it declares: a Declaration, or a dataclass with fields that may be further ones and tuples of them. Dates
         are text to a dataclass.
-    table : object
-        The table as read.
-    where : str
-        Its place, for messages.
     hidden : mapping
         Values of fields that are not in the table; the table may not have their keys.
     strict : bool
@@ -180,7 +176,6 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @cache
 def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
-    """Return what checks each field of a dataclass."""
     hints, config = get_type_hints(kind, include_extras=True), ConfigDict(arbitrary_types_allowed=True)
     return {
         one.name: TypeAdapter(hints[one.name], config=None if is_dataclass(hints[one.name]) else config)
@@ -254,7 +249,6 @@ def _brief(value: Any) -> str:
 
 
 def _keys_at(kind: Any, path: Sequence[Any]) -> list[str]:
-    """Return the keys that a dataclass or a declaration knows at a path."""
     for part in path:
         if isinstance(part, int):
             kind = get_args(kind)[0]

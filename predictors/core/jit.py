@@ -169,7 +169,6 @@ def _releasing(kernel: Any) -> Callable[[Any], Any]:
 
 
 def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -> Callable[P, R]:
-    """Let numba compile `function`."""
     options |= compiler | {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     done: Callable[P, R] = numba.njit(**options)(function)
     return done
@@ -276,7 +275,6 @@ class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
         self._log = logging.getLogger(__name__)
 
     def on_start(self, begun: Any) -> None:
-        """Tell its name."""
         function = begun.data["dispatcher"].py_func
         if function.__module__.startswith(HOMES):
             self._begun += 1

@@ -86,8 +86,6 @@ def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, Read
 
     Parameters
     ----------
-    log : JobLog
-        Any log.
     partition : str or int, optional
         The partition's name, in Slurm's logs the queue's; or its number, where the log numbers partitions.
     """

@@ -95,8 +95,6 @@ def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model"
 
     Parameters
     ----------
-    log : JobLog
-        Any log.
     known : mapping of str to Codes
         The other log's codes, by column.
     whose : str

@@ -257,13 +257,6 @@ class ReadingReport:
 class ReportBuilder:
     """Collects the findings of a reader while it reads.
 
-    Parameters
-    ----------
-    source : str
-        The file or log that is read.
-    rules : mapping of str to (effect, text)
-        Every rule of the reader.
-
     Examples
     --------
     >>> report = ReportBuilder("a.swf", {"negative": ("changed", "read as unknown")})

@@ -409,8 +409,6 @@ def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs,
     ----------
     path : path-like
         CSV with a header, or Parquet.
-    strict : bool
-        Raise at the first row that would be dropped or changed.
     """
     data, source = read_bytes(path), os.fspath(path)
     rows = _parquet_rows(data, source) if data[:4] == MAGIC else _csv_rows(data, source)

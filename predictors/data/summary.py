@@ -237,8 +237,6 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
         Its jobs that are simulated, cleaned.
     cleaning : ReadingReport
         What was dropped and made in between.
-    kill : bool
-        Whether jobs are stopped at their requested time.
 
     Examples
     --------

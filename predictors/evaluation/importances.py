@@ -20,11 +20,6 @@ MOST: Final = 5000
 def importances(forest: Forest) -> "pd.DataFrame":
     """Return what each attribute is worth to a fitted forest, the most important first.
 
-    Parameters
-    ----------
-    forest : Forest
-        Fitted.
-
     Returns
     -------
     DataFrame
@@ -73,8 +68,6 @@ def permuted(predictor: Predictor, rows: Floats, run_time: Floats, seed: int = 0
         Feature rows that it has not learnt from; of more than 5,000 as many are drawn.
     run_time : float64 array of shape (n_jobs,)
         True run times [s].
-    seed : int
-        Of the draw and the permutations.
 
     Returns
     -------

@@ -140,12 +140,10 @@ class _Issued(NamedTuple):
 
     @classmethod
     def of(cls, predicted: float, baseline: float, request: float, low: float, middle: float, high: float) -> Self:
-        """Return what a row of numbers holds."""
         return cls(predicted, baseline, request, None if low != low else (low, middle, high))
 
     @property
     def row(self) -> tuple[float, ...]:
-        """It as numbers."""
         return (*self[:3], *(self.quantiles or _NO_QUANTILES))
 
 

@@ -50,10 +50,6 @@ def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, bas
 
     Parameters
     ----------
-    log : JobLog
-        Log of the predicted jobs.
-    rows : bool array of shape (n_jobs,)
-        Jobs to score.
     ended_count : float64 array of shape (n_jobs,)
         Ended jobs of the user at the submission; NaN for unknown users. Users without one are cold.
     predicted, baseline : float64 arrays of shape (n_jobs,)

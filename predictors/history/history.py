@@ -383,8 +383,6 @@ def take_in_many(
         One that keeps no ended jobs.
     time, kind : int64 arrays of shape (n_events,)
         Seconds, and what happened (`predictors.core.events`).
-    job : sequence of int
-        Job ids.
     described : int64 array of shape (n_events, 8)
         Of submissions: time, processors, requested time, user, group, executable, queue, partition; -1 is unknown.
     status : int64 array of shape (n_events,)

@@ -82,12 +82,7 @@ class LogEvents:
 
     Within a second: ends (by start, job id), submissions (by job id), starts (by job id); a zero-length job's end
     follows its start. An unknown wait counts as 0. A job with an unknown run time never ends; if its wait is unknown,
-    too, it never starts: it may have left the queue unseen.
-
-    Parameters
-    ----------
-    log : JobLog
-        The log; waits and run times must not be negative.
+    too, it never starts: it may have left the queue unseen. Waits and run times must not be negative.
     """
 
     def __init__(self, log: JobLog) -> None:

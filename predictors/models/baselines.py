@@ -149,17 +149,7 @@ class ColumnPredictor(Predictor):
 
 
 class ColumnForecast:
-    """A `Forecast` that reads the estimate off the history's row.
-
-    Parameters
-    ----------
-    predictor : ColumnPredictor
-        What to read, and the range.
-    log : JobLog
-        The events name its rows.
-    after : JobHistory, optional
-        What was known before.
-    """
+    """A `Forecast` that reads the estimate off the history's row."""
 
     def __init__(self, predictor: ColumnPredictor, log: JobLog, after: JobHistory | None = None) -> None:
         assert predictor.features[0] == REQUESTED_TIME
@@ -238,11 +228,6 @@ class LastTwo(ColumnPredictor):
 class Tsafrir(ColumnPredictor):
     """Integer mean of the user's last two ended run times; fewer than two: the requested time.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
-
     References
     ----------
     .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
@@ -263,11 +248,6 @@ class Tsafrir(ColumnPredictor):
 class UserMean(ColumnPredictor):
     """Mean run time of all the user's ended jobs; none: the requested time.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
-
     Examples
     --------
     >>> import numpy as np
@@ -285,11 +265,6 @@ class Similar(ColumnPredictor):
 
     Groups, the most specific first: ended jobs of the same user, processors and requested time; of the same user and
     requested time; user and processors; user; all users' processors and requested time. None: the requested time.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------
@@ -392,11 +367,6 @@ class SimilarNames(Similar):
     counts: the same user, stems of job name, command and directory, processors and requested time; the user,
     processors and requested time; the user and requested time; the user and the stem of the job name, else of the
     command, else of the directory; then as `Similar`. On logs without names the predictions are those of `Similar`.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
     """
 
     name = "similar-names"
@@ -416,11 +386,6 @@ class KnnText(ColumnPredictor):
     Names are compared by hashed groups of three letters: nothing is trained and nothing downloaded. Of jobs
     with vectors, such as embeddings, the angles between these count in the place of names. Without either only request
     and processors count. No ended job: the requested time.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------
@@ -444,11 +409,6 @@ class Logged(ColumnPredictor):
 
     With it a log of a production predictor (JSSPP's soft walltimes, PBS's `soft_walltime`, SWF of 21 fields) is the
     baseline on the same jobs.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------

@@ -602,7 +602,6 @@ class WithBudget(Wrapper):
         return predictions[:, 0], predictions[:, 1], predictions[:, 2]
 
     def _share_with(self, copy: Self) -> None:
-        """Give a copy the shares as they are."""
         copy.shares_ = self._shares()
 
     def save_estimator(self, folder: Path) -> None:

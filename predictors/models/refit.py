@@ -30,13 +30,6 @@ _FILE: Final = "file_"
 class Window:
     """The newest outcomes: feature rows and run times, the oldest dropped first.
 
-    Parameters
-    ----------
-    size : int
-        Outcomes kept.
-    n_features : int
-        Width of a row.
-
     Examples
     --------
     >>> window = Window(2, 1)

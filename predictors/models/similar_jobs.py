@@ -98,8 +98,6 @@ class SimilarRunsForecast:
 
     Parameters
     ----------
-    about : SimilarRuns
-        The rule.
     log : JobLog
         The events name its rows; only user and requested time are read.
     """

@@ -32,10 +32,6 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     ----------
     comm : mpi4py.MPI.Comm
         At least two ranks; best one a node.
-    settings : Settings
-        Sizes, iterations, pattern.
-    job : str
-        The scheduler's id of the job that this is part of.
 
     Returns
     -------

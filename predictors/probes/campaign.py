@@ -40,12 +40,8 @@ class Campaign:
 
     Parameters
     ----------
-    control : Control
-        Applications, scheduler and files.
     say : callable
         Called with each event, in one line.
-    clock, sleep : callable
-        Of Unix seconds.
     """
 
     def __init__(

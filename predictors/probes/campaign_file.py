@@ -237,10 +237,6 @@ def start_times(seed: int, application: str, day: int, per_day: Sequence[int] = 
 
     Parameters
     ----------
-    seed : int
-        At least 0.
-    application : str
-        Its name.
     day : int
         Days since 1 January 1970, UTC.
     per_day : two int

@@ -148,14 +148,8 @@ class Adapter:
 
     Parameters
     ----------
-    scheduler : Scheduler
-        The cluster's.
     forecaster : Forecaster
         A service, or a model in this process.
-    journal : Journal
-        Owned by this process.
-    rules : SiteRules
-        The site's.
     mode : {"watch", "shadow", "write"}
         What may be done.
     feeds : bool

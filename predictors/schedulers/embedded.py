@@ -22,15 +22,7 @@ PATIENCE: Final = 60.0
 
 
 class Embedded:
-    """A service in this process; no other process may own its database.
-
-    Parameters
-    ----------
-    settings : Settings
-        Model, database, clock and bounds, as of `jobcast serve`.
-    key : Pseudonymiser
-        Of the hashes that stand for names.
-    """
+    """A service in this process; no other process may own its database."""
 
     def __init__(self, settings: Settings, key: Pseudonymiser) -> None:
         self._service, self._key = Service(settings, key=key), key

@@ -90,25 +90,10 @@ class Answer:
 def decide_start(
     job: QueuedJob, answer: Answer, held: int, site: SiteState, rules: SiteRules, hold: HoldRules
 ) -> Decision:
-    """Return whether a waiting job would be held now, or may start. Nothing else is looked at.
+    """Return whether a waiting job, `held` for so many seconds already, would be held now, or may start.
 
     Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
-    before one, and those of users or partitions that the site leaves out.
-
-    Parameters
-    ----------
-    job : QueuedJob
-        As the scheduler shows it now.
-    answer : Answer
-        Of the classifier.
-    held : int
-        How long it has been held already [s].
-    site : SiteState
-        Clock, reservations and partitions.
-    rules : SiteRules
-        Which users' jobs may be touched.
-    hold : HoldRules
-        When to hold.
+    before one, and those of users or partitions that the site leaves out. Nothing but the arguments is looked at.
 
     Examples
     --------

@@ -39,13 +39,7 @@ class Judge(Protocol):
 
 
 class ServiceJudge:
-    """The classifier of a service, which is sent the nodes' counters (`POST /v1/telemetry`).
-
-    Parameters
-    ----------
-    client : Client
-        Of the service.
-    """
+    """The classifier of a service, which is sent the nodes' counters (`POST /v1/telemetry`)."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
@@ -70,8 +64,6 @@ class LocalJudge:
 
     Parameters
     ----------
-    loaded : LoadedClassifier
-        The classifier.
     telemetry : path-like
         LDMS's CSV files, or Parquet files, of the whole machine; see docs/telemetry.md. Their times are Unix time.
     """

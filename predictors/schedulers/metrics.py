@@ -13,13 +13,7 @@ from predictors.schedulers.adapter import Cycle
 
 
 class CycleMetrics:
-    """What the looks of one process came to, kept in a file.
-
-    Parameters
-    ----------
-    path : Path
-        Its name should end in .prom.
-    """
+    """What the looks of one process came to, kept in a file with a name that should end in .prom."""
 
     def __init__(self, path: Path) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]

@@ -112,15 +112,7 @@ def _record(job: QueuedJob, now: int, what: str) -> dict[str, object]:
 
 
 def check_site(scheduler: Scheduler, journal: Path, table: Path | None = None) -> Iterator[Finding]:
-    """Yield whether a site is ready, a line each; nothing is changed.
-
-    Parameters
-    ----------
-    journal : Path
-        The folder of the journal.
-    table : Path, optional
-        The table for submission.
-    """
+    """Yield whether a site is ready, a line each; nothing is changed."""
     missing = [name for name in _COMMANDS if shutil.which(name) is None]
     yield Finding(FAIL if missing else OK, "commands", f"not on the PATH: {', '.join(missing)}" if missing else "there")
     try:

@@ -67,16 +67,8 @@ class ShadowedHolds:
 
     Parameters
     ----------
-    judge : Judge
-        Who says whether now is a bad moment.
-    hold : HoldRules
-        When a job is held, and for how long.
-    rules : SiteRules
-        Which users' jobs may be touched.
     journal : Journal
         Its records of starts that are not over are continued.
-    forecaster : Forecaster
-        For the run time that was expected.
     """
 
     def __init__(
@@ -90,17 +82,7 @@ class ShadowedHolds:
             self._begun[job, submission] = Begun(known, bool(held), expected, delay)
 
     def look(self, jobs: Iterable[QueuedJob], site: SiteState, troubles: list[str]) -> list[Record]:
-        """Judge the jobs that wait, and those that would still be held; return the records for the journal.
-
-        Parameters
-        ----------
-        jobs : iterable of QueuedJob
-            Of the accounts and the queue.
-        site : SiteState
-            As of now.
-        troubles : list of str
-            What could not be done is added.
-        """
+        """Judge the jobs that wait, and those still held; return the records for the journal, and add to `troubles`."""
         shown = {(job.key, job.submit or 0): job for job in jobs}
         records = list(self._starts(shown, site.now, troubles))
         waiting = {key: job for key, job in shown.items() if self._is_asked_about(job, site.now)}

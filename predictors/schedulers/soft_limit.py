@@ -190,18 +190,7 @@ def decide(
 ) -> Decision:
     """Return what is to be done about a job's soft limit. Nothing else is looked at, and nothing is changed.
 
-    Parameters
-    ----------
-    job : QueuedJob
-        As the scheduler shows it now.
-    bound : Bound
-        The upper quantile of its run time.
-    site : SiteState
-        Clock, reservations and partitions.
-    rules : SiteRules
-        The site's.
-    ours : frozenset of int
-        Soft limits that were set for this job by us [min]. Any other is the user's own, and never touched.
+    `ours` are the soft limits that we set for this job [min]; any other is the user's own, and never touched.
 
     Examples
     --------

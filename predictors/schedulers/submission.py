@@ -91,16 +91,10 @@ def submission_table(
 
     Parameters
     ----------
-    cluster : str
-        Cluster of the table.
-    now : int
-        Its clock, in Unix time.
     lasts : int
         How long it holds [s].
     sets : bool
         Whether plug-ins may set soft limits by it, or only give advice.
-    starts : iterable of ExpectedStart
-        When jobs submitted now would start.
     """
     jobs = [
         QueuedJob(

@@ -228,8 +228,6 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
 
     Parameters
     ----------
-    run : LoggedRun
-        What `log_run` returned.
     name : str
         Registered name; there it becomes a new version.
     alias : {"champion", "challenger", "shadow"}, optional
@@ -367,8 +365,6 @@ def sweep_run(
 
     Parameters
     ----------
-    title : str
-        What to call it.
     tags : mapping of str to str
         `jobcast.sweep` identifies one sweep: one that is there and finished is not written again.
     params : mapping
@@ -444,7 +440,6 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _log_data(client: Any, run_id: str, data: LoggedData) -> None:
-    """Write down what a run learnt from, as MLflow's pages list it."""
     from mlflow.entities import Dataset as DataEntity
     from mlflow.entities import DatasetInput, InputTag
 

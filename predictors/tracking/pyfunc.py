@@ -36,11 +36,6 @@ _EXAMPLE_ROWS: Final = 5
 class ServedModel:
     """A predictor as `mlflow.pyfunc.load_model` wraps it.
 
-    Parameters
-    ----------
-    predictor : Predictor
-        Fitted.
-
     Examples
     --------
     >>> import pandas as pd

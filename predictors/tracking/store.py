@@ -138,10 +138,6 @@ def fetched(store: Store, location: str, download: Callable[[str, str], str]) ->
 
     Parameters
     ----------
-    store : Store
-        Where the location was found.
-    location : str
-        A path, or any URI.
     download : callable of (str, str)
         Brings what lies at a URI into a folder, and returns where it lies there.
     """
@@ -290,19 +286,7 @@ START_SECONDS: Final = 300.0
 
 
 def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Run MLflow's server on a store until Ctrl-C, or until somebody ends this process.
-
-    Parameters
-    ----------
-    store : Store
-        With a database; a store that is a server has pages already.
-    host : str
-        Address to listen on.
-    port : int
-        Must be free.
-    ready : callable of str
-        Receives the address once the server answers.
-    """
+    """Run MLflow's server on a store until Ctrl-C, or until its end; `ready` gets the address once it answers."""
     if store.uri.startswith(("http:", "https:", "databricks")):
         raise JobcastError(f"{store} is a server with pages of its own; open that address in a browser.")
     store.require()
@@ -329,7 +313,6 @@ def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]
 
 
 def _server(store: Store, host: str, port: int) -> list[str]:
-    """Return the command of MLflow's server."""
     place = [] if store.artifacts is None else ["--default-artifact-root", str(store.artifacts)]
     return [
         sys.executable, "-m", "mlflow", "server", *place, "--no-serve-artifacts",
@@ -350,7 +333,6 @@ def _refuse_taken(host: str, port: int) -> None:
 
 
 def _wait_for(server: "subprocess.Popen[bytes]", host: str, port: int) -> None:
-    """Wait until the server answers, or has ended."""
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         with suppress(OSError), socket.create_connection((host, port), timeout=1.0):

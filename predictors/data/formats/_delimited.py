@@ -263,7 +263,6 @@ def _fields(text: bytes, names: tuple[str, ...], columns: list[str], sound: Any,
 
 
 def _only(text: bytes, starts: Any, ends: Any, sound: Any) -> bytes:
-    """Return the lines that are sound."""
     return b"".join(text[starts[line] : ends[line] + 1] for line in np.flatnonzero(sound).tolist())
 
 

@@ -26,13 +26,6 @@ CODES: Final = frozenset(("job_id", "user", "group", "executable", "queue", "par
 def parse_value(token: bytes, column: str) -> tuple[int, str]:
     """Return a field's value, and the rule that it met or "".
 
-    Parameters
-    ----------
-    token : bytes
-        The field, without blanks.
-    column : str
-        Its column in the job log.
-
     Returns
     -------
     value : int

@@ -237,7 +237,6 @@ def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> Bo
 
 
 def _by_id(texts: list[str], log: JobLog) -> Ints:
-    """Return the rows of jobs by their ids, in words or numbers."""
     labels = log.names("label")
     rows = {str(job): row for row, job in enumerate(log.filled("job_id").tolist())}
     if labels:
@@ -246,7 +245,6 @@ def _by_id(texts: list[str], log: JobLog) -> Ints:
 
 
 def _by_place(time: Ints, places: list[str], log: JobLog) -> Ints:
-    """Return the rows of the jobs that ran at a place at a time."""
     found = np.full(len(time), UNKNOWN, dtype=np.int64)
     code_of = {name: code for code, name in enumerate(log.names("location"))}
     start = log.filled("submit") + log.filled("wait", 0)

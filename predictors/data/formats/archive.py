@@ -139,8 +139,6 @@ def fetch_log(
         The archive or a mirror of it.
     folder : Path, optional
         Where to keep it; `log_folder()` by default.
-    progress : callable, optional
-        Called as the download proceeds.
     """
     name = full_name(name)
     url = log_url(name, base_url)

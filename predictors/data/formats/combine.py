@@ -337,12 +337,10 @@ _AT_END: Final = (
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs submitted from `begin` on, at least one, as known at `until`, and the report.
+    """Return the jobs of a dated log submitted from `begin` on, at least one, as known at `until`; and the report.
 
     Parameters
     ----------
-    log : JobLog
-        It must have a date.
     begin, until : str or None
         Dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s]; None: no limit.
 

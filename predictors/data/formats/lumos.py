@@ -147,7 +147,6 @@ def _status(draft: Draft, table: Table) -> None:
 
 
 def _are_numbers(column: Any) -> bool:
-    """Return whether the known texts of a column are whole numbers."""
     known = known_texts(column).nonzero()[0].tolist()
     return bool(known) and all(_is_number(column[row].as_py()) for row in known[:1000])
 

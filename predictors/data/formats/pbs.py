@@ -449,7 +449,6 @@ def _exclusive(place: str) -> int:
 
 
 def _ends(draft: Draft, jobs: list[_Job]) -> None:
-    """Fill in exit code, status, array and restarts of each job."""
     codes = [exit_code(job.pairs.get("Exit_status", "")) for job in jobs]
     deleted = np.array([bool({"D", "A"} & set(job.local)) for job in jobs], dtype=np.bool_)
     ended = np.array(["E" in job.local for job in jobs], dtype=np.bool_)

@@ -253,7 +253,6 @@ def _equally_often(group: Ints, alike: Bools) -> Bools:
 
 
 def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
-    """Return the number columns of the job log, of the rows kept."""
     columns = {c: v.copy() for c, v in draft.numbers.items() if c not in ("start", "end", "run_time")}
     submit, start, end, recorded = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
     for column, values in columns.items():

@@ -113,7 +113,6 @@ _KEYS_READ: Final = (
 
 
 def _tres_text(entries: Any) -> str:
-    """Return trackable resources as sacct's text lists them."""
     if not isinstance(entries, list):
         return ""
     kept = (one for one in entries if isinstance(one, Mapping) and one.get("type") and _plain(one.get("count")))
@@ -183,7 +182,6 @@ def _limit(value: Any) -> str:
 
 
 def _trackable(entries: Any) -> dict[str, str]:
-    """Return the counts of trackable resources by their type."""
     if not isinstance(entries, list):
         return {}
     return {str(e["type"]): _plain(e.get("count")) for e in entries if isinstance(e, Mapping) and e.get("type")}

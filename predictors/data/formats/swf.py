@@ -76,8 +76,6 @@ def read_swf(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog
 
     Parameters
     ----------
-    path : path-like
-        The file.
     strict : bool
         Raise at the first row that would be dropped or changed.
 
@@ -214,7 +212,6 @@ def _seen(job_id: Ints, kept: Bools) -> Bools:
 
 
 def _account_values(rows: Rows, kept: Bools, report: ReportBuilder) -> None:
-    """Report the values that were changed in the rows that are kept."""
     places: dict[tuple[str, str], list[Problem]] = {}
     for problem in rows.problems:
         if kept[problem.row]:

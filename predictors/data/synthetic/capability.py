@@ -63,10 +63,6 @@ def generate_capability_log(
     ----------
     months : sequence of (int, float)
         Jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2.
-    seed : int
-        Any number from 0.
-    procs : int
-        Nodes of the machine.
 
     Returns
     -------
@@ -199,8 +195,6 @@ def mira_like_log(n_jobs: int = 10_000, *, seed: int = 0, load: float = 0.9) -> 
     ----------
     n_jobs : int
         How many jobs, at least 2; Mira had some 200 a day.
-    seed : int
-        Any number from 0.
     load : float
         Offered load: the sum of run time * nodes over machine * (last - first submission).
 

@@ -63,13 +63,6 @@ class Losses:
     """What the reader dropped, changed or noted, over all files of a folder.
 
     A rule is counted over all files; the places are lines of the file in which it is met first.
-
-    Parameters
-    ----------
-    source : str
-        The folder.
-    strict : bool
-        Raise at the first row or value that is dropped or changed.
     """
 
     def __init__(self, source: str, strict: bool = False) -> None:
@@ -211,7 +204,6 @@ def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Los
 
 
 def _column_types(layout: Layout) -> dict[int, Any]:
-    """Return the type of each column that is read."""
     import polars as pl
 
     types: dict[int, Any] = dict.fromkeys((layout.node, *layout.devices), pl.String)

@@ -171,7 +171,6 @@ class Accounts:
 
 
 def _name(key: str) -> str:
-    """Return the one name of a setting."""
     key = key.strip().lower()
     return _SAME.get(key, key)
 

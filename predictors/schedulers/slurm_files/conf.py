@@ -124,7 +124,6 @@ class SlurmConf:
 
 
 def _procs_of(row: Mapping[str, Setting]) -> int:
-    """Return the processors of one node."""
     if "cpus" in row:
         return _whole(row["cpus"], 1)
     parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
@@ -136,7 +135,6 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
 
 
 def _nodes_of(names: Setting) -> int:
-    """Return how many nodes a list of names has."""
     count = host_count(names.value)
     if not 0 < count < _BIGGEST or names.value.count("[") != names.value.count("]"):
         raise JobcastError(

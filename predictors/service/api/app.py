@@ -48,8 +48,6 @@ class Api:
 
     Parameters
     ----------
-    service : Service
-        Started by the server, and stopped with it.
     starts : StartTimes or None
         Forecasts starts of waiting jobs; None: there are no forecasts.
     variability_state : VariabilityState or None

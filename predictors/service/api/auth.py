@@ -184,12 +184,8 @@ class AuthMiddleware:
 
     Parameters
     ----------
-    app : ASGI application
-        The application behind it.
     tokens : tuple of Token
         Empty: everyone may do everything (on loopback only, as the server sees to).
-    limits : Limits
-        How much a client may ask.
     """
 
     def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:

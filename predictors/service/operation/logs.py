@@ -176,15 +176,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def set_up_logs(how: str = "text", level: str = "info") -> Callable[[], None]:
-    """Write the service's log to standard error; return a function that undoes that.
-
-    Parameters
-    ----------
-    how : {"text", "json"}
-        Format of a line.
-    level : {"debug", "info", "warning", "error"}
-        Least level that is written.
-    """
+    """Write the service's log to standard error; return a function that undoes that."""
     if how not in FORMATS:
         raise JobcastError(f"A log's format is one of {', '.join(FORMATS)}; got {how!r}.")
     if level not in LEVELS:

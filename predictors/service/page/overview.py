@@ -124,15 +124,7 @@ def shown_code(code: int | None) -> str:
 
 
 class Forecasts:
-    """Starts of the first waiting jobs, forecast in a thread, one round at a time.
-
-    Parameters
-    ----------
-    service : Service
-        Service of the jobs.
-    starts : StartTimes or None
-        What forecasts; None: nothing is.
-    """
+    """Starts of the first waiting jobs, forecast in a thread, one round at a time."""
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:
         self._service, self._starts = service, starts
@@ -179,15 +171,7 @@ class Forecasts:
 
 
 class Collector:
-    """Gathers what the page shows; one view is shared by all who look within a second.
-
-    Parameters
-    ----------
-    service : Service
-        Service of the page.
-    starts : StartTimes or None
-        Forecasts starts of waiting jobs.
-    """
+    """Gathers what the page shows; one view is shared by all who look within a second."""
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:
         self._service = service

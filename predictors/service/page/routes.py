@@ -58,13 +58,6 @@ class _Watched(StreamingResponse):
 class PageRoutes:
     """Handlers of the page.
 
-    Parameters
-    ----------
-    service : Service
-        Service of the page.
-    starts : StartTimes or None
-        Forecasts starts of waiting jobs.
-
     Attributes
     ----------
     stopping : callable

@@ -58,8 +58,6 @@ class Model:
 
     Parameters
     ----------
-    identity : Identity
-        Name, version and hash of the model.
     predictor : Predictor
         Its own: it is changed as it learns.
     role : {"champion", "challenger"}

@@ -113,7 +113,6 @@ class Roles:
         return self._assign(model, role, f"{uri} moved to version {version}")
 
     def _is(self, version: int, role: str) -> bool:
-        """Return whether that version of the champion's model is in a role."""
         in_role = self._learner.models.get(role)
         name = self._learner.champion.identity.name
         return in_role is not None and in_role.identity.name == name and in_role.identity.version == version

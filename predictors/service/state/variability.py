@@ -29,13 +29,7 @@ class Start(NamedTuple):
 
 
 class VariabilityState:
-    """Judges starts by the counters of the last minutes; any thread may call it, one at a time.
-
-    Parameters
-    ----------
-    loaded : LoadedClassifier
-        The classifier.
-    """
+    """Judges starts by the counters of the last minutes; any thread may call it, one at a time."""
 
     def __init__(self, loaded: LoadedClassifier) -> None:
         self.loaded: Final = loaded
@@ -54,8 +48,6 @@ class VariabilityState:
         ----------
         time : float
             When [s]; after the sample before.
-        nodes : sequence of int
-            Ids, each once.
         rates : array of shape (n_nodes, 90)
             Rates per second in the order of `COUNTERS`, NaN where not known.
         """

@@ -133,13 +133,7 @@ def _durable(connection: Any) -> None:
 
 
 class Ownership:
-    """The right to write to a database, for one process at a time.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the database.
-    """
+    """The right to write to a database, for one process at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._file: int | None = None

@@ -66,13 +66,7 @@ Judge = Callable[[Event], tuple[str, Sequence[tuple[Event, str]]]]
 
 
 class Store:
-    """The database of one service. Writing is for one thread, reading for any.
-
-    Parameters
-    ----------
-    url : str
-        See `predictors.service.storage.database`.
-    """
+    """The database of one service. Writing is for one thread, reading for any."""
 
     def __init__(self, url: str) -> None:
         self.engine = made_engine(url)

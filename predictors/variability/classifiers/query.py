@@ -32,15 +32,6 @@ class Question:
 def ask(classifier: Classifier, question: Question, version: str = "") -> Verdict:
     """Return the classifier's verdict on a start.
 
-    Parameters
-    ----------
-    classifier : Classifier
-        Fitted on inputs of `FEATURES`.
-    question : Question
-        The start.
-    version : str
-        Of the model, handed on.
-
     Examples
     --------
     >>> import numpy as np

@@ -63,8 +63,6 @@ class Map(Protocol):
         ----------
         function : callable
             Of a module's top level; draws nothing by chance but by seeds in its task.
-        shared : object
-            What tasks have in common.
         tasks : sequence
             Small.
         """

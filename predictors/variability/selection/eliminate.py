@@ -57,14 +57,8 @@ def eliminate(
         Cloned for every fit.
     rows : float64 array of shape (n, n_features)
         The part learnt from.
-    classes : int64 array of shape (n,)
-        Of these rows.
-    features : tuple of str
-        Names of the inputs.
     wanted : list of int
         Sizes of the sets, falling, from `sizes`.
-    scheme : {"binary", "three"}
-        Which classes.
     seed : int
         Of the shuffling.
 

@@ -68,12 +68,8 @@ def parse_table(
     ----------
     data : bytes
         Text with one line of names, or Parquet.
-    source : str
-        The file, for messages.
     table_map : TableMap
         Which column is what.
-    strict : bool
-        Raise at the first row that would be dropped or changed.
     time_zone : str, optional
         IANA name of the zone of times without an offset; goes before the map's.
     header : tuple of (str, str)

@@ -38,8 +38,6 @@ def sign_vectors(column: Any, name: str, draft: Draft) -> None:
     ----------
     column : arrow array
         Lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers.
-    name : str
-        The table's name of it.
     draft : Draft
         Gets the columns `signature` and `signature_2`.
     """
