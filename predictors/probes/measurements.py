@@ -38,15 +38,6 @@ LARGEST: Final = 2**31 - 8
 class Settings(Declaration):
     """Pattern, sizes and iterations of the two probes; the defaults are the paper's.
 
-    Parameters
-    ----------
-    ring : {"token", "exchange"}
-        See `RINGS`; the paper passes a token around.
-    ring_bytes, allreduce_bytes : int
-        Size of a message [bytes], at least 8; of the all-reduce a multiple of 8, since it adds up float64.
-    ring_iterations, allreduce_iterations : int
-        At least 1.
-
     References
     ----------
     .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to
@@ -58,8 +49,11 @@ class Settings(Declaration):
     (100000000, 5)
     """
 
-    ring: Literal["token", "exchange"] = "token"
+    ring: Literal["token", "exchange"] = "token"  # see `RINGS`; the paper passes a token around
+    # ring_bytes, allreduce_bytes: size of a message [bytes], at least 8; of the all-reduce a multiple of 8, since it
+    # adds up float64
     ring_bytes: Annotated[int, Field(ge=8, le=LARGEST)] = 100_000_000
+    # ring_iterations, allreduce_iterations: at least 1
     ring_iterations: Annotated[int, Field(ge=1)] = 10
     allreduce_bytes: Annotated[int, Field(ge=8, le=LARGEST, multiple_of=8)] = 100_000_000
     allreduce_iterations: Annotated[int, Field(ge=1)] = 5
@@ -72,33 +66,18 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ProbeRow(Declaration):
-    """One measurement.
+    """One measurement."""
 
-    Parameters
-    ----------
-    time : float
-        The end of the measurement [Unix s]: from then on the row is known.
-    waits : tuple of 9 float
-        In the order of `predictors.data.runs.PROBES` [s].
-    hosts : tuple of str
-        The hosts of the ranks, each once, in the order of the ranks; names without blanks.
-    ranks : int
-        At least 2, and at least one for each host.
-    settings : Settings
-        Pattern, sizes and iterations.
-    seconds : float
-        Duration of the measurement, without the start of MPI.
-    job : str
-        The scheduler's id of the job that it was part of, or empty.
-    """
-
+    # the end of the measurement [Unix s]: from then on the row is known
     time: Annotated[float, Field(allow_inf_nan=False)]
+    # in the order of `predictors.data.runs.PROBES` [s]
     waits: Annotated[tuple[Seconds, ...], Field(min_length=len(PROBES), max_length=len(PROBES))]
+    # the hosts of the ranks, each once, in the order of the ranks; names without blanks
     hosts: Annotated[tuple[str, ...], Field(min_length=1)]
-    ranks: Annotated[int, Field(ge=2)]
-    settings: Settings = Settings()
-    seconds: Seconds = 0.0
-    job: str = ""
+    ranks: Annotated[int, Field(ge=2)]  # at least 2, and at least one for each host
+    settings: Settings = Settings()  # pattern, sizes and iterations
+    seconds: Seconds = 0.0  # duration of the measurement, without the start of MPI
+    job: str = ""  # the scheduler's id of the job that it was part of, or empty
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

@@ -19,7 +19,7 @@ from predictors.serialise import load, save
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.classifiers.registry import load as load_classifier
 from predictors.variability.dataset import Dataset
-from predictors.variability.labels import Labels, Norms
+from predictors.variability.labels import Labels
 
 SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
 """Formats that our predictors write. None of them can carry code; pickles are not among them."""
@@ -186,10 +186,6 @@ class ClassifierOrigin:
     def trained_until_utc(self) -> str:
         """The same as a date, if the telemetry's clock is Unix time."""
         return _utc(self.trained_until, "seconds")
-
-    def norms_of(self) -> Norms:
-        """Return what is normal for each application and size."""
-        return Norms.from_json(self.norms)
 
     def brief(self) -> dict[str, object]:
         """Return everything but the norms, as plain values."""

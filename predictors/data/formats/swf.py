@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.arrays import Bools, Ints
-from predictors.core.compressed import log_name, read_bytes
+from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows, parse_value
@@ -69,24 +69,6 @@ WRITING_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 _PARTIAL: Final = (2, 3, 4)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-
-
-def read_swf(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, ReadingReport]:
-    """Read an SWF file, plain or packed by gzip.
-
-    Parameters
-    ----------
-    strict : bool
-        Raise at the first row that would be dropped or changed.
-
-    Returns
-    -------
-    log : JobLog
-        Sorted by (submit, job id).
-    account : ReadingReport
-        What was dropped or changed, with line numbers.
-    """
-    return parse_swf(read_bytes(path), os.fspath(path), strict)
 
 
 def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = False) -> tuple[JobLog, ReadingReport]:
