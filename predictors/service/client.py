@@ -74,7 +74,7 @@ class Runtime:
 
 
 class Client:
-    """Talks to a service.
+    """Talks to a service; a call without an answer raises `ServiceError`.
 
     Parameters
     ----------

@@ -158,7 +158,7 @@ class Ownership:
             connection.commit()
 
     def check(self) -> None:
-        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone."""
+        """Raise `StorageError` unless the file is the claimed one: SQLite would go on writing to one that is gone."""
         if self._path is not None and self._file is not None:
             with contextlib.suppress(OSError):
                 if os.path.samestat(self._path.stat(), os.fstat(self._file)):

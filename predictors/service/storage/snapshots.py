@@ -49,7 +49,7 @@ class _Hashed(io.RawIOBase):
 
 
 def write(arrays: Streamed | Arrays, file: BinaryIO) -> None:
-    """Write arrays to an empty file; each is taken out of `arrays` when it has been written."""
+    """Write arrays to an empty file; each is taken out of `arrays` once written; objects raise ValueError."""
     file.write(_MAGIC + bytes(hashlib.sha256().digest_size))
     sink = _Hashed(file)
     with (

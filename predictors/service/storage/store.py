@@ -136,7 +136,7 @@ class Store:
         return receipts
 
     def check_writing(self) -> None:
-        """Write what is there already."""
+        """Write what is there already; a `StorageError` says that the database cannot be written now."""
         with self._writing() as connection:
             connection.execute(update(ABOUT).values(value=ABOUT.c.value))
 
