@@ -25,13 +25,10 @@ from predictors.models.conformal import ConformalQuantiles, keep_quantiles, quan
 from predictors.models.wrapper import Wrapper
 from predictors.registry import make_predictor
 
-INSIDE: Final = "inside"
-"""Folder of the predictor inside another."""
+INSIDE: Final = "inside"  # folder of the predictor inside another
 HISTORY: Final = "history.npz"
-CODES: Final = "codes.json"
-"""The names behind the codes; the names of users are in this file where the log had names."""
-QUANTILES: Final = "quantiles.npz"
-"""What P10, P50 and P90 go on from; only of a model that was calibrated."""
+CODES: Final = "codes.json"  # the names behind the codes; the names of users are in this file where the log had names
+QUANTILES: Final = "quantiles.npz"  # what P10, P50 and P90 go on from; only of a model that was calibrated
 
 
 def save(predictor: Predictor, folder: str | Path) -> None:

@@ -14,13 +14,11 @@ from predictors.core.errors import JobcastError
 
 _GZIP: Final = b"\x1f\x8b"
 
-HARMLESS: Final = 64 << 20
-"""Bytes that every gzip file may hold."""
+HARMLESS: Final = 64 << 20  # bytes that every gzip file may hold
 MOST_TIMES: Final = 200
 """Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
 _PIECE: Final = 8 << 20
-MOST_PIPED: Final = 1 << 30
-"""Most bytes that a pipe may give, since its length is unknown beforehand."""
+MOST_PIPED: Final = 1 << 30  # most bytes that a pipe may give, since its length is unknown beforehand
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
@@ -59,8 +57,7 @@ def log_name(path: str | os.PathLike[str]) -> str:
     return name or "log"
 
 
-LONGEST_WAIT: Final = 10.0
-"""How long a reader waits for a writer of a pipe [s]."""
+LONGEST_WAIT: Final = 10.0  # how long a reader waits for a writer of a pipe [s]
 
 
 def _read(path: Path, what: str) -> bytes:

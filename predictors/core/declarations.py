@@ -49,10 +49,8 @@ class Declaration(BaseModel, metaclass=_Checked):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-"""A list of texts."""
-Text = Annotated[str, Field(min_length=1)]
-"""A text that is not empty."""
+Texts = Annotated[tuple[str, ...], Field(strict=False)]  # a list of texts
+Text = Annotated[str, Field(min_length=1)]  # a text that is not empty
 
 STRICT: Final = {"extra": "forbid", "arbitrary_types_allowed": True}
 """What a dataclass that is a declaration has as its `__pydantic_config__`."""

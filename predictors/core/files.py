@@ -72,8 +72,7 @@ def drop_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-_KEPT: Final[list[Path]] = []
-"""What the running command reads."""
+_KEPT: Final[list[Path]] = []  # what the running command reads
 
 
 @contextmanager

@@ -34,8 +34,7 @@ with suppress(ImportError):  # parts of numba that are not public
 P = ParamSpec("P")
 R = TypeVar("R")
 
-HOMES: Final = ("predictors", "schedsim")
-"""Packages with kernels."""
+HOMES: Final = ("predictors", "schedsim")  # packages with kernels
 LOCKS: Final = "kernels.lock"
 """A file in each folder of compiled code; each kernel's lock is one byte of it, far behind its end."""
 

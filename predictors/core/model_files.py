@@ -21,8 +21,7 @@ FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
 TREE: Final = "sklearn.tree._tree.Tree"
 """A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
-HARMLESS: Final = ("numpy.dtype",)
-"""What skops does not list, though it can do nothing; imputers hold one."""
+HARMLESS: Final = ("numpy.dtype",)  # what skops does not list, though it can do nothing; imputers hold one
 DAMAGE: Final = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
     MemoryError, zipfile.BadZipFile, zlib.error, struct.error,

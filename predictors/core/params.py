@@ -14,8 +14,7 @@ import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
 
-Rule = tuple[str, Callable[[Any], bool]]
-"""What a value must be, in words, and whether one is."""
+Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether one is
 
 
 def whole(least: int) -> Rule:

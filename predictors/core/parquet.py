@@ -7,8 +7,7 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 
-MAGIC: Final = b"PAR1"
-"""The first bytes of a Parquet file."""
+MAGIC: Final = b"PAR1"  # the first bytes of a Parquet file
 CURE: Final = "copy or convert it again"
 
 

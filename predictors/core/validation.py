@@ -9,8 +9,7 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 
-LATEST: Final = 1 << 48
-"""No second, and no number of nodes, is larger."""
+LATEST: Final = 1 << 48  # no second, and no number of nodes, is larger
 
 
 def check_whole(value: object, what: str, least: int = -LATEST, most: int = LATEST) -> None:

@@ -22,8 +22,7 @@ EFFECTS: Final = MappingProxyType(
         "noted": "nothing is lost, but the log differs from the file's text",
     }
 )
-N_PLACES: Final = 5
-"""How many places a finding keeps."""
+N_PLACES: Final = 5  # how many places a finding keeps
 _MOST_NAMED: Final = 12
 
 

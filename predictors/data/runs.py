@@ -40,10 +40,8 @@ PROBES: Final = tuple(
 
 TRUTH: Final = "true_"
 """Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
-NEAR: Final = "near_"
-"""Prefix of columns that describe what ran next to a run when it started, such as near_jobs."""
-FREE: Final = (TRUTH, NEAR)
-"""Prefixes of columns that are free in number."""
+NEAR: Final = "near_"  # prefix of columns that describe what ran next to a run when it started, such as near_jobs
+FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,8 +338,7 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
-MOST_NODES: Final = 10_000_000
-"""A run cannot have more nodes."""
+MOST_NODES: Final = 10_000_000  # a run cannot have more nodes
 
 _KINDS: Final[Mapping[str, Any]] = MappingProxyType(
     {

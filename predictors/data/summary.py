@@ -90,17 +90,12 @@ def _work(log: JobLog) -> float:
     return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
 
 
-MOST_DROPPED: Final = 0.2
-"""Share of the jobs that may be left out; with more, the rest is another workload."""
+MOST_DROPPED: Final = 0.2  # share of the jobs that may be left out; with more, the rest is another workload
 FEWEST_LOST: Final = 10
-LEAST_LOST: Final = 0.01
-"""Rows dropped in reading, and their share, below which nothing is said beyond the account."""
-MOST_MOVED: Final = 0.1
-"""Change of the utilisation that is borne."""
-LEAST_WAITS: Final = 0.5
-"""Least share of jobs with a recorded wait."""
-DEFAULT_REQUEST: Final = "--requests-from 24:00:00"
-"""How requested times are made, in an example."""
+LEAST_LOST: Final = 0.01  # rows dropped in reading, and their share, below which nothing is said beyond the account
+MOST_MOVED: Final = 0.1  # change of the utilisation that is borne
+LEAST_WAITS: Final = 0.5  # least share of jobs with a recorded wait
+DEFAULT_REQUEST: Final = "--requests-from 24:00:00"  # how requested times are made, in an example
 
 
 @dataclass(frozen=True)
@@ -181,8 +176,7 @@ UNREAD: Final = (
     "repeated-id",
 )
 """Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
-SUMMED_UP: Final = ("partial-execution",)
-"""Rules by which a reader drops rows that another row of the file sums up."""
+SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows that another row of the file sums up
 
 
 def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:

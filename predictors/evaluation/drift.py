@@ -34,15 +34,11 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
 from predictors.evaluation.metrics import ratio
 
-BLOCK: Final = 6 * 3600
-"""Seconds of a block."""
-ALARMS_PER_YEAR: Final = 0.05
-"""False alarms a year at most, unless another rate is asked for."""
+BLOCK: Final = 6 * 3600  # seconds of a block
+ALARMS_PER_YEAR: Final = 0.05  # false alarms a year at most, unless another rate is asked for
 MOST_PER_YEAR: Final = 12.0
-_USUAL: Final = 120
-"""Blocks that the usual total of errors is a mean of."""
-_HELD: Final = 20.0
-"""A block's total counts for so many times the usual one at most, in what is usual."""
+_USUAL: Final = 120  # blocks that the usual total of errors is a mean of
+_HELD: Final = 20.0  # a block's total counts for so many times the usual one at most, in what is usual
 _SHARES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
 _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 

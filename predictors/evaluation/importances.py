@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST: Final = 5000
-"""Jobs that a permutation looks at."""
+MOST: Final = 5000  # jobs that a permutation looks at
 
 
 def importances(forest: Forest) -> "pd.DataFrame":

@@ -38,15 +38,11 @@ from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
 from predictors.models.conformal import LEVELS, ConformalQuantiles, Triple
 
-RECENT: Final = 2000
-"""Newest ended jobs that a model is judged by."""
-LEAST: Final = 400
-"""Ended jobs before it is judged."""
+RECENT: Final = 2000  # newest ended jobs that a model is judged by
+LEAST: Final = 400  # ended jobs before it is judged
 BLOCKS: Final = 20
-EVERY: Final = 50
-"""A model is judged again after so many more jobs have ended."""
-SURE: Final = 3.0
-"""Standard errors by which a ratio must lie off 1 to be sure."""
+EVERY: Final = 50  # a model is judged again after so many more jobs have ended
+SURE: Final = 3.0  # standard errors by which a ratio must lie off 1 to be sure
 
 
 class ErrorRatio(NamedTuple):

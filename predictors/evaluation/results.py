@@ -261,8 +261,7 @@ _BOUND: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
         "underestimation_rate": lambda value: percent(value, 1),
     }
 )
-FEWEST_BLOCKS: Final = 10
-"""Users or weeks below which resampling them says nothing."""
+FEWEST_BLOCKS: Final = 10  # users or weeks below which resampling them says nothing
 WEEK: Final = 7 * 86400
 
 

@@ -12,8 +12,7 @@ import numpy as np
 from predictors.core.arrays import Floats
 
 WEEK: Final = 7 * 86_400
-MOST_WEEKS: Final = 26
-"""Newest weeks that are kept."""
+MOST_WEEKS: Final = 26  # newest weeks that are kept
 _MONDAY: Final = 4 * 86_400  # 1970-01-05, the first Monday of Unix time
 
 

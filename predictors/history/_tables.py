@@ -63,11 +63,9 @@ def _frozen(table: list[tuple[int, int]]) -> Ints:
     return array
 
 
-Tables = tuple[Ints, Ints, Ints, Floats]
-"""Jobs, users, clock and recent runs."""
+Tables = tuple[Ints, Ints, Ints, Floats]  # jobs, users, clock and recent runs
 Snapshot = dict[str, npt.NDArray[Any]]
-Key = tuple[int, int, int, int]
-"""Kind of a group, and up to three codes."""
+Key = tuple[int, int, int, int]  # kind of a group, and up to three codes
 KEY_LENGTH: Final = 4
 
 

@@ -16,8 +16,7 @@ from predictors.history.names import stem
 
 LAUNCHER, SCRIPT, LINE = "launcher", "batch script", "command line"
 """Where a program was read: after srun, aprun or mpirun; it is the script of a submission; it begins the line."""
-_DEEPEST: Final = 8
-"""Commands within commands that are followed (`salloc srun env bash -c …`)."""
+_DEEPEST: Final = 8  # commands within commands that are followed (`salloc srun env bash -c …`)
 
 
 @dataclass(frozen=True)
@@ -84,8 +83,7 @@ _DUPLICATED: Final = re.compile(r"[0-9]*[<>]&[0-9-]")
 _QSUB_ALONE: Final = frozenset("hIVXzf")
 _SLURM: Final = frozenset(("sbatch", "srun", "salloc"))
 
-_SRUN_VALUES: Final = frozenset(("wait", "W"))
-"""Options of srun that have a value, and that have none of sbatch."""
+_SRUN_VALUES: Final = frozenset(("wait", "W"))  # options of srun that have a value, and that have none of sbatch
 
 
 @dataclass(frozen=True)

@@ -92,16 +92,11 @@ class Job:
 class Outcome(NamedTuple):
     """The outcome of one job: its row and prediction at submission, and how long it ran, or has run so far."""
 
-    row: Floats
-    """Features at the submission, shape (n_features,)."""
-    issued: float
-    """The prediction that was given for it [s]; missing (NaN) if none was."""
-    seconds: float
-    """Run time, or elapsed time of a job that still runs [s]."""
-    observed: bool
-    """Whether the job has ended: otherwise its run time is censored at `seconds`."""
-    time: int
-    """The second of the outcome: the job's end, or now [s]."""
+    row: Floats  # features at the submission, shape (n_features,)
+    issued: float  # the prediction that was given for it [s]; missing (NaN) if none was
+    seconds: float  # run time, or elapsed time of a job that still runs [s]
+    observed: bool  # whether the job has ended: otherwise its run time is censored at `seconds`
+    time: int  # the second of the outcome: the job's end, or now [s]
     told: bool = False
     """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
 
@@ -115,8 +110,7 @@ class Outcomes:
     seconds: Floats
     observed: npt.NDArray[np.bool_]
     time: Ints
-    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    """By default of none."""
+    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # by default of none
 
     __repr__ = short_repr
 

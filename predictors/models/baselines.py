@@ -42,10 +42,8 @@ def column_answers(rows: Floats, first: int, whole: bool, code: int, out: Floats
 MEAN: Final = 0
 CESNET: Final = 1
 METASTACK: Final = 2
-RATIO_PAD: Final = 900.0
-"""What `cesnet` adds [s]."""
-LONG_REQUEST: Final = 86400.0
-"""Requests above it [s] get twice as much."""
+RATIO_PAD: Final = 900.0  # what `cesnet` adds [s]
+LONG_REQUEST: Final = 86400.0  # requests above it [s] get twice as much
 
 
 @compiled

@@ -266,8 +266,7 @@ def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     return found
 
 
-MISSING: Final = -1.0
-"""Stands for a missing value in extra trees: every known one is >= 0."""
+MISSING: Final = -1.0  # stands for a missing value in extra trees: every known one is >= 0
 
 BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
     {

@@ -17,11 +17,9 @@ from predictors.core.params import ABOVE_0, Count
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator, Predictor
 
-FIRST_FIT: Final = 100
-"""Outcomes before the first fit."""
+FIRST_FIT: Final = 100  # outcomes before the first fit
 WINDOW: Final = "window.npz"
-MOST_BYTES: Final = 2**28
-"""Larger estimators are not kept as state: a database keeps no value of much more."""
+MOST_BYTES: Final = 2**28  # larger estimators are not kept as state: a database keeps no value of much more
 _NEVER: Final = -1
 _SCHEDULE: Final = "schedule_"
 _FILE: Final = "file_"

@@ -14,12 +14,10 @@ from predictors.core.model_files import part
 from predictors.history.history import Outcome, Outcomes
 from predictors.models.base import Predictor
 
-INSIDE = "inside_"
-"""Prefix of the arrays of the predictor inside among those of `get_state`."""
+INSIDE = "inside_"  # prefix of the arrays of the predictor inside among those of `get_state`
 
 
-INNER: Final = "predictor__"
-"""Prefix of the parameters of the predictor inside, as scikit-learn has it."""
+INNER: Final = "predictor__"  # prefix of the parameters of the predictor inside, as scikit-learn has it
 
 
 def settings_of(params: dict[str, Any]) -> dict[str, Any]:

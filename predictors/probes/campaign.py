@@ -18,8 +18,7 @@ from predictors.probes.schedulers import SCHEDULERS, Request, Scheduler
 if TYPE_CHECKING:
     from filelock import FileLock
 
-SPARE: Final = 120
-"""Seconds that a job asks for beyond the limits of its probes and its application."""
+SPARE: Final = 120  # seconds that a job asks for beyond the limits of its probes and its application
 
 
 @dataclass

@@ -182,8 +182,7 @@ def _in_folder(table: Any, beside: Path) -> Any:
     return table | {"directory": str(beside / table.get("directory", ""))}
 
 
-DAY: Final = 86_400
-"""Days begin at midnight UTC [s]."""
+DAY: Final = 86_400  # days begin at midnight UTC [s]
 
 
 def start_times(seed: int, application: str, day: int, per_day: Sequence[int] = (2, 3)) -> list[int]:

@@ -31,8 +31,7 @@ RINGS: Final = MappingProxyType(
 )
 """The patterns of the ring; neither can deadlock, however large the message."""
 
-LARGEST: Final = 2**31 - 8
-"""Bytes of a message: MPI counts in 32 bits."""
+LARGEST: Final = 2**31 - 8  # bytes of a message: MPI counts in 32 bits
 
 
 class Settings(Declaration):

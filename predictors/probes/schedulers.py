@@ -33,12 +33,9 @@ class Request:
 class Scheduler(Protocol):
     """What starts jobs."""
 
-    launcher: str
-    """What usually starts one rank a node within a job."""
-    hosts: str
-    """A line of shell that prints the hosts of a job, one a line; empty if only the probes know them."""
-    outlives: bool
-    """Whether its jobs continue when the program that submitted them ends."""
+    launcher: str  # what usually starts one rank a node within a job
+    hosts: str  # a line of shell that prints the hosts of a job, one a line; empty if only the probes know them
+    outlives: bool  # whether its jobs continue when the program that submitted them ends
 
     def check(self) -> None:
         """Raise unless the scheduler's commands are there."""

@@ -51,8 +51,7 @@ WATCH: Final = "watch"
 SHADOW: Final = "shadow"
 WRITE: Final = "write"
 MODES: Final = (WATCH, SHADOW, WRITE)
-_BACKWARDS: Final = 60
-"""A clock that went back by more than this [s] is not to be trusted in this cycle."""
+_BACKWARDS: Final = 60  # a clock that went back by more than this [s] is not to be trusted in this cycle
 _ATTEMPTS: Final = 3
 """A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
 _AGAIN_AFTER: Final = 3600

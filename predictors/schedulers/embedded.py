@@ -17,8 +17,7 @@ from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 
-PATIENCE: Final = 60.0
-"""Longest time until events are durable [s]."""
+PATIENCE: Final = 60.0  # longest time until events are durable [s]
 
 
 class Embedded:

@@ -32,8 +32,7 @@ from predictors.schedulers.soft_limit import (
 
 HOLD = "hold"
 START = "start"
-VARIATION = "variation"
-"""What a classifier calls the class of which jobs are held."""
+VARIATION = "variation"  # what a classifier calls the class of which jobs are held
 WORKLOADS = ("compute", "network", "io")
 
 

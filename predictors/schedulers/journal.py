@@ -39,13 +39,11 @@ ABOUT_JOBS: Final = frozenset((WOULD_SET, WOULD_CLEAR, INTENDED, WAS_SET, CLEARE
 
 LOST: Final = "lost"
 
-Record = Mapping[str, Any]
-"""What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
+Record = Mapping[str, Any]  # what a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that
 
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 53
-FORGOTTEN_AFTER: Final = 60 * 86_400
-"""What is not known to be over after so long [s] is not asked about any more."""
+FORGOTTEN_AFTER: Final = 60 * 86_400  # what is not known to be over after so long [s] is not asked about any more
 _DAY: Final = 86_400
 _KEPT: Final = ("limit", "quantile", "model", "version", "why", "procs", "wait", "code", "probability", "expected",
                 "delay", "ran", "state")  # fmt: skip

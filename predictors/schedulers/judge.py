@@ -16,12 +16,10 @@ from predictors.tracking.describe import LoadedClassifier
 from predictors.variability.classifiers.query import Question, ask
 from predictors.variability.windows import windows
 
-MOST_OLD: Final = 120
-"""Counters that are older than this [s] say nothing about now."""
+MOST_OLD: Final = 120  # counters that are older than this [s] say nothing about now
 
 
-MOST_AT_ONCE: Final = 1000
-"""Starts in one request; a service takes no more."""
+MOST_AT_ONCE: Final = 1000  # starts in one request; a service takes no more
 
 
 class Asked(NamedTuple):

@@ -26,8 +26,7 @@ WARN: Final = "warn"
 FAIL: Final = "fail"
 _COMMANDS: Final = ("squeue", "scontrol", "sinfo", "sacct")
 _ROUNDS: Final = 5
-_CLOCKS: Final = 60
-"""Clocks may differ by so much [s]."""
+_CLOCKS: Final = 60  # clocks may differ by so much [s]
 
 
 @dataclass(frozen=True)

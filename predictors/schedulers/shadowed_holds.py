@@ -28,8 +28,7 @@ from predictors.schedulers.journal import (
 from predictors.schedulers.judge import Asked, Judge
 from predictors.schedulers.soft_limit import MINUTE, PENDING, Decision, QueuedJob, SiteRules, SiteState
 
-Key = tuple[str, int]
-"""A job's key and its submission."""
+Key = tuple[str, int]  # a job's key and its submission
 
 
 @dataclass(frozen=True)

@@ -30,10 +30,8 @@ SACCT_FIELDS: Final = (
 """Fields of `sacct --format`."""
 OPTION: Final = "time_min_as_soft_limit"
 """The option of SchedulerParameters without which a soft limit shortens the hard one."""
-LEAST_VERSION: Final = (23, 11)
-"""The first version that has the option."""
-GOOD_VERSION: Final = (25, 5, 4)
-"""The first one that plans running jobs by it, too, and has none of its earlier faults."""
+LEAST_VERSION: Final = (23, 11)  # the first version that has the option
+GOOD_VERSION: Final = (25, 5, 4)  # the first one that plans running jobs by it, too, and has none of its earlier faults
 
 _NOTHING: Final = frozenset(("", "N/A", "(null)", "None", "Unknown", "NONE"))
 _NO_LIMIT: Final = frozenset(("UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit", "N/A", ""))

@@ -17,10 +17,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from predictors.core.errors import JobcastError
 from predictors.core.limits import UNKNOWN_REQUEST
 
-Event = Mapping[str, Any]
-"""As in the API: kind, job_id, time, and what a submission tells."""
-Job = Mapping[str, Any]
-"""As in the API: procs, requested_time, user, …"""
+Event = Mapping[str, Any]  # as in the API: kind, job_id, time, and what a submission tells
+Job = Mapping[str, Any]  # as in the API: procs, requested_time, user, …
 
 _MAY_PASS: Final = (429, 502, 503, 504)
 _LONGEST_PAUSE: Final = 2.0

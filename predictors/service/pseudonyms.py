@@ -26,11 +26,9 @@ from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.history.names import NAMED, NO_STEM, stem
 
-FIRST_NAME: Final = 1 << 52
-"""Numbers from here on stand for names; those that clients give must lie below."""
+FIRST_NAME: Final = 1 << 52  # numbers from here on stand for names; those that clients give must lie below
 _LEAST_KEY: Final = 16
-_MOST_READ: Final = 4096
-"""Bytes of a key's file, blanks around the key included."""
+_MOST_READ: Final = 4096  # bytes of a key's file, blanks around the key included
 _PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
 _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command", "reservation")
 
@@ -158,15 +156,11 @@ def without_vectors(log: JobLog) -> tuple[JobLog, list[Finding]]:
     return left, [Finding("left-out", "changed", text, count, column=_SIGNATURES[0])]
 
 
-_WORDS: Final = ("state", "mode")
-"""Columns of words of the scheduler: those that are known to be such are kept."""
+_WORDS: Final = ("state", "mode")  # columns of words of the scheduler: those that are known to be such are kept
 _KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_STATUS, "script", "interactive"))
-_MODE: Final = re.compile(r"c\d{1,3}")
-"""How many ranks a node had, as ALCF writes a mode."""
-_NUMBERED: Final = ("user", "group", "executable", "project")
-"""Columns of numbers that reveal people and programs."""
-_GONE: Final = ("label", "parents")
-"""Columns of the scheduler's own ids."""
+_MODE: Final = re.compile(r"c\d{1,3}")  # how many ranks a node had, as ALCF writes a mode
+_NUMBERED: Final = ("user", "group", "executable", "project")  # columns of numbers that reveal people and programs
+_GONE: Final = ("label", "parents")  # columns of the scheduler's own ids
 _MOST_WEEKS: Final = 520
 _WEEK: Final = 7 * 86_400
 

@@ -51,8 +51,7 @@ from predictors.variability.classifiers.base import Classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.labels import Labels
 
-EXPERIMENT: Final = "jobcast"
-"""The MLflow experiment under which runs are logged."""
+EXPERIMENT: Final = "jobcast"  # the MLflow experiment under which runs are logged
 
 _HASH: Final = "jobcast.sha256"
 _DEFAULTS: Final = {
@@ -154,8 +153,7 @@ def log_classifier(
     return _log(loggable, figures, None, begin, files)
 
 
-AGENT: Final = "agent"
-"""Name of the folder, and the beginning of the file's name, of a scheduling agent in the store."""
+AGENT: Final = "agent"  # name of the folder, and the beginning of the file's name, of a scheduling agent in the store
 
 
 def log_agent(
@@ -408,10 +406,8 @@ def _finished(client: Any, run_id: str) -> Iterator[None]:
     client.set_terminated(run_id)
 
 
-MOST_METRICS: Final = 1000
-"""In one batch: what MLflow takes."""
-MOST_TEXT: Final = 6000
-"""Characters of a parameter: what MLflow takes."""
+MOST_METRICS: Final = 1000  # in one batch: what MLflow takes
+MOST_TEXT: Final = 6000  # characters of a parameter: what MLflow takes
 
 
 def _log_numbers(

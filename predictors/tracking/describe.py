@@ -76,8 +76,7 @@ def _git(folder: Path, *arguments: str) -> str:
     return run.stdout.strip()
 
 
-DIGEST: Final = 32
-"""Characters of a data set's digest that MLflow receives: it takes at most 36."""
+DIGEST: Final = 32  # characters of a data set's digest that MLflow receives: it takes at most 36
 
 
 @dataclass(frozen=True)
@@ -200,8 +199,7 @@ def _tags(origin: Mapping[str, object]) -> dict[str, str]:
     return {f"jobcast.{key}": str(value) for key, value in origin.items() if value is not None}
 
 
-MODEL: Final = "model"
-"""Name of the model within its run."""
+MODEL: Final = "model"  # name of the model within its run
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ MLFLOW_FILES: Final = (
 )
 """Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
 
-MOST_BYTES: Final = 100_000_000
-"""A saved model must be smaller than this [bytes]."""
+MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [bytes]
 
 
 def hashes(folder: Path) -> dict[str, str]:
@@ -107,11 +106,9 @@ def check_size(folder: Path) -> None:
         )
 
 
-MANIFEST: Final = "manifest.json"
-"""The file that says what a model is and holds the hashes of the others."""
+MANIFEST: Final = "manifest.json"  # the file that says what a model is and holds the hashes of the others
 
-INSIDE: Final = "data/predictor"
-"""Place of our files within the folder that MLflow makes of a model."""
+INSIDE: Final = "data/predictor"  # place of our files within the folder that MLflow makes of a model
 
 FORMAT: Final = 1
 

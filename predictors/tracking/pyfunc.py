@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from predictors.data.joblog import JobLog
 
-OUTPUT: Final = "predicted_seconds"
-"""The column of predicted run times [s]."""
+OUTPUT: Final = "predicted_seconds"  # the column of predicted run times [s]
 
 REQUIRED: Final = (REQUESTED_TIME,)
 """Columns that a table must have, be their values known or not; every other one may be absent."""

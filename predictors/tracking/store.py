@@ -22,8 +22,7 @@ from predictors.core.files import whole_file
 from predictors.tracking.describe import LoggedRun
 from predictors.tracking.uri import ModelUri
 
-LOCK_SECONDS: Final = 120.0
-"""Longest wait for another process that is making the store [s]; it takes a few."""
+LOCK_SECONDS: Final = 120.0  # longest wait for another process that is making the store [s]; it takes a few
 
 
 @dataclass(frozen=True)
@@ -254,8 +253,7 @@ def experiment_id(client: Any, store: Store, name: str) -> str:
     return str(found.experiment_id)
 
 
-NOTE: Final = "mlflow.note.content"
-"""The tag with the page of a run, in Markdown."""
+NOTE: Final = "mlflow.note.content"  # the tag with the page of a run, in Markdown
 
 
 def make_version(client: Any, run: LoggedRun, name: str) -> int:
@@ -281,8 +279,7 @@ def _unless(*codes: str) -> Iterator[None]:
             raise
 
 
-START_SECONDS: Final = 300.0
-"""Longest wait for MLflow's server to answer [s]."""
+START_SECONDS: Final = 300.0  # longest wait for MLflow's server to answer [s]
 
 
 def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]) -> None:

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_SILENT: Final = 0.1
-"""Share of a job's nodes that may give no sample in the window; the others then stand for all."""
+MOST_SILENT: Final = 0.1  # share of a job's nodes that may give no sample in the window; the others then stand for all
 
 DROPPED: Final = MappingProxyType(
     {

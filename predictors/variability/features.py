@@ -101,8 +101,7 @@ def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...])
         )
 
 
-FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)
-"""All inputs, in order."""
+FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)  # all inputs, in order
 
 SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
 """The scopes of nodes with pooled counters."""

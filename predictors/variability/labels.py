@@ -28,14 +28,11 @@ from predictors.data.runs import Runs, Words
 
 Scheme = Literal["binary", "three"]
 
-VARIATION_Z: Final = 1.5
-"""A run with a z above it has variation."""
-LITTLE_Z: Final = 1.2
-"""A run with a z from here up to `VARIATION_Z`, both included, has little variation."""
+VARIATION_Z: Final = 1.5  # a run with a z above it has variation
+LITTLE_Z: Final = 1.2  # a run with a z from here up to `VARIATION_Z`, both included, has little variation
 DDOF: Final = 1
 LEAST_RUNS: Final = 5
-UNLABELLED: Final = -1
-"""The class of a run that cannot be labelled."""
+UNLABELLED: Final = -1  # the class of a run that cannot be labelled
 
 SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"binary": (NONE, VARIATION), "three": CLASSES})
 """Names of the classes 0, 1, … of each scheme; the last is the one that matters."""

@@ -10,8 +10,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.data.runs import Words
 
-NONE: Final = 0
-"""The class "no variation": also given where the classifier abstains."""
+NONE: Final = 0  # the class "no variation": also given where the classifier abstains
 
 ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {

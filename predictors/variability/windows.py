@@ -121,8 +121,7 @@ def pool_chosen(
             total[j] += part[j]
 
 
-WINDOW: Final = 300.0
-"""Length of the window before a start [s]."""
+WINDOW: Final = 300.0  # length of the window before a start [s]
 
 WINDOW_FEATURES: Final[tuple[str, ...]] = tuple(
     f"{extreme}_{name}" for name in COUNTER_NAMES for extreme in ("min", "max", "mean")

@@ -83,8 +83,7 @@ FIELDS: Final = (
 )
 """The job log's column behind each field, in the format's order."""
 
-MISSING: Final = np.iinfo(np.int64).min
-"""Stands in a row that has too few fields to be read."""
+MISSING: Final = np.iinfo(np.int64).min  # stands in a row that has too few fields to be read
 _BLANKS: Final = b" \t\r"
 _BLANK_RUN: Final = re.compile(rb"[ \t\r]+")
 

@@ -14,8 +14,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.formats._swf_scan import parse_value
 from predictors.data.formats.parquet import flag_array, plain_array, row_array, text_array
 
-MISSING: Final = int(np.iinfo(np.int64).min)
-"""The value of a cell that is empty or cannot be read."""
+MISSING: Final = int(np.iinfo(np.int64).min)  # the value of a cell that is empty or cannot be read
 NO_VALUE: Final = ("", "Unknown", "None", "N/A", "NULL", "null", "NaN", "nan", "NA", "\\N", "None assigned", "(null)")
 """The texts of logs for an unknown value."""
 
@@ -221,8 +220,7 @@ def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], 
     return first.get(True) is not None
 
 
-Names = tuple[Ints, tuple[str, ...]]
-"""Codes, `MISSING` where unknown, and the names behind them."""
+Names = tuple[Ints, tuple[str, ...]]  # codes, `MISSING` where unknown, and the names behind them
 
 
 def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
@@ -238,8 +236,7 @@ def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
     return values[np.where(codes == MISSING, len(texts), codes)]
 
 
-Report = Callable[..., None]
-"""Takes rule, rows, column and example: `Draft.report`."""
+Report = Callable[..., None]  # takes rule, rows, column and example: `Draft.report`
 
 _PLAIN: Final = r"^-?\d{1,15}$"
 _SECONDS: Final = r"^\d{1,12}\.\d{0,9}$"

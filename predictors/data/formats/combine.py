@@ -120,18 +120,15 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
 class _Jobs:
     """The jobs of several files, by what identifies them."""
 
-    names: tuple[str, ...]
-    """Of the files."""
+    names: tuple[str, ...]  # of the files
     file: Ints
-    ids: tuple[str, ...]
-    """The scheduler's id of each job."""
+    ids: tuple[str, ...]  # the scheduler's id of each job
     submit: Ints
     start: Ints
     end: Ints
     ended: Bools
     user: Ints
-    put_back: Bools
-    """Runs after which a job may have gone back into the queue."""
+    put_back: Bools  # runs after which a job may have gone back into the queue
 
     @classmethod
     def of(cls, logs: Sequence[JobLog], base: int | None) -> "_Jobs":

@@ -245,8 +245,7 @@ ALONE: Final = frozenset(
 )  # fmt: skip
 """Long options of sbatch, salloc and srun without a value of their own in the next word."""
 ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
-_BUNDLED: Final = "EHlOQsuvX"
-"""Letters that never have a value, so that others may follow in one word."""
+_BUNDLED: Final = "EHlOQsuvX"  # letters that never have a value, so that others may follow in one word
 _WANTED: Final = MappingProxyType(
     {
         **{name: name for name in ("dependency", "exclusive", "constraint", "licenses", "reservation")},

@@ -35,8 +35,7 @@ from predictors.data.formats.swf_header import (
 from predictors.data.joblog import FURTHER, UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-MOST_COMMENTS: Final = 50_000
-"""Comment lines that are kept: a header has some dozens."""
+MOST_COMMENTS: Final = 50_000  # comment lines that are kept: a header has some dozens
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
         "too-few-fields": ("dropped", "a row has 18 fields"),
@@ -124,8 +123,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     return _job_log(values, header, facts, log_name(source), more, descriptors), account
 
 
-LARGEST_UNIX_TIME: Final = 10_000_000_000
-"""Beyond it a submission is in other units than seconds."""
+LARGEST_UNIX_TIME: Final = 10_000_000_000  # beyond it a submission is in other units than seconds
 _IN_BYTES: Final = 2**25
 """Median memory of a processor [KB] from which on it is bytes, in logs that name queues in field 19."""
 

@@ -12,8 +12,7 @@ from predictors.data.synthetic._kernels import earliest_starts
 from predictors.data.synthetic.lublin import Lublin, draw_gaps, draw_sizes, run_time_quantile, wall_clock
 from predictors.data.synthetic.users import HOUR, POPULAR, ask, deal_shares, deal_sizes, draw_runs
 
-MIDNIGHT: Final = 1_704_067_200
-"""The log's clock begins on Monday, 1 January 2024, 00:00 UTC."""
+MIDNIGHT: Final = 1_704_067_200  # the log's clock begins on Monday, 1 January 2024, 00:00 UTC
 MODEL: Final = Lublin(longest=float(np.log(POPULAR[-1])))
 """The published model of batch jobs, cut at the machine's limit of 24 h (its authors' program cuts at 45.2 h)."""
 QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPULAR[-1]))

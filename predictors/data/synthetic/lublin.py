@@ -21,8 +21,7 @@ from predictors.data.synthetic._kernels import mixture_quantile
 DAY: Final = 86_400
 SLOTS: Final = 48
 SLOT: Final = DAY // SLOTS
-_KNOTS: Final = 12_000
-"""Steps of the table of ln(run time): linear between them, off by less than a second at 45 h."""
+_KNOTS: Final = 12_000  # steps of the table of ln(run time): linear between them, off by less than a second at 45 h
 
 
 @dataclass(frozen=True)

@@ -189,8 +189,7 @@ COUNTERS: Final[tuple[Counter, ...]] = (
 COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
 """Their names, in that order; no two are alike."""
 
-_USUAL_BITS: Final = 64
-"""The size of a counter where the page tells none."""
+_USUAL_BITS: Final = 64  # the size of a counter where the page tells none
 
 _PAGE_WIDTH: Final = 120
 

@@ -26,16 +26,11 @@ from predictors.data.telemetry.parse import Losses, Piece, csv_frames, metric_ty
 if TYPE_CHECKING:
     import polars as pl
 
-CHUNK: Final = 16_000_000
-"""Bytes of a file that are worked on at a time."""
-ROWS: Final = 100_000
-"""Rows of a Parquet file that are worked on at a time."""
-LONGEST: Final = 1_000_000
-"""No line may be longer [bytes]."""
-MARGIN: Final = 300.0
-"""Readings that long before the wanted times are read as well [s], to take rates from."""
-SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
-"""What the time column of a layout is in."""
+CHUNK: Final = 16_000_000  # bytes of a file that are worked on at a time
+ROWS: Final = 100_000  # rows of a Parquet file that are worked on at a time
+LONGEST: Final = 1_000_000  # no line may be longer [bytes]
+MARGIN: Final = 300.0  # readings that long before the wanted times are read as well [s], to take rates from
+SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}  # what the time column of a layout is in
 _GLIMPSE: Final = 50_000
 _HOUR: Final = 3600.0
 

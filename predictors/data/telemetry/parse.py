@@ -97,11 +97,9 @@ class Losses:
         return ReadingReport(self._source, tuple(self._findings.values()))
 
 
-Texts: TypeAlias = "Callable[[int], pl.Series]"
-"""Returns a column as the file has it, as text, null where it is empty."""
+Texts: TypeAlias = "Callable[[int], pl.Series]"  # returns a column as the file has it, as text, null where it is empty
 _MICROSECONDS: Final[Mapping[str, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
-_END: Final = 2**62
-"""No time is later [µs]."""
+_END: Final = 2**62  # no time is later [µs]
 NO_NODE: Final = -1
 OTHER_NODE: Final = -2
 

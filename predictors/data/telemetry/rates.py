@@ -18,12 +18,9 @@ from predictors.data.telemetry.layout import Layout
 from predictors.data.telemetry.parse import Devices, Losses, Rows
 from predictors.data.telemetry.samples import TOLERANCE, Samples
 
-HOUR: Final = 3_600_000_000
-"""Microseconds by which a time may differ from those around it."""
-REACH: Final = 50
-"""Rows on either side with which a time is compared."""
-_ENOUGH: Final = 2000
-"""Readings needed to find the period."""
+HOUR: Final = 3_600_000_000  # microseconds by which a time may differ from those around it
+REACH: Final = 50  # rows on either side with which a time is compared
+_ENOUGH: Final = 2000  # readings needed to find the period
 
 _BY_VERDICT: Final = ((kernel.FIRST, "first"), (kernel.TWICE, "twice"), (kernel.LATE, "late"), (kernel.GAP, "gap"),
                       (kernel.RESTARTED, "restart"))  # fmt: skip

@@ -93,8 +93,7 @@ def joined_intervals(intervals: npt.ArrayLike) -> Floats:
     return np.array(union, dtype=np.float64).reshape(-1, 2)
 
 
-MOST_VALUES: Final = 2_000_000_000
-"""A dense block has no more values than this (8 GB)."""
+MOST_VALUES: Final = 2_000_000_000  # a dense block has no more values than this (8 GB)
 
 
 class Scan:

@@ -23,8 +23,7 @@ from predictors.data.telemetry.counters import COUNTERS
 
 Rates = npt.NDArray[np.float32]
 
-TOLERANCE: Final = 1.0
-"""Readings within less than this [s] belong to one instant of a dense block."""
+TOLERANCE: Final = 1.0  # readings within less than this [s] belong to one instant of a dense block
 
 
 @dataclass(frozen=True, eq=False)

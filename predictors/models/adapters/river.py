@@ -31,8 +31,7 @@ Inputs = dict[str, Any]
 
 OUTCOMES: Final = "outcomes.npz"
 MODEL: Final = "river.json"
-ONE_AT_A_TIME: Final = Lock()
-"""A lock: river's models must not be used by two threads at once."""
+ONE_AT_A_TIME: Final = Lock()  # a lock: river's models must not be used by two threads at once
 
 
 @dataclass(frozen=True, eq=False)

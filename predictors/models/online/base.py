@@ -61,12 +61,9 @@ class Gradient:
 class Kernels(NamedTuple):
     """The compiled functions of one linear model; `settings` are those of its predictor, `gradient` its four arrays."""
 
-    estimate: Callable[..., float]
-    """(row, weights, sums): seconds for one row."""
-    estimates: Callable[..., None]
-    """(rows, weights, sums, out): the same for many."""
-    learn_rows: Callable[..., None]
-    """(rows, seconds, *settings, *gradient): learn from jobs in their order."""
+    estimate: Callable[..., float]  # (row, weights, sums): seconds for one row
+    estimates: Callable[..., None]  # (rows, weights, sums, out): the same for many
+    learn_rows: Callable[..., None]  # (rows, seconds, *settings, *gradient): learn from jobs in their order
     advance: Callable[..., int]
     """(events, seconds, rows, jobs, learns, cap, *settings, *gradient): predict at submissions, learn from ends; how
     many jobs had no estimate."""

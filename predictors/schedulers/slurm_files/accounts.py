@@ -16,8 +16,7 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
 from predictors.schedulers.slurm_files.conf import Setting
 
-ROOT: Final = "root"
-"""The account above all others."""
+ROOT: Final = "root"  # the account above all others
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
     {
         "share": "fairshare", "rawshares": "fairshare", "defqos": "defaultqos", "def qos": "defaultqos",
@@ -33,8 +32,7 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
 """Names that mean the same, in small letters, by the one that is kept."""
 _LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:']*)((?::.*)?)")
 _OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:'])*)")  # gres/gpu:a100=4 is one value
-MOST_OF_A_RESOURCE: Final = 1 << 60
-"""How much of a resource a limit may name."""
+MOST_OF_A_RESOURCE: Final = 1 << 60  # how much of a resource a limit may name
 _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}
 
 

@@ -18,10 +18,8 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
 from predictors.schedulers.slurm_text import host_count
 
-MOST_INCLUDES: Final = 8
-"""Files that include one another, at most so deep."""
-MOST_FILES: Final = 256
-"""Files that one includes in all."""
+MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
+MOST_FILES: Final = 256  # files that one includes in all
 # possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
 _PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))

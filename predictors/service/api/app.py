@@ -38,8 +38,7 @@ class Operation(NamedTuple):
     method: str
     path: str
     handle: Handle
-    gives: type | None
-    """None: text."""
+    gives: type | None  # None: text
     takes: tuple[type, ...] = ()
 
 

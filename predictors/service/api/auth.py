@@ -24,8 +24,7 @@ from predictors.core.errors import JobcastError
 from predictors.service.api.connections import HEAD_BYTES, LARGE_HEAD, MOST_HEADERS
 
 WRITE: Final = "write"
-ROLES: Final = ("read", WRITE)
-"""`read` asks; `write` also sends events and reloads models."""
+ROLES: Final = ("read", WRITE)  # `read` asks; `write` also sends events and reloads models
 _BYTES: Final = 32
 
 

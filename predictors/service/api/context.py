@@ -16,8 +16,7 @@ from predictors.service.state.service import Service
 T = TypeVar("T")
 LARGE: Final = 32 * 1024
 """Bodies from so many bytes on are handled outside the event loop, so that small ones do not wait."""
-PATIENCE: Final = 10.0
-"""Longest wait for a commit, or until the learner has reached an event [s]."""
+PATIENCE: Final = 10.0  # longest wait for a commit, or until the learner has reached an event [s]
 _LARGE_AT_ONCE: Final = 8
 
 

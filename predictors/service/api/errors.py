@@ -17,8 +17,7 @@ from predictors.service.state.writer import Busy
 from predictors.service.storage.database import StorageError
 
 M = TypeVar("M")
-MOST_VALUES: Final = 16 * MOST_AT_ONCE
-"""Commas in a body, at most: a good event or job has fewer than sixteen values."""
+MOST_VALUES: Final = 16 * MOST_AT_ONCE  # commas in a body, at most: a good event or job has fewer than sixteen values
 
 
 class Refusal(Exception):

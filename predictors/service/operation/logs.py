@@ -22,10 +22,8 @@ from predictors.core.errors import JobcastError
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
-EVERY: Final = 10.0
-"""Seconds between two lines of the same warning."""
-MOST_REMEMBERED: Final = 1000
-"""Lines with a remembered last time; beyond, the one written longest ago is forgotten."""
+EVERY: Final = 10.0  # seconds between two lines of the same warning
+MOST_REMEMBERED: Final = 1000  # lines with a remembered last time; beyond, the one written longest ago is forgotten
 
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
 """Id of the request that is being answered; empty outside of one."""

@@ -21,8 +21,7 @@ from predictors.service.page.overview import JobRow, Overview
 NONE: Final = "–"
 SECTIONS: Final = ("health", "figures", "rate", "models", "weeks", "forecasts", "history")
 OVER: Final = ' class="over"'
-MOST_STATES: Final = 8
-"""Rendered states that are kept, to tell a page what changed since its own."""
+MOST_STATES: Final = 8  # rendered states that are kept, to tell a page what changed since its own
 
 
 def duration(seconds: float | None) -> str:

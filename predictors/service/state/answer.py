@@ -23,8 +23,7 @@ NOTHING_LEARNT: Final = "nothing learnt yet"
 FAILED: Final = "the model failed"
 OUT_OF_RANGE: Final = "the model predicted out of range"
 _REQUEST: Final = EVERY_FEATURE.index(REQUESTED_TIME)
-_WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)
-"""The fallback chain with nothing before its links."""
+_WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)  # the fallback chain with nothing before its links
 
 
 class Answer(NamedTuple):

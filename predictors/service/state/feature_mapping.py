@@ -25,8 +25,7 @@ class _Table:
     place: int
     known: Mapping[float, float]
     taken: frozenset[float]
-    below: int
-    """Every code below it is taken, too."""
+    below: int  # every code below it is taken, too
     free: int
 
     def code(self, code: float) -> float:

@@ -262,8 +262,7 @@ class Predicted(NamedTuple):
     answers: list[Answer]
     identity: Identity
     published: Published
-    sequence: int
-    """Number of the newest event that the job state holds."""
+    sequence: int  # number of the newest event that the job state holds
 
 
 def made_model(
@@ -279,8 +278,7 @@ def made_model(
     return Model(identity, predictor, role, learns=settings.learn, key=key, **options)
 
 
-Load = Callable[[str], tuple[Identity, Predictor]]
-"""Brings a model; raises a `JobcastError` if it cannot."""
+Load = Callable[[str], tuple[Identity, Predictor]]  # brings a model; raises a `JobcastError` if it cannot
 
 
 def load(uri: str) -> tuple[Identity, Predictor]:

@@ -25,8 +25,7 @@ from predictors.service.storage.database import parsed_url
 from predictors.tracking.client import load_model
 from predictors.tracking.model_folder import open_model
 
-PATIENCE: Final = 30.0
-"""Longest that the registry may take where there is a copy [s]."""
+PATIENCE: Final = 30.0  # longest that the registry may take where there is a copy [s]
 _FROM_REGISTRY: Final = ("models:", "runs:")
 _MODEL, _IDENTITY = "model", "identity.json"
 _log: Final = logging.getLogger("jobcast.service")

@@ -166,10 +166,8 @@ _RULES: Final = "2"  # of the order of events; a database says by which its even
 class Rebuilt(NamedTuple):
     """The result of rebuilding."""
 
-    events: int
-    """Events taken in."""
-    snapshot: int
-    """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
+    events: int  # events taken in
+    snapshot: int  # the event behind which the newest snapshot stands; 0 if there is none that can be used
 
 
 def snapshot_of(

@@ -43,8 +43,7 @@ from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
-MOST: Final = 50_000
-"""Newest predictions of record that are kept."""
+MOST: Final = 50_000  # newest predictions of record that are kept
 _FORGET_AT_ONCE: Final = 1000
 _SILENCE_EVERY: Final = 60.0
 _SNAPSHOT_SECONDS: Final = 3600.0

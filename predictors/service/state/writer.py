@@ -15,10 +15,8 @@ from predictors.service.state.worker import Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 
-GROUP: Final = 4096
-"""Events of different requests that share one commit, at most."""
-SLICE: Final = 128
-"""Events taken in while questions wait, at most: less than a millisecond."""
+GROUP: Final = 4096  # events of different requests that share one commit, at most
+SLICE: Final = 128  # events taken in while questions wait, at most: less than a millisecond
 _MOST_KEPT: Final = 500_000
 
 T = TypeVar("T")

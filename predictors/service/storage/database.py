@@ -172,8 +172,7 @@ class Ownership:
             self._file = None
 
 
-HEAD: Final = "0002"
-"""The newest migration."""
+HEAD: Final = "0002"  # the newest migration
 log = logging.getLogger("jobcast.service")
 
 

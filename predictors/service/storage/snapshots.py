@@ -24,8 +24,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
 """Arrays, of which some are unpacked piece by piece as they are written."""
 
-PIECE: Final = 1 << 20
-"""Bytes that are moved at once."""
+PIECE: Final = 1 << 20  # bytes that are moved at once
 _ROWS_AT_ONCE: Final = 256
 _MAGIC: Final = b"jobcast-snapshot-1\n"
 _BEGIN: Final = len(_MAGIC) + hashlib.sha256().digest_size

@@ -47,8 +47,7 @@ _KEPT_SNAPSHOTS: Final = 2
 class Receipt(NamedTuple):
     """Receipt of one event: its number, and what became of it."""
 
-    sequence: int
-    """Its number, or that of the one that was there before."""
+    sequence: int  # its number, or that of the one that was there before
     what: str
     """`applied`, `held` or `refused`; `duplicate`: the same event was there; `conflict`: another of this job and kind
     was, which stands."""

@@ -15,11 +15,9 @@ from predictors.variability.classifiers.base import Classifier
 from predictors.variability.labels import Scheme
 from predictors.variability.splits import deal
 
-LEAST: Final = 5
-"""Inputs at which elimination ends."""
+LEAST: Final = 5  # inputs at which elimination ends
 
-HELD_OUT: Final = 3
-"""To measure importances by shuffling, every third run is held out."""
+HELD_OUT: Final = 3  # to measure importances by shuffling, every third run is held out
 
 
 def sizes(n_features: int, step: float, least: int = LEAST) -> list[int]:

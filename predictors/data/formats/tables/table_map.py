@@ -11,8 +11,7 @@ from predictors.core.declarations import Declaration, Text, Texts, declared
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import CODED, FURTHER
 
-UNUSED: Final = "unused"
-"""What a column is called in a map that goes into no column of the job log."""
+UNUSED: Final = "unused"  # what a column is called in a map that goes into no column of the job log
 
 TIMES: Final = ("submit", "eligible", "start", "end")
 SPANS: Final = ("wait", "run_time", "requested_time", "soft_walltime", "eligible_wait", "cpu_time")

@@ -18,8 +18,7 @@ from predictors.data.formats.columns import MISSING
 from predictors.data.formats.records import Draft
 from predictors.data.joblog import SIGNATURE_BITS
 
-MOST_NUMBERS: Final = 1 << 16
-"""Numbers of a vector at most."""
+MOST_NUMBERS: Final = 1 << 16  # numbers of a vector at most
 _PLANES: Final = 2 * SIGNATURE_BITS
 _BLOCK: Final = 8192
 _MOST_AT_ONCE: Final = 1 << 23
