@@ -12,7 +12,7 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.data.formats.slurm import ALONE, ALONE_SHORT, split_options, words_of
-from predictors.history.names import stem
+from predictors.history.names import PSEUDONYM, stem
 
 LAUNCHER, SCRIPT, LINE = "launcher", "batch script", "command line"
 """Where a program was read: after srun, aprun or mpirun; it is the script of a submission; it begins the line."""
@@ -48,7 +48,7 @@ def program_of(line: str) -> Program | None:
     >>> program_of("aprun -n 64 -N 4 -cc depth ./nek5000").executable, program_of("mpirun -np 4 $APP")
     ('nek5000', None)
     """
-    if not line.strip() or _KEYED_HASH.match(line.lstrip()):
+    if not line.strip() or PSEUDONYM.match(line.lstrip()):
         return None
     try:
         return _of_line(line, LINE, 0)
@@ -75,7 +75,6 @@ _BUILT_IN: Final = frozenset(
 _CONTROL: Final = frozenset(
     ("case", "do", "done", "else", "esac", "fi", "for", "function", "if", "then", "until", "while")
 )
-_KEYED_HASH: Final = re.compile(r"~[0-9a-f]{14}")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _BREAK: Final = re.compile(r"[;&|()\n]+")
 _REDIRECTION: Final = re.compile(r"[0-9&]*[<>]+")

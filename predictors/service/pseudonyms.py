@@ -24,12 +24,11 @@ from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.slurm import STATES, state_of
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.history.names import NAMED, NO_STEM, stem
+from predictors.history.names import NAMED, NO_STEM, PSEUDONYM, stem
 
 FIRST_NAME: Final = 1 << 52  # numbers from here on stand for names; those that clients give must lie below
 _LEAST_KEY: Final = 16
 _MOST_READ: Final = 4096  # bytes of a key's file, blanks around the key included
-_PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
 _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command", "reservation")
 
 
@@ -75,7 +74,7 @@ class Pseudonymiser:
             return -1
         if isinstance(value, int):
             return value
-        if value.startswith("~") and _PSEUDONYM.fullmatch(value):
+        if value.startswith("~") and PSEUDONYM.fullmatch(value):
             return FIRST_NAME | (int(value[1:], 16) & (FIRST_NAME - 1))
         digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
         return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))
