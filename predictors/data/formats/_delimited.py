@@ -24,7 +24,7 @@ class Table:
     """Records as text."""
 
     names: tuple[str, ...]  # as the first line has them
-    columns: Mapping[str, Any]  # the wanted columns, by lower-case name
+    columns: Mapping[str, Any]  # the wanted columns, arrow arrays by lower-case name
     places: Callable[[Ints], Ints]  # from rows to line numbers
 
     def __len__(self) -> int:
