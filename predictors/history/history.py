@@ -51,7 +51,8 @@ class JobHistory:
 
     Events are taken in in the order of their arrival. One that arrives late (its `now` lies before the newest event's)
     counts from its arrival on, with its own time; the first is warned of. Questions are answered as of the newest event
-    at the earliest.
+    at the earliest. An event that cannot follow from those before, such as the start of a job that is not queued, is
+    refused.
 
     Parameters
     ----------
