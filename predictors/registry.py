@@ -78,11 +78,6 @@ def make_predictor(name: str, **params: Any) -> Predictor:
         Its parameters. Of one around another (`predictors.models.wrapper`) `predictor` names the one inside, and
         `settings` are the parameters of that one.
 
-    Raises
-    ------
-    JobcastError
-        If there is no predictor, or no parameter, of that name.
-
     Examples
     --------
     >>> make_predictor("last-two", cap=False)

@@ -25,23 +25,14 @@ from predictors.models.conformal import ConformalQuantiles, keep_quantiles, quan
 from predictors.models.wrapper import Wrapper
 from predictors.registry import make_predictor
 
-INSIDE: Final = "inside"
-"""Folder of the predictor inside another."""
+INSIDE: Final = "inside"  # folder of the predictor inside another
 HISTORY: Final = "history.npz"
-CODES: Final = "codes.json"
-"""The names behind the codes; the names of users are in this file where the log had names."""
-QUANTILES: Final = "quantiles.npz"
-"""What P10, P50 and P90 go on from; only of a model that was calibrated."""
+CODES: Final = "codes.json"  # the names behind the codes; the names of users are in this file where the log had names
+QUANTILES: Final = "quantiles.npz"  # what P10, P50 and P90 go on from; only of a model that was calibrated
 
 
 def save(predictor: Predictor, folder: str | Path) -> None:
-    """Write everything of a predictor into an existing folder: JSON, arrays and skops, never a pickle.
-
-    Raises
-    ------
-    JobcastError
-        If the folder is not there or cannot be written.
-    """
+    """Write everything of a predictor into an existing folder: JSON, arrays and skops, never a pickle."""
     folder = Path(folder)
     if not folder.is_dir():
         raise JobcastError(f"{folder}: is not a folder; make it before saving a model there.")
@@ -72,13 +63,7 @@ def save(predictor: Predictor, folder: str | Path) -> None:
 
 
 def load(folder: str | Path) -> Predictor:
-    """Return the predictor that `save` wrote: it predicts the same, to the last bit.
-
-    Raises
-    ------
-    JobcastError
-        If a file is missing, damaged or not ours.
-    """
+    """Return the predictor that `save` wrote: it predicts the same, to the last bit."""
     folder = Path(folder)
     with damage_as_error(folder / ABOUT):
         about = read_about(folder / ABOUT, FORMAT)

@@ -25,10 +25,8 @@ from numba.core.compiler_machinery import register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.np import arrayobj, linalg
 
-TRIED: Final = ("0.68.",)
-"""Versions of numba, by their first two numbers."""
-OURS: Final = ("_ZN10predictors", "_ZN8schedsim")
-"""How the names of our compiled functions begin."""
+TRIED: Final = ("0.68.",)  # versions of numba, by their first two numbers
+OURS: Final = ("_ZN10predictors", "_ZN8schedsim")  # how the names of our compiled functions begin
 if not numba.__version__.startswith(TRIED):
     raise ImportError(f"numba {numba.__version__} was not tried")
 

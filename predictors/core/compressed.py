@@ -14,24 +14,15 @@ from predictors.core.errors import JobcastError
 
 _GZIP: Final = b"\x1f\x8b"
 
-HARMLESS: Final = 64 << 20
-"""Bytes that every gzip file may hold."""
+HARMLESS: Final = 64 << 20  # bytes that every gzip file may hold
 MOST_TIMES: Final = 200
 """Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
 _PIECE: Final = 8 << 20
-MOST_PIPED: Final = 1 << 30
-"""Most bytes that a pipe may give, since its length is unknown beforehand."""
+MOST_PIPED: Final = 1 << 30  # most bytes that a pipe may give, since its length is unknown beforehand
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """Return the bytes of a file; a gzip file, whatever its name, is unpacked.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing, a folder, not readable, empty, or a gzip file that is damaged, cut short or holds far
-        more than a packed job log can.
-    """
+    """Return the bytes of a file; a gzip file, whatever its name, is unpacked, unless it holds more than a log can."""
     data = _read(Path(path), "a job log")
     if data.startswith(_GZIP):
         data = _unpack(data, path)
@@ -41,20 +32,7 @@ def read_bytes(path: str | os.PathLike[str]) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
-    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; a gzip file is unpacked.
-    what : str
-        What it should be, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing, a folder, not readable, a damaged gzip file, or no UTF-8.
-    """
+    """Return the text of a file that people write: UTF-8, with or without a byte order mark before it."""
     data = _read(Path(path), what)
     if data.startswith(_GZIP):
         data = _unpack(data, path)
@@ -79,8 +57,7 @@ def log_name(path: str | os.PathLike[str]) -> str:
     return name or "log"
 
 
-LONGEST_WAIT: Final = 10.0
-"""How long a reader waits for a writer of a pipe [s]."""
+LONGEST_WAIT: Final = 10.0  # how long a reader waits for a writer of a pipe [s]
 
 
 def _read(path: Path, what: str) -> bytes:

@@ -49,10 +49,8 @@ class Declaration(BaseModel, metaclass=_Checked):
     model_config = ConfigDict(frozen=True, strict=True, extra="forbid")
 
 
-Texts = Annotated[tuple[str, ...], Field(strict=False)]
-"""A list of texts."""
-Text = Annotated[str, Field(min_length=1)]
-"""A text that is not empty."""
+Texts = Annotated[tuple[str, ...], Field(strict=False)]  # a list of texts
+Text = Annotated[str, Field(min_length=1)]  # a text that is not empty
 
 STRICT: Final = {"extra": "forbid", "arbitrary_types_allowed": True}
 """What a dataclass that is a declaration has as its `__pydantic_config__`."""
@@ -91,13 +89,7 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
-    """Return the document of a TOML file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read or is no TOML; the message names it as `what`.
-    """
+    """Return the document of a TOML file."""
     return parse_toml(read_text(path, what), os.fspath(path))
 
 
@@ -114,13 +106,7 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """Return a table if it is one and all its keys are known.
-
-    Raises
-    ------
-    JobcastError
-        Naming the place and the key, with the nearest known one.
-    """
+    """Return a table if it is one and all its keys are known."""
     if not isinstance(table, Mapping):
         raise JobcastError(f"{where} must be a table; got {table!r}.")
     for key in table:
@@ -139,19 +125,10 @@ def declared(
     kind : type
         What it declares: a Declaration, or a dataclass with fields that may be further ones and tuples of them. Dates
         are text to a dataclass.
-    table : object
-        The table as read.
-    where : str
-        Its place, for messages.
     hidden : mapping
         Values of fields that are not in the table; the table may not have their keys.
     strict : bool
         Whether a text for a number is refused; the cells of a CSV file are texts.
-
-    Raises
-    ------
-    JobcastError
-        Naming the place, the key, the rule and the value.
 
     Examples
     --------
@@ -181,13 +158,7 @@ def declared(
 
 
 def check_fields(made: Any, what: str) -> None:
-    """Refuse a dataclass built in Python with values of other types than its fields declare.
-
-    Raises
-    ------
-    JobcastError
-        Naming the field, the rule and the value, after `what`.
-    """
+    """Refuse a dataclass built in Python with values of other types than its fields declare."""
     kind: Any = type(made)
     for name, adapter in _adapters(kind).items():
         try:
@@ -203,7 +174,6 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
 
 @cache
 def _adapters(kind: Any) -> dict[str, TypeAdapter[Any]]:
-    """Return what checks each field of a dataclass."""
     hints, config = get_type_hints(kind, include_extras=True), ConfigDict(arbitrary_types_allowed=True)
     return {
         one.name: TypeAdapter(hints[one.name], config=None if is_dataclass(hints[one.name]) else config)
@@ -277,7 +247,6 @@ def _brief(value: Any) -> str:
 
 
 def _keys_at(kind: Any, path: Sequence[Any]) -> list[str]:
-    """Return the keys that a dataclass or a declaration knows at a path."""
     for part in path:
         if isinstance(part, int):
             kind = get_args(kind)[0]

@@ -3,8 +3,7 @@
 import difflib
 from collections.abc import Iterable
 
-LONGEST_NAME = 80
-"""Letters of an unknown name that a message shows."""
+LONGEST_NAME = 80  # letters of an unknown name that a message shows
 
 
 class JobcastError(ValueError):

@@ -15,15 +15,12 @@ from predictors.core.errors import JobcastError
 def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
     """Yield a temporary path next to `path`; it replaces `path` only if the block succeeds.
 
+    It refuses a folder, a device, a pipe, and an input of the command (`kept`).
+
     Parameters
     ----------
     path : path-like
         The place of the finished file. Its folder must exist and be writable; a link is followed.
-
-    Raises
-    ------
-    JobcastError
-        If `path` is a folder, a device, a pipe or an input (`kept`), or the file cannot be made there.
 
     Examples
     --------
@@ -75,8 +72,7 @@ def drop_unfinished(folder: Path) -> None:
             path.unlink(missing_ok=True)
 
 
-_KEPT: Final[list[Path]] = []
-"""What the running command reads."""
+_KEPT: Final[list[Path]] = []  # what the running command reads
 
 
 @contextmanager
@@ -91,13 +87,7 @@ def kept(inputs: Iterable[Path]) -> Iterator[None]:
 
 
 def refuse_input(out: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
-    """Refuse an output that is an input, also by another name, or lies in a folder that is one.
-
-    Raises
-    ------
-    JobcastError
-        Naming both.
-    """
+    """Refuse an output that is an input, also by another name, or lies in a folder that is one."""
     target = resolved(out)
     for source in inputs:
         if source.is_dir() and resolved(source) in (target, *target.parents):
@@ -109,13 +99,7 @@ def refuse_input(out: str | os.PathLike[str], inputs: Iterable[Path]) -> None:
 
 
 def refuse_unwritable(out: str | os.PathLike[str], is_folder: bool = False) -> None:
-    """Refuse an output that could not be written in the end.
-
-    Raises
-    ------
-    JobcastError
-        If the folder above is missing or must not be written to, or there is something else in its place.
-    """
+    """Refuse an output that could not be written in the end."""
     if resolved(out).is_symlink():
         raise JobcastError(f"{out}: is a link that leads back to itself; choose another place.")
     if not is_folder:

@@ -20,10 +20,8 @@ import numpy.typing as npt
 from predictors.core.arrays import Floats, Ints
 
 RESAMPLES: Final = 2000
-FEWEST_BEYOND: Final = 10
-"""Draws beyond a percentile, below which that says little."""
-FEWEST_VALUES: Final = 5
-"""Values, below which Student's t says nothing."""
+FEWEST_BEYOND: Final = 10  # draws beyond a percentile, below which that says little
+FEWEST_VALUES: Final = 5  # values, below which Student's t says nothing
 
 
 def ratio_interval(

@@ -34,8 +34,7 @@ with suppress(ImportError):  # parts of numba that are not public
 P = ParamSpec("P")
 R = TypeVar("R")
 
-HOMES: Final = ("predictors", "schedsim")
-"""Packages with kernels."""
+HOMES: Final = ("predictors", "schedsim")  # packages with kernels
 LOCKS: Final = "kernels.lock"
 """A file in each folder of compiled code; each kernel's lock is one byte of it, far behind its end."""
 
@@ -169,7 +168,6 @@ def _releasing(kernel: Any) -> Callable[[Any], Any]:
 
 
 def _njit(function: Callable[P, R], compiler: dict[str, type], **options: Any) -> Callable[P, R]:
-    """Let numba compile `function`."""
     options |= compiler | {"nogil": True, "error_model": "numpy", "no_cfunc_wrapper": True}
     done: Callable[P, R] = numba.njit(**options)(function)
     return done
@@ -276,7 +274,6 @@ class _Teller(event.Listener):  # type: ignore[misc]  # numba is not typed
         self._log = logging.getLogger(__name__)
 
     def on_start(self, begun: Any) -> None:
-        """Tell its name."""
         function = begun.data["dispatcher"].py_func
         if function.__module__.startswith(HOMES):
             self._begun += 1

@@ -2,7 +2,5 @@
 
 from typing import Final
 
-UNKNOWN_REQUEST: Final = 3600.0
-"""The prediction without a model and without a requested time [s]."""
-SHORTEST: Final = 1.0
-"""Least capped prediction [s]."""
+UNKNOWN_REQUEST: Final = 3600.0  # the prediction without a model and without a requested time [s]
+SHORTEST: Final = 1.0  # least capped prediction [s]

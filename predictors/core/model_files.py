@@ -21,8 +21,7 @@ FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
 TREE: Final = "sklearn.tree._tree.Tree"
 """A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
-HARMLESS: Final = ("numpy.dtype",)
-"""What skops does not list, though it can do nothing; imputers hold one."""
+HARMLESS: Final = ("numpy.dtype",)  # what skops does not list, though it can do nothing; imputers hold one
 DAMAGE: Final = (
     ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
     MemoryError, zipfile.BadZipFile, zlib.error, struct.error,
@@ -61,13 +60,7 @@ def damage_as_error(path: Path) -> Iterator[None]:
 
 
 def read_about(path: Path, known: int) -> dict[str, Any]:
-    """Return the description of a model from the file next to it.
-
-    Raises
-    ------
-    JobcastError
-        If the file is of another format than `known`. Errors in reading it are for `damage_as_error`.
-    """
+    """Return the description of a model from the file next to it; read errors are left to `damage_as_error`."""
     about: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     if about["format"] != known:
         raise JobcastError(f"{path}: format {about['format']!r}; this jobcast reads {known}: upgrade it.")
@@ -95,13 +88,7 @@ def part(arrays: Mapping[str, npt.NDArray[Any]], prefix: str) -> dict[str, npt.N
 
 
 def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
-    """Return the arrays of a file; one that holds objects is refused.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing or damaged, or holds objects.
-    """
+    """Return the arrays of a file; one that holds objects is refused."""
     try:
         with path.open("rb") as opened, np.load(opened, allow_pickle=False) as file:  # NumPy leaves a damaged one open
             return {name: file[name] for name in file.files}
@@ -112,12 +99,8 @@ def read_arrays(path: Path) -> dict[str, npt.NDArray[Any]]:
 def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
     """Return the arrays of a file that numpy.savez wrote: each takes as many bytes as the file has for it.
 
-    A small file cannot fill the memory so.
-
-    Raises
-    ------
-    ValueError, or another of `DAMAGE`
-        If the file is damaged, compressed or encrypted, or holds objects.
+    A small file cannot fill the memory so. A damaged, compressed or encrypted file, or one with objects, raises
+    ValueError or another of `DAMAGE`.
 
     Examples
     --------

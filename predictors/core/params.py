@@ -14,8 +14,7 @@ import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
 
-Rule = tuple[str, Callable[[Any], bool]]
-"""What a value must be, in words, and whether one is."""
+Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and whether one is
 
 
 def whole(least: int) -> Rule:
@@ -120,13 +119,7 @@ class Parameters:
         return {name: value for name, value in self.get_params().items() if value != defaults[name].default}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; what was fitted stays until the next `fit`.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such parameter.
-        """
+        """Change parameters by name; what was fitted stays until the next `fit`."""
         known = self.get_params()
         for name, value in params.items():
             if name not in known:

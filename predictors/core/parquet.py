@@ -7,20 +7,13 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 
-MAGIC: Final = b"PAR1"
-"""The first bytes of a Parquet file."""
+MAGIC: Final = b"PAR1"  # the first bytes of a Parquet file
 CURE: Final = "copy or convert it again"
 
 
 @contextmanager
 def damage_named(source: object, cure: str = CURE) -> Iterator[None]:
-    """Turn Arrow's errors within the block into one that names the file and, in `cure`, the way out.
-
-    Raises
-    ------
-    JobcastError
-        If the file is damaged.
-    """
+    """Turn Arrow's errors within the block into one that names the file and, in `cure`, the way out."""
     import pyarrow as pa
 
     try:
@@ -41,13 +34,7 @@ def write_parquet_table(table: Any, path: Path) -> None:
 
 
 def parquet_table(data: bytes, source: object, cure: str = CURE, columns: Sequence[str] | None = None) -> Any:
-    """Return the Arrow table that the bytes of a Parquet file hold: all columns, or those of `columns` that it has.
-
-    Raises
-    ------
-    JobcastError
-        If it is none, or damaged.
-    """
+    """Return the Arrow table that the bytes of a Parquet file hold: all columns, or those of `columns` that it has."""
     import pyarrow as pa
     from pyarrow import parquet
 

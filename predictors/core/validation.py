@@ -9,17 +9,11 @@ import numpy.typing as npt
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 
-LATEST: Final = 1 << 48
-"""No second, and no number of nodes, is larger."""
+LATEST: Final = 1 << 48  # no second, and no number of nodes, is larger
 
 
 def check_whole(value: object, what: str, least: int = -LATEST, most: int = LATEST) -> None:
     """Refuse what is not a whole number within bounds.
-
-    Raises
-    ------
-    JobcastError
-        Naming the value.
 
     Examples
     --------
@@ -36,11 +30,6 @@ def check_whole(value: object, what: str, least: int = -LATEST, most: int = LATE
 
 def whole_numbers(values: npt.ArrayLike, what: str, unknown: Bools | None = None) -> Ints:
     """Return a column as int64; what stands in rows where `unknown` is True does not count and becomes 0.
-
-    Raises
-    ------
-    JobcastError
-        Naming the first value that is no whole number from -2^63 to 2^63 - 1.
 
     Examples
     --------
@@ -78,11 +67,6 @@ def _is_int64(value: object) -> bool:
 def check_part(value: object, needs: tuple[str, ...], what: str, way_out: str) -> None:
     """Refuse a part of a simulation that lacks what such parts have; None is no part.
 
-    Raises
-    ------
-    JobcastError
-        Naming what was given, and the way out.
-
     Examples
     --------
     >>> check_part("first-fit", ("topology", "place"), "an allocator", "make one with make_allocator")
@@ -94,13 +78,7 @@ def check_part(value: object, needs: tuple[str, ...], what: str, way_out: str) -
 
 
 def known_zone(time_zone: str) -> ZoneInfo:
-    """Return a time zone by its IANA name.
-
-    Raises
-    ------
-    JobcastError
-        If the system does not know it.
-    """
+    """Return a time zone by its IANA name."""
     try:
         return ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError) as error:

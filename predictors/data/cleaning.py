@@ -86,15 +86,8 @@ def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, Read
 
     Parameters
     ----------
-    log : JobLog
-        Any log.
     partition : str or int, optional
         The partition's name, in Slurm's logs the queue's; or its number, where the log numbers partitions.
-
-    Raises
-    ------
-    JobcastError
-        If the log has no job in that partition.
     """
     report = ReportBuilder(log.name, RULES, place="job")
     if partition is None:
@@ -115,13 +108,7 @@ def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, Read
 
 
 def on_machine(log: JobLog, procs: int | None, drop_wide: bool) -> tuple[JobLog, ReadingReport]:
-    """Return a log with the size of its machine, and without wider jobs if these are to be dropped.
-
-    Raises
-    ------
-    JobcastError
-        If the machine's size is not known, or a job is wider than it and `drop_wide` is false.
-    """
+    """Return a log with the size of its machine, and without wider jobs if these are to be dropped."""
     machine = machine_size(log, procs)
     wide = log.procs > machine
     if not drop_wide:
@@ -138,23 +125,14 @@ _FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII
 class RequestsFrom:
     """Where requested times come from, for jobs of a log without them: a rule, as users write it.
 
-    Parameters
-    ----------
-    rule : str
-        `run-time*F`: the job's own run time by a factor of 1 or more; that is knowledge of the future, which no
-        scheduler has. Or the site's default: seconds, `HH:MM:SS` or `D-HH:MM:SS`; what runs longer has overrun it.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither.
-
     Examples
     --------
     >>> RequestsFrom("run-time*2").factor, RequestsFrom("1-12:00:00").seconds, RequestsFrom("3600").seconds
     (2.0, 129600, 3600)
     """
 
+    # `run-time*F`: the job's own run time by a factor of 1 or more; that is knowledge of the future, which no scheduler
+    # has. Or the site's default: seconds, `HH:MM:SS` or `D-HH:MM:SS`; what runs longer has overrun it.
     rule: str
 
     def __post_init__(self) -> None:
@@ -229,13 +207,7 @@ def overran(log: JobLog) -> Bools:
 
 
 def machine_size(log: JobLog, procs: int | None = None) -> int:
-    """Return the processors of the machine to simulate: `procs`, else the log's processors, else its nodes.
-
-    Raises
-    ------
-    JobcastError
-        If none is known, or `procs` is less than 1.
-    """
+    """Return the processors of the machine to simulate: `procs`, else the log's processors, else its nodes."""
     if procs is not None and procs < 1:
         raise JobcastError(f"A machine needs at least 1 processor; got {procs}.")
     if procs is not None and procs > LATEST:

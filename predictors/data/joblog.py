@@ -17,8 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-UNKNOWN: Final = -1
-"""What an unknown value reads as in a plain array; in a `JobLog` it is masked."""
+UNKNOWN: Final = -1  # what an unknown value reads as in a plain array; in a `JobLog` it is masked
 
 COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -78,8 +77,7 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
 )
 """Columns that SWF lacks: in a log only if its source has them; Parquet keeps them."""
 
-SIGNATURE_BITS: Final = 52
-"""Signs in each word of a signature; a word of a vector's signature has the next bit set too."""
+SIGNATURE_BITS: Final = 52  # signs in each word of a signature; a word of a vector's signature has the next bit set too
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns of codes that may have names."""
@@ -182,11 +180,6 @@ class JobLog:
             Where further values are unknown.
         **about
             The other parameters of the class; `origin` is set from the first submission.
-
-        Raises
-        ------
-        JobcastError
-            If a known value is no whole number that an int64 holds, or the log breaks another rule of the class.
 
         Examples
         --------

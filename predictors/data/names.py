@@ -25,13 +25,6 @@ _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names 
 class Codes:
     """The names behind the codes of one column.
 
-    Parameters
-    ----------
-    names : mapping of str to int
-        The code of each name.
-    free : int
-        The first code that is not in use; 0 if none is known.
-
     Examples
     --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [1, 0]}, {},
@@ -40,8 +33,8 @@ class Codes:
     Codes(names={'ana': 0, 'ben': 1}, free=2)
     """
 
-    names: Mapping[str, int] = field(default_factory=dict)
-    free: int = 0
+    names: Mapping[str, int] = field(default_factory=dict)  # the code of each name
+    free: int = 0  # the first code that is not in use; 0 if none is known
 
     def __post_init__(self) -> None:
         codes = list(self.names.values())
@@ -96,22 +89,16 @@ def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
 def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model") -> JobLog:
     """Return the same log with the codes of another in the columns of `known`.
 
-    A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes.
-    Numbers without a name stay as they are.
+    A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes. Numbers
+    without a name stay as they are. A log that has names where the other has numbers, or the reverse, is refused: its
+    users cannot be matched.
 
     Parameters
     ----------
-    log : JobLog
-        Any log.
     known : mapping of str to Codes
         The other log's codes, by column.
     whose : str
         The owner of those codes, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If one of the two has names and the other has numbers only: users cannot be matched.
 
     Examples
     --------

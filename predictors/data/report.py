@@ -22,8 +22,7 @@ EFFECTS: Final = MappingProxyType(
         "noted": "nothing is lost, but the log differs from the file's text",
     }
 )
-N_PLACES: Final = 5
-"""How many places a finding keeps."""
+N_PLACES: Final = 5  # how many places a finding keeps
 _MOST_NAMED: Final = 12
 
 
@@ -190,13 +189,7 @@ class ReadingReport:
         return sum(finding.count for finding in self.findings if finding.rule == rule)
 
     def require_clean(self) -> None:
-        """Raise at the first place where a row was dropped or changed: this is what `strict` means.
-
-        Raises
-        ------
-        JobcastError
-            Naming file and line, the rule and the value.
-        """
+        """Raise at the first place where a row was dropped or changed: this is what `strict` means."""
         bad = [finding for finding in self.findings if finding.effect != "noted"]
         if not bad:
             return
@@ -262,13 +255,6 @@ class ReadingReport:
 
 class ReportBuilder:
     """Collects the findings of a reader while it reads.
-
-    Parameters
-    ----------
-    source : str
-        The file or log that is read.
-    rules : mapping of str to (effect, text)
-        Every rule of the reader.
 
     Examples
     --------

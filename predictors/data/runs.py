@@ -40,10 +40,8 @@ PROBES: Final = tuple(
 
 TRUTH: Final = "true_"
 """Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
-NEAR: Final = "near_"
-"""Prefix of columns that describe what ran next to a run when it started, such as near_jobs."""
-FREE: Final = (TRUTH, NEAR)
-"""Prefixes of columns that are free in number."""
+NEAR: Final = "near_"  # prefix of columns that describe what ran next to a run when it started, such as near_jobs
+FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 
 
 @dataclass(frozen=True, eq=False)
@@ -250,13 +248,7 @@ class Runs:
 
     @classmethod
     def joined(cls, tables: Sequence["Runs"]) -> "Runs":
-        """Return one table of several, in order; columns `true_…` must be the same in each.
-
-        Raises
-        ------
-        JobcastError
-            If there is no table, two rows have the same job id, or the columns differ.
-        """
+        """Return one table of several, in order; columns `true_…` must be the same in each, and job ids must differ."""
         if not tables or any(set(table.truth) != set(tables[0].truth) for table in tables):
             raise JobcastError("Runs: join at least one table, all with the same columns true_….")
         shifts = np.cumsum([0, *(len(table.node_ids) for table in tables)])
@@ -320,12 +312,7 @@ def compact(nodes: Iterable[int]) -> str:
 
 
 def expand(text: str) -> list[int]:
-    """Return the node ids that `compact` wrote, ascending.
-
-    Raises
-    ------
-    ValueError
-        If a part is no id or range, or ids do not ascend.
+    """Return the node ids that `compact` wrote, ascending; any other text raises ValueError.
 
     Examples
     --------
@@ -351,8 +338,7 @@ def _is_id(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 18
 
 
-MOST_NODES: Final = 10_000_000
-"""A run cannot have more nodes."""
+MOST_NODES: Final = 10_000_000  # a run cannot have more nodes
 
 _KINDS: Final[Mapping[str, Any]] = MappingProxyType(
     {
@@ -400,11 +386,6 @@ def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
     """Write runs: Parquet if the name ends in `.parquet`, else CSV. The file appears whole or not at all.
 
     Node sets are written as `0-3 8 12-15`; what is not known is an empty cell.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made.
     """
     table = runs.to_frame()
     with whole_file(path) as part:
@@ -425,13 +406,6 @@ def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs,
     ----------
     path : path-like
         CSV with a header, or Parquet.
-    strict : bool
-        Raise at the first row that would be dropped or changed.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, lacks a column or has one that is not known, or has no usable row.
     """
     data, source = read_bytes(path), os.fspath(path)
     rows = _parquet_rows(data, source) if data[:4] == MAGIC else _csv_rows(data, source)

@@ -90,41 +90,24 @@ def _work(log: JobLog) -> float:
     return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
 
 
-MOST_DROPPED: Final = 0.2
-"""Share of the jobs that may be left out; with more, the rest is another workload."""
+MOST_DROPPED: Final = 0.2  # share of the jobs that may be left out; with more, the rest is another workload
 FEWEST_LOST: Final = 10
-LEAST_LOST: Final = 0.01
-"""Rows dropped in reading, and their share, below which nothing is said beyond the account."""
-MOST_MOVED: Final = 0.1
-"""Change of the utilisation that is borne."""
-LEAST_WAITS: Final = 0.5
-"""Least share of jobs with a recorded wait."""
-DEFAULT_REQUEST: Final = "--requests-from 24:00:00"
-"""How requested times are made, in an example."""
+LEAST_LOST: Final = 0.01  # rows dropped in reading, and their share, below which nothing is said beyond the account
+MOST_MOVED: Final = 0.1  # change of the utilisation that is borne
+LEAST_WAITS: Final = 0.5  # least share of jobs with a recorded wait
+DEFAULT_REQUEST: Final = "--requests-from 24:00:00"  # how requested times are made, in an example
 
 
 @dataclass(frozen=True)
 class Lack:
-    """Something that a log lacks, so that an answer from it may mislead.
+    """Something that a log lacks, so that an answer from it may mislead."""
 
-    Attributes
-    ----------
-    name : str
-        Short: `unread`, `dropped-rows`, `components`, `no-waits`, `dropped`, `utilisation`, `no-queue`,
-        `made-requests`, `no-requests`, `no-users`,
-        `one-user`.
-    text : str
-        What is so, with the figure, and what it does to the answer.
-    remedy : str
-        What to do.
-    forbids_verdict : bool
-        Whether the log carries no verdict on policies.
-    """
-
+    # short: `unread`, `dropped-rows`, `components`, `no-waits`, `dropped`, `utilisation`, `no-queue`, `made-requests`,
+    # `no-requests`, `no-users`, `one-user`
     name: str
-    text: str
-    remedy: str
-    forbids_verdict: bool = False
+    text: str  # what is so, with the figure, and what it does to the answer
+    remedy: str  # what to do
+    forbids_verdict: bool = False  # whether the log carries no verdict on policies
 
     def sentence(self) -> str:
         """Return what a command prints first."""
@@ -137,27 +120,13 @@ class Lack:
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """A log made ready for simulations.
+    """A log made ready for simulations."""
 
-    Attributes
-    ----------
-    log : JobLog
-        The jobs of the partition asked for.
-    used : JobLog
-        Those that can be simulated, cleaned.
-    others : ReadingReport
-        The jobs of other partitions.
-    cleaning : ReadingReport
-        What was made and dropped of the partition's jobs.
-    unread : tuple of Lack
-        What the log lacks since rows of its file could not be read.
-    """
-
-    log: JobLog
-    used: JobLog
-    others: ReadingReport
-    cleaning: ReadingReport
-    unread: tuple[Lack, ...] = ()
+    log: JobLog  # the jobs of the partition asked for
+    used: JobLog  # those that can be simulated, cleaned
+    others: ReadingReport  # the jobs of other partitions
+    cleaning: ReadingReport  # what was made and dropped of the partition's jobs
+    unread: tuple[Lack, ...] = ()  # what the log lacks since rows of its file could not be read
 
     @property
     def account(self) -> ReadingReport:
@@ -189,11 +158,6 @@ def prepare(
         Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
     reading : ReadingReport, optional
         What became of the rows of the log's file.
-
-    Raises
-    ------
-    JobcastError
-        As of `clean`, `of_partition` and `RequestsFrom`.
     """
     part, others = of_partition(log, partition)
     asked, made = with_requests(part, requests_from)
@@ -212,8 +176,7 @@ UNREAD: Final = (
     "repeated-id",
 )
 """Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
-SUMMED_UP: Final = ("partial-execution",)
-"""Rules by which a reader drops rows that another row of the file sums up."""
+SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows that another row of the file sums up
 
 
 def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
@@ -268,8 +231,6 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
         Its jobs that are simulated, cleaned.
     cleaning : ReadingReport
         What was dropped and made in between.
-    kill : bool
-        Whether jobs are stopped at their requested time.
 
     Examples
     --------

@@ -34,26 +34,17 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError
 from predictors.evaluation.metrics import ratio
 
-BLOCK: Final = 6 * 3600
-"""Seconds of a block."""
-ALARMS_PER_YEAR: Final = 0.05
-"""False alarms a year at most, unless another rate is asked for."""
+BLOCK: Final = 6 * 3600  # seconds of a block
+ALARMS_PER_YEAR: Final = 0.05  # false alarms a year at most, unless another rate is asked for
 MOST_PER_YEAR: Final = 12.0
-_USUAL: Final = 120
-"""Blocks that the usual total of errors is a mean of."""
-_HELD: Final = 20.0
-"""A block's total counts for so many times the usual one at most, in what is usual."""
+_USUAL: Final = 120  # blocks that the usual total of errors is a mean of
+_HELD: Final = 20.0  # a block's total counts for so many times the usual one at most, in what is usual
 _SHARES: Final = np.array([0.05, 0.1, 0.2, 0.4, 0.8])
 _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 
 
 def checked_rate(per_year: float) -> float:
-    """Return a rate of false alarms [1 / year], if it is one.
-
-    Raises
-    ------
-    JobcastError
-        Unless it lies above 0 and is at most 12.
+    """Return a rate of false alarms [1 / year], if it lies above 0 and is at most 12.
 
     Examples
     --------
@@ -69,31 +60,17 @@ def checked_rate(per_year: float) -> float:
 
 @dataclass(frozen=True)
 class Drift:
-    """What the test says of a model.
+    """What the test says of a model."""
 
-    Attributes
-    ----------
-    stands : bool
-        Whether there is an alarm.
-    since : int or None
-        Second at which the loss probably began; None while nothing speaks for one.
-    alarm_at : int or None
-        End of the block that gave the alarm [s]; None if there is none.
-    evidence : float
-        Evidence over that of an alarm, within 0 and 5.
-    squared, absolute : float
-        Sums of squared and absolute errors over last-two's, of the jobs that ended since then; NaN if there is none.
-    alarms_per_year : float
-        False alarms a year at most.
-    """
-
-    stands: bool
-    since: int | None
-    alarm_at: int | None
-    evidence: float
+    stands: bool  # whether there is an alarm
+    since: int | None  # second at which the loss probably began; None while nothing speaks for one
+    alarm_at: int | None  # end of the block that gave the alarm [s]; None if there is none
+    evidence: float  # evidence over that of an alarm, within 0 and 5
+    # squared, absolute: sums of squared and absolute errors over last-two's, of the jobs that ended since then; NaN if
+    # there is none
     squared: float
     absolute: float
-    alarms_per_year: float
+    alarms_per_year: float  # false alarms a year at most
 
     def to_json(self) -> dict[str, Any]:
         """Return everything as plain values; None for a ratio that is no number."""
@@ -111,13 +88,7 @@ class Drift:
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote.
-
-        Raises
-        ------
-        KeyError
-            If a field is missing.
-        """
+        """Return what `to_json` wrote; a missing field raises KeyError."""
         ratios = (document[f"{name}_error_ratio_since"] for name in ("squared", "absolute"))
         squared, absolute = (float("nan") if one is None else float(one) for one in ratios)
         about = {name: document[name] for name in ("stands", "since", "alarm_at", "evidence")}
@@ -140,11 +111,6 @@ class DriftTest:
     ----------
     alarms_per_year : float
         False alarms a year at most, above 0.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such rate.
 
     Examples
     --------
@@ -237,13 +203,7 @@ class DriftTest:
         return np.concatenate([about, self._sums, self._usual, self._evidence, self._runs.ravel()]).astype(np.float64)
 
     def set_state(self, state: Floats) -> None:
-        """Go on from what `get_state` returned.
-
-        Raises
-        ------
-        ValueError
-            If it is not the state of such a test.
-        """
+        """Go on from what `get_state` returned; anything else raises ValueError."""
         n = len(_SHARES)
         if state.shape != (9 + 7 * n,):
             raise ValueError("no state of a drift test")

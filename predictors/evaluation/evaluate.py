@@ -40,24 +40,12 @@ from predictors.registry import make_predictor, seeded
 
 @dataclass(frozen=True)
 class Protocol:
-    """The rules of an evaluation: which jobs count, what is known, and the range of predictions.
+    """The rules of an evaluation: which jobs count, what is known, and the range of predictions."""
 
-    Parameters
-    ----------
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    cap : bool
-        Whether predictions, the baseline's too, are kept within [1 s, requested time].
-    ran_only : bool
-        Whether jobs that ran for 0 s are left out, of the history as well.
-    ended_only : bool
-        Whether training jobs must have ended before the split instant.
-    """
-
-    as_of: str
-    cap: bool
-    ran_only: bool
-    ended_only: bool
+    as_of: str  # {"strict", "reis"}: what counts as ended at a submission
+    cap: bool  # whether predictions, the baseline's too, are kept within [1 s, requested time]
+    ran_only: bool  # whether jobs that ran for 0 s are left out, of the history as well
+    ended_only: bool  # whether training jobs must have ended before the split instant
 
 
 PROTOCOLS: Final[Mapping[str, Protocol]] = MappingProxyType(
@@ -112,11 +100,6 @@ def evaluate(
         Also give P10, P50 and P90 of every prediction, calibrated by the scored jobs that ended before its submission.
     done : callable of int, optional
         Called with 1 after each predictor, last-two included, to show progress.
-
-    Raises
-    ------
-    JobcastError
-        If a name is unknown, `train` is no share, or no job is left to learn from or to score.
     """
     check(predictors, train, protocol, budget)
     rules = PROTOCOLS[protocol]

@@ -13,17 +13,11 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST: Final = 5000
-"""Jobs that a permutation looks at."""
+MOST: Final = 5000  # jobs that a permutation looks at
 
 
 def importances(forest: Forest) -> "pd.DataFrame":
     """Return what each attribute is worth to a fitted forest, the most important first.
-
-    Parameters
-    ----------
-    forest : Forest
-        Fitted.
 
     Returns
     -------
@@ -73,8 +67,6 @@ def permuted(predictor: Predictor, rows: Floats, run_time: Floats, seed: int = 0
         Feature rows that it has not learnt from; of more than 5,000 as many are drawn.
     run_time : float64 array of shape (n_jobs,)
         True run times [s].
-    seed : int
-        Of the draw and the permutations.
 
     Returns
     -------

@@ -30,13 +30,11 @@ class Leak:
     """One prediction, or feature, that moved when only its future was changed."""
 
     job_id: int
-    submit: int
-    """Second of the prediction [s]."""
+    submit: int  # second of the prediction [s]
     column: str
     before: float
     after: float
-    instant: int
-    """Second after which the log was changed."""
+    instant: int  # second after which the log was changed
 
     def __str__(self) -> str:
         """Return the leak as a sentence."""

@@ -38,15 +38,11 @@ from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
 from predictors.models.conformal import LEVELS, ConformalQuantiles, Triple
 
-RECENT: Final = 2000
-"""Newest ended jobs that a model is judged by."""
-LEAST: Final = 400
-"""Ended jobs before it is judged."""
+RECENT: Final = 2000  # newest ended jobs that a model is judged by
+LEAST: Final = 400  # ended jobs before it is judged
 BLOCKS: Final = 20
-EVERY: Final = 50
-"""A model is judged again after so many more jobs have ended."""
-SURE: Final = 3.0
-"""Standard errors by which a ratio must lie off 1 to be sure."""
+EVERY: Final = 50  # a model is judged again after so many more jobs have ended
+SURE: Final = 3.0  # standard errors by which a ratio must lie off 1 to be sure
 
 
 class ErrorRatio(NamedTuple):
@@ -76,17 +72,10 @@ def _sums(errors: Floats) -> Floats:
 
 @dataclass(frozen=True)
 class Standing:
-    """How a model compares with last-two on the same ended jobs.
+    """How a model compares with last-two on the same ended jobs."""
 
-    Attributes
-    ----------
-    n_jobs : int
-        Ended jobs that it is judged by.
-    squared, absolute : ErrorRatio
-        Of the squared and of the absolute errors.
-    """
-
-    n_jobs: int
+    n_jobs: int  # ended jobs that it is judged by
+    # squared, absolute: of the squared and of the absolute errors
     squared: ErrorRatio
     absolute: ErrorRatio
 
@@ -147,12 +136,10 @@ class _Issued(NamedTuple):
 
     @classmethod
     def of(cls, predicted: float, baseline: float, request: float, low: float, middle: float, high: float) -> Self:
-        """Return what a row of numbers holds."""
         return cls(predicted, baseline, request, None if low != low else (low, middle, high))
 
     @property
     def row(self) -> tuple[float, ...]:
-        """It as numbers."""
         return (*self[:3], *(self.quantiles or _NO_QUANTILES))
 
 
@@ -308,12 +295,8 @@ class Monitor:
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` returned; whether the site kills stays as this monitor has it.
 
-        A state from before there was a test of drift begins that test.
-
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the arrays are not those of a monitor.
+        A state from before there was a test of drift begins that test. Arrays of anything else raise JobcastError,
+        KeyError or ValueError.
         """
         found = ConformalQuantiles.from_state(part(arrays, "quantiles_"))
         found.set_kills(self.quantiles.kills)
@@ -332,28 +315,15 @@ class Monitor:
 
 @dataclass(frozen=True, eq=False)
 class Monitored:
-    """What became of a model's predictions of a log.
+    """What became of a model's predictions of a log."""
 
-    Attributes
-    ----------
-    quantiles : float64 array of shape (n_jobs, 3)
-        P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended.
-    standing, newest : Standing or None
-        Comparison with last-two, by all ended jobs of the log and by the newest of them.
-    covered : float
-        Share of the jobs with a known run time that ran for P10 to P90; NaN if there is none.
-    layer : ConformalQuantiles
-        With all learnt that the log tells.
-    drift : Drift
-        Whether the model has become worse than last-two, as of the log's end.
-    """
-
-    quantiles: Floats
+    quantiles: Floats  # shape (n_jobs, 3); P10, P50 and P90 as of each submission [s]; NaN before enough jobs had ended
+    # standing, newest: comparison with last-two, by all ended jobs of the log and by the newest of them
     standing: Standing | None
     newest: Standing | None
-    covered: float
-    layer: ConformalQuantiles
-    drift: Drift
+    covered: float  # share of the jobs with a known run time that ran for P10 to P90; NaN if there is none
+    layer: ConformalQuantiles  # with all learnt that the log tells
+    drift: Drift  # whether the model has become worse than last-two, as of the log's end
 
     __repr__ = short_repr
 
@@ -450,11 +420,6 @@ def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
         Sum of its squared errors over last-two's on the same jobs; no number where last-two makes no error.
     alias : str
         The alias that it is to get.
-
-    Raises
-    ------
-    JobcastError
-        With the ratio and the way out.
 
     Examples
     --------

@@ -50,10 +50,6 @@ def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, bas
 
     Parameters
     ----------
-    log : JobLog
-        Log of the predicted jobs.
-    rows : bool array of shape (n_jobs,)
-        Jobs to score.
     ended_count : float64 array of shape (n_jobs,)
         Ended jobs of the user at the submission; NaN for unknown users. Users without one are cold.
     predicted, baseline : float64 arrays of shape (n_jobs,)
@@ -265,8 +261,7 @@ _BOUND: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
         "underestimation_rate": lambda value: percent(value, 1),
     }
 )
-FEWEST_BLOCKS: Final = 10
-"""Users or weeks below which resampling them says nothing."""
+FEWEST_BLOCKS: Final = 10  # users or weeks below which resampling them says nothing
 WEEK: Final = 7 * 86400
 
 

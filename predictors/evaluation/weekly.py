@@ -12,34 +12,20 @@ import numpy as np
 from predictors.core.arrays import Floats
 
 WEEK: Final = 7 * 86_400
-MOST_WEEKS: Final = 26
-"""Newest weeks that are kept."""
+MOST_WEEKS: Final = 26  # newest weeks that are kept
 _MONDAY: Final = 4 * 86_400  # 1970-01-05, the first Monday of Unix time
 
 
 class Week(NamedTuple):
-    """Figures of one week.
+    """Figures of one week."""
 
-    Attributes
-    ----------
-    begin : int
-        Its first second.
-    n_jobs : int
-        Jobs that ended in it.
-    error, last_two_error : float
-        Mean absolute errors [s].
-    squared_ratio : float
-        Sum of squared errors over last-two's; NaN where last-two makes no error.
-    covered : float
-        Share of the jobs within P10 to P90; NaN if none had quantiles.
-    """
-
-    begin: int
-    n_jobs: int
+    begin: int  # its first second
+    n_jobs: int  # jobs that ended in it
+    # error, last_two_error: mean absolute errors [s]
     error: float
     last_two_error: float
-    squared_ratio: float
-    covered: float
+    squared_ratio: float  # sum of squared errors over last-two's; NaN where last-two makes no error
+    covered: float  # share of the jobs within P10 to P90; NaN if none had quantiles
 
 
 class WeeklyErrors:

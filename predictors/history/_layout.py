@@ -27,16 +27,13 @@ PARTITION: Final = 7
 USER_SLOT: Final = 8
 """Row of the user in `users`; `NONE` for an unknown user and, in questions, for one without history."""
 # … and what happens to the job afterwards
-STATUS: Final = 9
-"""Read when the job ends, never before."""
+STATUS: Final = 9  # read when the job ends, never before
 STATE: Final = 10
 START: Final = 11
 END: Final = 12
-OLDER: Final = 13
-"""The same user's running job that started before this one."""
+OLDER: Final = 13  # the same user's running job that started before this one
 NEWER: Final = 14
-NEXT: Final = 15
-"""Next job in the list of deferred ends, or of free slots."""
+NEXT: Final = 15  # next job in the list of deferred ends, or of free slots
 JOB_COLUMNS: Final = 16
 
 # --- a job's state
@@ -60,10 +57,8 @@ PROCS_HELD: Final = 10
 OLDEST: Final = 11
 NEWEST: Final = 12
 CODE: Final = 13
-LAST_EVENT: Final = 14
-"""Number of the newest event of one of the user's jobs; 0 before the first."""
-KIND: Final = 15
-"""Number of the record's kind among KEYS; 0 is a user."""
+LAST_EVENT: Final = 14  # number of the newest event of one of the user's jobs; 0 before the first
+KIND: Final = 15  # number of the record's kind among KEYS; 0 is a user
 USER_COLUMNS: Final = 16
 OF_ENDED_JOBS: Final = (ENDED_COUNT, LAST_RUN, SECOND_RUN, LAST_STATUS, SECOND_STATUS, LAST_END, RUN_SUM, LAST_EVENT)
 """Fields of a user that do not depend on queued or running jobs."""
@@ -74,8 +69,7 @@ STEMS: Final = 25
 STEM: Final = 26
 SIGNATURE: Final = 27
 SIGNATURE_2: Final = 28
-SOFT: Final = 29
-"""Run time that the site's own system predicted [s]."""
+SOFT: Final = 29  # run time that the site's own system predicted [s]
 WIDE_JOB_COLUMNS: Final = 30
 
 # --- groups of jobs that share a key; PENDING_COUNT of one that is no user counts its jobs queued or running
@@ -92,18 +86,14 @@ KEYS: Final = (
     (USER, STEM),
 )
 """Columns of `jobs` that make the key of each kind of group; a job that lacks one of them is in no such group."""
-N_KINDS: Final = 8
-"""Kinds of groups that need no names; the others are kept only where a feature reads names."""
+N_KINDS: Final = 8  # kinds of groups that need no names; the others are kept only where a feature reads names
 BACK_OFF: Final = (4, 2, 1, 0, 5)
 """Kinds from the most specific to the last resort: the first that has history is used for a job."""
-NAMED_BACK_OFF: Final = (8, 4, 2, 9, 1, 0, 5)
-"""The same where names count."""
+NAMED_BACK_OFF: Final = (8, 4, 2, 9, 1, 0, 5)  # the same where names count
 CODE_2: Final = 16
 CODE_3: Final = 17
-RUN_WEIGHTED: Final = 18
-"""float: weighted mean of run times [s]."""
-RATIO_WEIGHTED: Final = 19
-"""float: weighted mean of run time / requested time."""
+RUN_WEIGHTED: Final = 18  # float: weighted mean of run times [s]
+RATIO_WEIGHTED: Final = 19  # float: weighted mean of run time / requested time
 RATIO_COUNT: Final = 20
 SUBMIT_COUNT: Final = 21
 LAST_SUBMIT: Final = 22
@@ -112,22 +102,17 @@ LAST_REQUESTED: Final = 24
 LAST_EXECUTABLE: Final = 25
 BURST: Final = 26
 RING: Final = 27
-RING_SIZE: Final = 10
-"""Newest run times kept."""
+RING_SIZE: Final = 10  # newest run times kept
 RECENT: Final = RING + RING_SIZE
 """Row of a user in `recent`; `NONE` for other groups, and where no feature of single runs is asked for."""
 GROUP_COLUMNS: Final = RECENT + 1
 JOB_AND_GROUP_COLUMNS: Final = JOB_COLUMNS + N_KINDS - 1
-SLOTS_END: Final = JOB_COLUMNS + len(KEYS) - 1
-"""End of the slots in a record that has all of them."""
-LEAST_WEIGHT: Final = 0.1
-"""Of the newest value in a weighted mean; the first ten count the same."""
-BURST_GAP: Final = 60
-"""Longest pause between two submissions of one burst [s]."""
+SLOTS_END: Final = JOB_COLUMNS + len(KEYS) - 1  # end of the slots in a record that has all of them
+LEAST_WEIGHT: Final = 0.1  # of the newest value in a weighted mean; the first ten count the same
+BURST_GAP: Final = 60  # longest pause between two submissions of one burst [s]
 
 # --- the newest runs of a user: blocks of MEMORY run times [s], logarithms of requests [s] and of processors, ends [s]
-MEMORY: Final = 64
-"""Newest runs of a user that kernel means look at."""
+MEMORY: Final = 64  # newest runs of a user that kernel means look at
 R_RUN: Final = 0
 R_LOG_REQUEST: Final = MEMORY
 R_LOG_PROCS: Final = 2 * MEMORY
@@ -139,19 +124,15 @@ R_PROCS: Final = 5 * MEMORY
 R_QUEUE: Final = 6 * MEMORY
 R_PARTITION: Final = 7 * MEMORY
 CODED_RUN_COLUMNS: Final = 8 * MEMORY
-RATIO_RUNS: Final = 15
-"""Newest runs of a user that the worst ratio looks at."""
-ALIKE_AGE: Final = 90 * 86400
-"""Longest time since the end of a run that counts as alike [s]."""
-PLACE_RUNS: Final = 10
-"""Newest runs of a user in one partition that their mean is of."""
+RATIO_RUNS: Final = 15  # newest runs of a user that the worst ratio looks at
+ALIKE_AGE: Final = 90 * 86400  # longest time since the end of a run that counts as alike [s]
+PLACE_RUNS: Final = 10  # newest runs of a user in one partition that their mean is of
 # where the nearest by text are asked for, the two words of each run's signature as well
 R_SIGNATURE: Final = 8 * MEMORY
 R_SIGNATURE_2: Final = 9 * MEMORY
 SIGNED_RUN_COLUMNS: Final = 10 * MEMORY
 NEIGHBOURS: Final = 5
-AMONG: Final = 50
-"""The nearest so many of the newest so many runs make `near_text`."""
+AMONG: Final = 50  # the nearest so many of the newest so many runs make `near_text`
 SIGNATURE_BITS: Final = 52
 """Of a word; the next bit is set in words of vectors, so that these are not compared with words of names."""
 BITS_APART: Final = 26.0
@@ -183,8 +164,7 @@ MACHINE_PENDING: Final = 12
 MACHINE_PENDING_PROCS: Final = 13
 MACHINE_RUNNING: Final = 14
 MACHINE_RUNNING_PROCS: Final = 15
-MACHINE_PROCS: Final = 16
-"""Processors of the machine; 0: not known."""
+MACHINE_PROCS: Final = 16  # processors of the machine; 0: not known
 CLOCK_FIELDS: Final = 17
 
 # --- families of features, as bits
@@ -216,8 +196,7 @@ GROUP_FAMILIES: Final = SUBMISSIONS_FAMILY | GROUPS_FAMILY | SIMILAR_FAMILY | RU
     F_MACHINE_PENDING, F_MACHINE_PENDING_PROCS, F_MACHINE_RUNNING, F_MACHINE_RUNNING_PROCS,
     F_MACHINE_FREE_PROCS,
 ) = range(33)  # fmt: skip
-F_KERNEL: Final = F_MACHINE_FREE_PROCS + 1
-"""First of the kernel means, in the order of KERNELS."""
+F_KERNEL: Final = F_MACHINE_FREE_PROCS + 1  # first of the kernel means, in the order of KERNELS
 F_SIMILAR: Final = F_KERNEL + len(KERNELS)
 """First of the facts of the most specific group with history: those of any group, and then its rank in BACK_OFF."""
 (
@@ -226,8 +205,7 @@ F_SIMILAR: Final = F_KERNEL + len(KERNELS)
 ) = range(12)  # fmt: skip
 GROUP_FACTS: Final = OF_AGE + 1
 F_SIMILAR_RANK: Final = F_SIMILAR + GROUP_FACTS
-F_GROUPS: Final = F_SIMILAR_RANK + 1
-"""First of the facts of the first kind of group; GROUP_FACTS each."""
+F_GROUPS: Final = F_SIMILAR_RANK + 1  # first of the facts of the first kind of group; GROUP_FACTS each
 F_NAMED: Final = F_GROUPS + N_KINDS * GROUP_FACTS
 """First of the facts of the most specific group where names count, and then its rank in NAMED_BACK_OFF."""
 F_NAMED_RANK: Final = F_NAMED + GROUP_FACTS
@@ -237,5 +215,4 @@ F_WORST_RATIO: Final = F_SOFT + 1
 F_ALIKE_MEAN: Final = F_WORST_RATIO + 1
 F_PLACE_MEAN: Final = F_WORST_RATIO + 2
 N_FACTS: Final = F_PLACE_MEAN + 1
-SCRATCH: Final = RING_SIZE
-"""Room behind the facts to sort a ring in."""
+SCRATCH: Final = RING_SIZE  # room behind the facts to sort a ring in

@@ -24,11 +24,6 @@ _LIMITS: Final = (float(1 << 16), float(1 << 32))
 class PackedRows:
     """Rows by slot.
 
-    Parameters
-    ----------
-    width : int
-        Values a row.
-
     Examples
     --------
     >>> rows = PackedRows(3)
@@ -97,11 +92,6 @@ class PackedRows:
 
 class NarrowTable:
     """Whole numbers in columns, each as narrow as its values allow: a copy of a table in a third of its memory.
-
-    Parameters
-    ----------
-    columns : iterable of int64 array of shape (n_rows,)
-        They are copied, one after the other.
 
     Examples
     --------

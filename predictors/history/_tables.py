@@ -33,11 +33,6 @@ def utc_offsets(time_zone: str | None) -> Ints:
     time_zone : str or None
         IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
 
-    Raises
-    ------
-    JobcastError
-        If the name is not in the time-zone database.
-
     Examples
     --------
     >>> utc_offsets("Europe/Paris")[1:3].tolist()  # summer time was introduced on 28 March 1976, at 01:00
@@ -68,11 +63,9 @@ def _frozen(table: list[tuple[int, int]]) -> Ints:
     return array
 
 
-Tables = tuple[Ints, Ints, Ints, Floats]
-"""Jobs, users, clock and recent runs."""
+Tables = tuple[Ints, Ints, Ints, Floats]  # jobs, users, clock and recent runs
 Snapshot = dict[str, npt.NDArray[Any]]
-Key = tuple[int, int, int, int]
-"""Kind of a group, and up to three codes."""
+Key = tuple[int, int, int, int]  # kind of a group, and up to three codes
 KEY_LENGTH: Final = 4
 
 

@@ -21,27 +21,13 @@ REQUESTED_TIME: Final = "requested_time"
 
 @dataclass(frozen=True)
 class Feature:
-    """One column of a feature row.
+    """One column of a feature row."""
 
-    Parameters
-    ----------
-    position : int
-        Where the compiled step puts it.
-    family : int
-        Bit of the small compiled function that computes it.
-    kind : {"number", "category"}
-        Whether its values can be ordered and averaged, or only compared for equality.
-    unit : str
-        Unit of a number; what a category's codes are.
-    definition : str
-        Value for a submission at second `now`.
-    """
-
-    position: int
-    family: int
-    kind: Literal["number", "category"]
-    unit: str
-    definition: str
+    position: int  # where the compiled step puts it
+    family: int  # bit of the small compiled function that computes it
+    kind: Literal["number", "category"]  # whether its values can be ordered and averaged, or only compared for equality
+    unit: str  # unit of a number; what a category's codes are
+    definition: str  # value for a submission at second `now`
 
 
 _J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
@@ -319,11 +305,6 @@ CODED: Final = ("user", "group", "executable", "queue", "partition")
 
 def feature_plan(names: Sequence[str]) -> Ints:
     """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
-
-    Raises
-    ------
-    JobcastError
-        If a name is not in `FEATURES`, stands twice, or none is given.
 
     Examples
     --------

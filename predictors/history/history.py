@@ -51,7 +51,8 @@ class JobHistory:
 
     Events are taken in in the order of their arrival. One that arrives late (its `now` lies before the newest event's)
     counts from its arrival on, with its own time; the first is warned of. Questions are answered as of the newest event
-    at the earliest.
+    at the earliest. An event that cannot follow from those before, such as the start of a job that is not queued, is
+    refused.
 
     Parameters
     ----------
@@ -157,11 +158,6 @@ class JobHistory:
         """Put a job in the queue; return its features as of just before, shape (n_features,).
 
         `issued` is the prediction given for it [s], kept with the row for its outcome; see also `issue`.
-
-        Raises
-        ------
-        JobcastError
-            If a job of this id is queued or running.
         """
         if job.job_id in self.slot_of_job:
             raise JobcastError(f"Job {job.job_id} is submitted a second time, at {now} s, before it has ended.")
@@ -179,26 +175,14 @@ class JobHistory:
         self.tables.issued[self._slot(job_id, "gets a prediction")] = seconds
 
     def started(self, job_id: int, now: int) -> None:
-        """Take in that a queued job started.
-
-        Raises
-        ------
-        JobcastError
-            If the job is not in the queue.
-        """
+        """Take in that a queued job started."""
         slot = self._slot(job_id, f"starts at {now} s")
         if self.tables.jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} starts at {now} s, but runs since {self.tables.jobs[slot, at.START]} s.")
         self.tables.take_in(now, STARTED, slot)
 
     def ended(self, job_id: int, now: int, status: int | None = None) -> Outcome:
-        """Take in that a running job ended, with its status; return what became of it.
-
-        Raises
-        ------
-        JobcastError
-            If the job does not run, or would have ended before its start.
-        """
+        """Take in that a running job ended, with its status; return what became of it."""
         slot = self._slot(job_id, f"ends at {now} s")
         if self.tables.jobs[slot, at.STATE] != at.RUNNING:
             raise JobcastError(
@@ -217,13 +201,7 @@ class JobHistory:
         return outcome
 
     def cancelled(self, job_id: int, now: int) -> None:
-        """Take in that a queued job left the queue without running.
-
-        Raises
-        ------
-        JobcastError
-            If the job is not in the queue.
-        """
+        """Take in that a queued job left the queue without running."""
         slot = self._slot(job_id, f"is cancelled at {now} s")
         if self.tables.jobs[slot, at.STATE] != at.PENDING:
             raise JobcastError(f"Job {job_id} is cancelled at {now} s while it runs: call ended() with its status.")
@@ -231,13 +209,7 @@ class JobHistory:
         self.tables.take_in(now, CANCELLED, slot)
 
     def forgotten(self, job_id: int, now: int) -> None:
-        """Take in that a queued or running job is given up: nothing is learnt from it.
-
-        Raises
-        ------
-        JobcastError
-            If the job is neither queued nor running.
-        """
+        """Take in that a queued or running job is given up: nothing is learnt from it."""
         slot = self._slot(job_id, f"is given up at {now} s")
         self.slot_of_job.pop(job_id)
         self.tables.take_in(now, FORGOTTEN, slot)
@@ -362,10 +334,7 @@ class JobHistory:
     def restore(cls, snapshot: Mapping[str, Any]) -> Self:
         """Return a history that goes on exactly where the one of the snapshot stood; its rows may be packed.
 
-        Raises
-        ------
-        JobcastError
-            If the snapshot lacks an array, or was made by a version with another layout.
+        It refuses a snapshot that a version with another layout made.
         """
         try:
             clock, (capacity, keep_ended) = snapshot["clock"], snapshot["limits"].tolist()
@@ -407,7 +376,7 @@ DESCRIBED: Final = (at.SUBMIT, at.PROCS, at.REQUESTED, at.USER, at.GROUP, at.EXE
 def take_in_many(
     history: JobHistory, time: Ints, kind: Ints, job: Sequence[int], described: Ints, status: Ints
 ) -> tuple[Floats, Ints]:
-    """Take in events in order; each must be able to follow from those before.
+    """Take in events in order; each must be able to follow from those before, else the history is of no more use.
 
     Parameters
     ----------
@@ -415,8 +384,6 @@ def take_in_many(
         One that keeps no ended jobs.
     time, kind : int64 arrays of shape (n_events,)
         Seconds, and what happened (`predictors.core.events`).
-    job : sequence of int
-        Job ids.
     described : int64 array of shape (n_events, 8)
         Of submissions: time, processors, requested time, user, group, executable, queue, partition; -1 is unknown.
     status : int64 array of shape (n_events,)
@@ -426,11 +393,6 @@ def take_in_many(
     -------
     tuple of (float64 array of shape (n_told, n_features), int64 array of shape (n_told,))
         Of the submissions and ends, in their order: the job's row as of its submission; run times of the ended [s].
-
-    Raises
-    ------
-    JobcastError
-        If an event cannot follow (the history is of no use any more then), or history cannot take in so many (`fits`).
     """
     tables, slot_of_job = history.tables, history.slot_of_job
     asked = np.flatnonzero(kind == SUBMITTED)

@@ -30,13 +30,6 @@ V = TypeVar("V", int, float)
 class KeyedRows(Generic[V]):
     """Rows of numbers by a whole-number key.
 
-    Parameters
-    ----------
-    width : int
-        Numbers a row.
-    dtype : {numpy.float64, numpy.int64}
-        What they are.
-
     Examples
     --------
     >>> table = KeyedRows(2, np.float64)

@@ -22,11 +22,9 @@ from predictors.data.joblog import SIGNATURE_BITS, UNKNOWN, JobLog
 
 NAMED: Final = ("executable", "command", "directory")
 """Columns with names that show what a job is, the most certain first."""
-BITS: Final = SIGNATURE_BITS
-"""Bits of each of the two words of a signature, and of a stem's code: exact in a float64."""
-_PSEUDONYM: Final = re.compile(r"(~[0-9a-f]{14})")
-NO_STEM: Final = "~" + "0" * 14
-"""Stands before the hash of a name that has no stem."""
+BITS: Final = SIGNATURE_BITS  # bits of each of the two words of a signature, and of a stem's code: exact in a float64
+PSEUDONYM: Final = re.compile(r"(~[0-9a-f]{14})")  # a keyed hash in the place of a name
+NO_STEM: Final = "~" + "0" * 14  # stands before the hash of a name that has no stem
 _ID: Final = re.compile(
     r"(?<![a-z0-9])(?=[0-9a-f]*[0-9])(?:[0-9a-f]{8,}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?![a-z0-9])"
 )
@@ -48,7 +46,7 @@ def stem(text: str) -> str:
     >>> stem(NO_STEM + "~0a1b2c3d4e5f60")
     ''
     """
-    hashed = _PSEUDONYM.match(text)
+    hashed = PSEUDONYM.match(text)
     if hashed:
         return "" if hashed[1] == NO_STEM else hashed[1]
     return _REST.sub(" ", _ID.sub(" ", text.lower())).strip()
@@ -57,18 +55,13 @@ def stem(text: str) -> str:
 class Called(NamedTuple):
     """What a job is called, as codes; -1 where it has no name."""
 
-    stems: int = UNKNOWN
-    """Code of the stems of all its names."""
-    stem: int = UNKNOWN
-    """Code of the stem of the first name given."""
-    signature: int = UNKNOWN
-    """First 52 bits of the signature of all its names."""
-    signature_2: int = UNKNOWN
-    """The other 52 bits."""
+    stems: int = UNKNOWN  # code of the stems of all its names
+    stem: int = UNKNOWN  # code of the stem of the first name given
+    signature: int = UNKNOWN  # first 52 bits of the signature of all its names
+    signature_2: int = UNKNOWN  # the other 52 bits
 
 
-NAMELESS: Final = Called()
-"""A job without any name."""
+NAMELESS: Final = Called()  # a job without any name
 
 
 def called(executable: str = "", command: str = "", directory: str = "") -> Called:

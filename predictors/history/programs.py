@@ -12,31 +12,20 @@ from types import MappingProxyType
 from typing import Final
 
 from predictors.data.formats.slurm import ALONE, ALONE_SHORT, split_options, words_of
-from predictors.history.names import stem
+from predictors.history.names import PSEUDONYM, stem
 
 LAUNCHER, SCRIPT, LINE = "launcher", "batch script", "command line"
 """Where a program was read: after srun, aprun or mpirun; it is the script of a submission; it begins the line."""
-_DEEPEST: Final = 8
-"""Commands within commands that are followed (`salloc srun env bash -c …`)."""
+_DEEPEST: Final = 8  # commands within commands that are followed (`salloc srun env bash -c …`)
 
 
 @dataclass(frozen=True)
 class Program:
-    """What a command line runs.
+    """What a command line runs."""
 
-    Parameters
-    ----------
-    executable : str
-        The program, without its folder.
-    arguments : str
-        The stem of its arguments: without digits, ids and the marks between words.
-    source : str
-        `LAUNCHER`, `SCRIPT` or `LINE`.
-    """
-
-    executable: str
-    arguments: str
-    source: str
+    executable: str  # the program, without its folder
+    arguments: str  # the stem of its arguments: without digits, ids and the marks between words
+    source: str  # `LAUNCHER`, `SCRIPT` or `LINE`
 
 
 def program_of(line: str) -> Program | None:
@@ -59,7 +48,7 @@ def program_of(line: str) -> Program | None:
     >>> program_of("aprun -n 64 -N 4 -cc depth ./nek5000").executable, program_of("mpirun -np 4 $APP")
     ('nek5000', None)
     """
-    if not line.strip() or _KEYED_HASH.match(line.lstrip()):
+    if not line.strip() or PSEUDONYM.match(line.lstrip()):
         return None
     try:
         return _of_line(line, LINE, 0)
@@ -86,7 +75,6 @@ _BUILT_IN: Final = frozenset(
 _CONTROL: Final = frozenset(
     ("case", "do", "done", "else", "esac", "fi", "for", "function", "if", "then", "until", "while")
 )
-_KEYED_HASH: Final = re.compile(r"~[0-9a-f]{14}")
 _ASSIGNMENT: Final = re.compile(r"[A-Za-z_]\w*=")
 _BREAK: Final = re.compile(r"[;&|()\n]+")
 _REDIRECTION: Final = re.compile(r"[0-9&]*[<>]+")
@@ -94,8 +82,7 @@ _DUPLICATED: Final = re.compile(r"[0-9]*[<>]&[0-9-]")
 _QSUB_ALONE: Final = frozenset("hIVXzf")
 _SLURM: Final = frozenset(("sbatch", "srun", "salloc"))
 
-_SRUN_VALUES: Final = frozenset(("wait", "W"))
-"""Options of srun that have a value, and that have none of sbatch."""
+_SRUN_VALUES: Final = frozenset(("wait", "W"))  # options of srun that have a value, and that have none of sbatch
 
 
 @dataclass(frozen=True)

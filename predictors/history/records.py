@@ -14,17 +14,11 @@ from predictors.history.names import NAMELESS, Called
 
 @dataclass(frozen=True)
 class AsOfRule:
-    """The as-of rule: which jobs count as ended at a submission.
+    """The as-of rule: which jobs count as ended at a submission."""
 
-    Parameters
-    ----------
-    same_second : bool
-        Whether a job that ends in the very second of a submission is known to it. If not, it still counts as running.
-    least_ended : {1, 2}
-        Ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time.
-    """
-
+    # whether a job that ends in the very second of a submission is known to it; if not, it still counts as running
     same_second: bool = True
+    # {1, 2}: ended jobs of the user that `last_two_mean` needs; of a single one the mean is its own run time
     least_ended: int = 1
 
     def __post_init__(self) -> None:
@@ -98,16 +92,11 @@ class Job:
 class Outcome(NamedTuple):
     """The outcome of one job: its row and prediction at submission, and how long it ran, or has run so far."""
 
-    row: Floats
-    """Features at the submission, shape (n_features,)."""
-    issued: float
-    """The prediction that was given for it [s]; missing (NaN) if none was."""
-    seconds: float
-    """Run time, or elapsed time of a job that still runs [s]."""
-    observed: bool
-    """Whether the job has ended: otherwise its run time is censored at `seconds`."""
-    time: int
-    """The second of the outcome: the job's end, or now [s]."""
+    row: Floats  # features at the submission, shape (n_features,)
+    issued: float  # the prediction that was given for it [s]; missing (NaN) if none was
+    seconds: float  # run time, or elapsed time of a job that still runs [s]
+    observed: bool  # whether the job has ended: otherwise its run time is censored at `seconds`
+    time: int  # the second of the outcome: the job's end, or now [s]
     told: bool = False
     """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
 
@@ -121,8 +110,7 @@ class Outcomes:
     seconds: Floats
     observed: npt.NDArray[np.bool_]
     time: Ints
-    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))
-    """By default of none."""
+    told: npt.NDArray[np.bool_] = field(default_factory=lambda: np.empty(0, dtype=np.bool_))  # by default of none
 
     __repr__ = short_repr
 

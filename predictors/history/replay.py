@@ -82,17 +82,7 @@ class LogEvents:
 
     Within a second: ends (by start, job id), submissions (by job id), starts (by job id); a zero-length job's end
     follows its start. An unknown wait counts as 0. A job with an unknown run time never ends; if its wait is unknown,
-    too, it never starts: it may have left the queue unseen.
-
-    Parameters
-    ----------
-    log : JobLog
-        The log; waits and run times must not be negative.
-
-    Raises
-    ------
-    JobcastError
-        If a wait or run time is known and negative.
+    too, it never starts: it may have left the queue unseen. Waits and run times must not be negative.
     """
 
     def __init__(self, log: JobLog) -> None:
@@ -197,11 +187,6 @@ class LogHistory:
             (time [s], kind, row of the log), as in `predictors.core.events`.
         rows : float64 array of shape (n_jobs, n_features)
             Changed at the rows of submitted jobs.
-
-        Raises
-        ------
-        JobcastError
-            If an event cannot follow from those before: a start without a submission, an end without a start, …
         """
         bad = step.consume(events, rows, *self.arrays)
         if bad != at.NONE:

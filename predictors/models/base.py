@@ -113,11 +113,6 @@ class Predictor(Parameters, ABC):
             A log, replayed for its features; or a table that has the features as columns.
         seconds : array-like of shape (n_jobs,), optional
             Run times [s]; only with a table.
-
-        Raises
-        ------
-        JobcastError
-            If there is no job to learn from, or the table lacks a feature or its run times.
         """
         if not isinstance(jobs, JobLog):
             if seconds is None:
@@ -301,10 +296,7 @@ class Predictor(Parameters, ABC):
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Go on from what `get_state` of an equal predictor returned; its own state is replaced, never changed.
 
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the arrays are not those of such a predictor; it must not be used after that.
+        Arrays of another kind raise JobcastError, KeyError or ValueError; the predictor must not be used after that.
         """
         return
 

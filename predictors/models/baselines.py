@@ -42,10 +42,8 @@ def column_answers(rows: Floats, first: int, whole: bool, code: int, out: Floats
 MEAN: Final = 0
 CESNET: Final = 1
 METASTACK: Final = 2
-RATIO_PAD: Final = 900.0
-"""What `cesnet` adds [s]."""
-LONG_REQUEST: Final = 86400.0
-"""Requests above it [s] get twice as much."""
+RATIO_PAD: Final = 900.0  # what `cesnet` adds [s]
+LONG_REQUEST: Final = 86400.0  # requests above it [s] get twice as much
 
 
 @compiled
@@ -105,21 +103,11 @@ def advance(
 
 @dataclass(frozen=True)
 class ColumnMean:
-    """The mean of a row's columns from `first` on, missing if one of them is; or the answer of another rule.
+    """The mean of a row's columns from `first` on, missing if one of them is; or the answer of another rule."""
 
-    Parameters
-    ----------
-    first : int
-        First column of the mean.
-    whole : bool
-        Whether the mean is rounded down to whole seconds.
-    code : int
-        `MEAN`, or another rule of this module.
-    """
-
-    first: int
-    whole: bool = False
-    code: int = MEAN
+    first: int  # first column of the mean
+    whole: bool = False  # whether the mean is rounded down to whole seconds
+    code: int = MEAN  # `MEAN`, or another rule of this module
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
@@ -159,17 +147,7 @@ class ColumnPredictor(Predictor):
 
 
 class ColumnForecast:
-    """A `Forecast` that reads the estimate off the history's row.
-
-    Parameters
-    ----------
-    predictor : ColumnPredictor
-        What to read, and the range.
-    log : JobLog
-        The events name its rows.
-    after : JobHistory, optional
-        What was known before.
-    """
+    """A `Forecast` that reads the estimate off the history's row."""
 
     def __init__(self, predictor: ColumnPredictor, log: JobLog, after: JobHistory | None = None) -> None:
         assert predictor.features[0] == REQUESTED_TIME
@@ -248,11 +226,6 @@ class LastTwo(ColumnPredictor):
 class Tsafrir(ColumnPredictor):
     """Integer mean of the user's last two ended run times; fewer than two: the requested time.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
-
     References
     ----------
     .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
@@ -273,11 +246,6 @@ class Tsafrir(ColumnPredictor):
 class UserMean(ColumnPredictor):
     """Mean run time of all the user's ended jobs; none: the requested time.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
-
     Examples
     --------
     >>> import numpy as np
@@ -295,11 +263,6 @@ class Similar(ColumnPredictor):
 
     Groups, the most specific first: ended jobs of the same user, processors and requested time; of the same user and
     requested time; user and processors; user; all users' processors and requested time. None: the requested time.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------
@@ -402,11 +365,6 @@ class SimilarNames(Similar):
     counts: the same user, stems of job name, command and directory, processors and requested time; the user,
     processors and requested time; the user and requested time; the user and the stem of the job name, else of the
     command, else of the directory; then as `Similar`. On logs without names the predictions are those of `Similar`.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
     """
 
     name = "similar-names"
@@ -426,11 +384,6 @@ class KnnText(ColumnPredictor):
     Names are compared by hashed groups of three letters: nothing is trained and nothing downloaded. Of jobs
     with vectors, such as embeddings, the angles between these count in the place of names. Without either only request
     and processors count. No ended job: the requested time.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------
@@ -454,11 +407,6 @@ class Logged(ColumnPredictor):
 
     With it a log of a production predictor (JSSPP's soft walltimes, PBS's `soft_walltime`, SWF of 21 fields) is the
     baseline on the same jobs.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------

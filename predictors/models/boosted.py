@@ -92,33 +92,15 @@ SETTINGS: Final = "boosted.npz"
 
 @dataclass(frozen=True, eq=False)
 class BoostedEstimator:
-    """Boosted trees; immutable.
+    """Boosted trees; immutable."""
 
-    Parameters
-    ----------
-    model : bytes
-        What XGBoost made, in its own JSON.
-    forest : CompiledForest
-        The same trees.
-    start : float
-        What is added to the trees' sum.
-    base : int
-        Column of the row that is added as well, capped at the request; -1 if none.
-    request : int
-        Column of the requested time.
-    longest : float
-        Longest run time learnt from [s]: longer requests say nothing, and do not cap the base.
-    factor : float
-        What exp(sum) is multiplied with to be unbiased; 0: the sum is in seconds.
-    """
-
-    model: bytes
-    forest: CompiledForest
-    start: float
-    base: int
-    request: int
-    longest: float
-    factor: float
+    model: bytes  # what XGBoost made, in its own JSON
+    forest: CompiledForest  # the same trees
+    start: float  # what is added to the trees' sum
+    base: int  # column of the row that is added as well, capped at the request; -1 if none
+    request: int  # column of the requested time
+    longest: float  # longest run time learnt from [s]: longer requests say nothing, and do not cap the base
+    factor: float  # what exp(sum) is multiplied with to be unbiased; 0: the sum is in seconds
 
     @classmethod
     def of(cls, model: bytes, base: int, request: int, longest: float, factor: float = 0.0) -> Self:
@@ -284,8 +266,7 @@ def load_boosted(folder: Path, features: tuple[str, ...]) -> BoostedEstimator:
     return found
 
 
-MISSING: Final = -1.0
-"""Stands for a missing value in extra trees: every known one is >= 0."""
+MISSING: Final = -1.0  # stands for a missing value in extra trees: every known one is >= 0
 
 BOOSTED: Final[Mapping[str, tuple[Literal["seconds", "residual"], tuple[str, ...]]]] = MappingProxyType(
     {
@@ -311,19 +292,12 @@ def columns_of(features: tuple[str, ...]) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class AverageEstimator:
-    """The mean of the members' answers; immutable.
+    """The mean of the members' answers; immutable."""
 
-    Parameters
-    ----------
-    boosted, forests : tuples of (int64 array, estimator)
-        Members, each with the columns that it reads.
-    longest : float
-        Longest run time learnt from [s], which caps the request where it stands in for similar jobs.
-    """
-
+    # boosted, forests: members, each with the columns that it reads
     boosted: tuple[tuple[Ints, BoostedEstimator], ...]
     forests: tuple[tuple[Ints, CompiledForest], ...]
-    longest: float
+    longest: float  # longest run time learnt from [s], which caps the request where it stands in for similar jobs
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""

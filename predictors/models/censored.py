@@ -17,8 +17,7 @@ from predictors.models.trees import AFT
 
 Running = Callable[[int], Outcomes]
 
-LEAST_HELD_OUT: Final = 20
-"""Ended jobs below which nothing is corrected."""
+LEAST_HELD_OUT: Final = 20  # ended jobs below which nothing is corrected
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -48,29 +48,21 @@ from predictors.models.range import Prediction, in_range, no_estimate
 from predictors.models.stream import overrun_at
 from predictors.models.wrapper import Wrapper
 
-LEVELS: Final = (0.1, 0.5, 0.9)
-"""The quantiles: P10, P50, P90."""
-WINDOW: Final = 3000
-"""Ratios of newest ended jobs to keep for each group."""
-LEAST_RATIOS: Final = 20
-"""Ended jobs before there are quantiles."""
-LEAST_OF_GROUP: Final = 50
-"""Ended jobs of a group before it has factors of its own; until then those of all jobs serve."""
-LEVEL_STEP: Final = 0.003
-"""The step by which one outcome moves a level, once there are many."""
-START: Final = 1.0
-"""The step is no less than this over the number of outcomes: the first jobs teach more [2]_."""
+LEVELS: Final = (0.1, 0.5, 0.9)  # the quantiles: P10, P50, P90
+WINDOW: Final = 3000  # ratios of newest ended jobs to keep for each group
+LEAST_RATIOS: Final = 20  # ended jobs before there are quantiles
+LEAST_OF_GROUP: Final = 50  # ended jobs of a group before it has factors of its own; until then those of all jobs serve
+LEVEL_STEP: Final = 0.003  # the step by which one outcome moves a level, once there are many
+START: Final = 1.0  # the step is no less than this over the number of outcomes: the first jobs teach more [2]_
 _FURTHEST_LEVEL: Final = 1.5
 _BEYOND: Final = 10.0
 """A level beyond 1 takes the factor beyond the greatest ratio by so much, in logarithms, for each 1; below 0 alike."""
 _SHARES: Final = (0.03, 0.2, 0.6, 0.97)
 """Bounds of the groups by the share of the request that the prediction takes; no request makes one more."""
-_LENGTHS: Final = (30.0, 300.0, 3000.0, 20_000.0)
-"""Bounds of the groups by the predicted run time [s]."""
+_LENGTHS: Final = (30.0, 300.0, 3000.0, 20_000.0)  # bounds of the groups by the predicted run time [s]
 _OF_LENGTH: Final = len(_LENGTHS) + 1
 _GROUPS: Final = (len(_SHARES) + 2) * _OF_LENGTH
-_ROUNDING: Final = 1e-12
-"""A product so near to a whole second is that second."""
+_ROUNDING: Final = 1e-12  # a product so near to a whole second is that second
 
 Triple = tuple[float, float, float]
 
@@ -91,18 +83,11 @@ def _ends(point: float, request: float, factors: Triple, kills: bool) -> Triple:
 
 @dataclass(frozen=True, slots=True)
 class Quantiles:
-    """P10, P50 and P90 of predictions, as they are known at one moment; immutable, safe to call from threads.
+    """P10, P50 and P90 of predictions, as they are known at one moment; immutable, safe to call from threads."""
 
-    Parameters
-    ----------
-    factors : tuple of triples, or None
-        By group, what a prediction is multiplied by; None where too few jobs have ended.
-    kills : bool
-        Whether no quantile goes beyond the request.
-    """
-
+    # by group, what a prediction is multiplied by; None where too few jobs have ended
     factors: tuple[Triple, ...] | None = None
-    kills: bool = False
+    kills: bool = False  # whether no quantile goes beyond the request
 
     def one(self, predicted: float, request: float) -> Triple | None:
         """Return P10, P50 and P90 of one prediction, whole seconds from 1 on; NaN is an unknown request."""
@@ -234,13 +219,7 @@ class ConformalQuantiles:
 
     @classmethod
     def from_state(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "ConformalQuantiles":
-        """Return one that goes on from what `get_state` returned.
-
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the arrays are not those of such a layer.
-        """
+        """Return one that goes on from `get_state`; other arrays raise JobcastError, KeyError or ValueError."""
         outcomes, kills = arrays["about"].tolist()
         levels, ratios, groups = arrays["levels"].tolist(), arrays["ratios"], arrays["groups"].tolist()
         parts = np.split(ratios, np.cumsum(arrays["counts"])[:-1])
@@ -304,12 +283,9 @@ class _Window:
         return self._sorted[min(math.ceil((n + 1) * level), n) - 1]
 
 
-HELD_OUT: Final = 0.2
-"""Share of the jobs of a fit, the newest, that calibrate what was learnt from the others."""
-STEP: Final = 0.02
-"""The step by which one outcome moves a share."""
-FURTHEST: Final = 2.0
-"""The greatest share; the least is its negative."""
+HELD_OUT: Final = 0.2  # share of the jobs of a fit, the newest, that calibrate what was learnt from the others
+STEP: Final = 0.02  # the step by which one outcome moves a share
+FURTHEST: Final = 2.0  # the greatest share; the least is its negative
 
 
 def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
@@ -398,8 +374,7 @@ def moved(share: float, outran: bool, budget: float) -> float:
     return min(max(share + STEP * ((1.0 if outran else 0.0) - budget), -FURTHEST), FURTHEST)
 
 
-GAP: Final = 0.05
-"""Share of the jobs of a fit, before those, that is left out while they are predicted."""
+GAP: Final = 0.05  # share of the jobs of a fit, before those, that is left out while they are predicted
 
 
 @dataclass(frozen=True, eq=False)
@@ -615,7 +590,6 @@ class WithBudget(Wrapper):
         return predictions[:, 0], predictions[:, 1], predictions[:, 2]
 
     def _share_with(self, copy: Self) -> None:
-        """Give a copy the shares as they are."""
         copy.shares_ = self._shares()
 
     def save_estimator(self, folder: Path) -> None:

@@ -20,21 +20,11 @@ LINKS: Final = {"similar": "similar_median", "last-two": "last_two_mean"}
 
 @dataclass(frozen=True, eq=False)
 class ChainEstimator:
-    """The first finite estimate, of an estimator and then of columns of the row; immutable.
+    """The first finite estimate, of an estimator and then of columns of the row; immutable."""
 
-    Parameters
-    ----------
-    inner : Estimator or None
-        The first link; None before it has learnt.
-    own : int64 array
-        The columns of a row that it reads.
-    others : int64 array
-        The columns of the links after it, in order.
-    """
-
-    inner: Estimator | None
-    own: Ints
-    others: Ints
+    inner: Estimator | None  # the first link; None before it has learnt
+    own: Ints  # the columns of a row that it reads
+    others: Ints  # the columns of the links after it, in order
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN where no link has an estimate."""

@@ -55,27 +55,13 @@ _STEP: Final = 10_000  # dense rows held at once on the way to sparse ones
 
 @dataclass(frozen=True, eq=False)
 class Encoding:
-    """A fitted map from feature rows to encoded rows (float32); immutable, safe to call from threads.
+    """A fitted map from feature rows to encoded rows (float32); immutable, safe to call from threads."""
 
-    Attributes
-    ----------
-    places : int64 array of shape (n_features,)
-        First encoded column of each feature.
-    starts : int64 array of shape (n_features + 1,)
-        Where each feature's codes begin; a number has none.
-    codes : float64 array
-        Category codes, sorted within each feature.
-    n_columns : int
-        Width of an encoded row.
-    missing : float
-        What a missing number becomes: NaN where the trees can take it, else `BELOW_ALL`.
-    """
-
-    places: Ints
-    starts: Ints
-    codes: Floats
-    n_columns: int
-    missing: float
+    places: Ints  # shape (n_features,); first encoded column of each feature
+    starts: Ints  # shape (n_features + 1,); where each feature's codes begin; a number has none
+    codes: Floats  # category codes, sorted within each feature
+    n_columns: int  # width of an encoded row
+    missing: float  # what a missing number becomes: NaN where the trees can take it, else `BELOW_ALL`
 
     def transform(self, rows: npt.ArrayLike) -> Singles:
         """Return encoded rows, float32 of shape (n_rows, n_columns), for feature rows (n_rows, n_features)."""
@@ -106,13 +92,7 @@ class Encoding:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return the encoding that `arrays()` described.
-
-        Raises
-        ------
-        JobcastError
-            If an array is missing or its tables do not fit together: nothing is looked up before this is checked.
-        """
+        """Return the encoding that `arrays()` described, after a check that its tables fit together."""
         try:
             starts = np.asarray(arrays["starts"], dtype=np.int64)
             places, codes = np.asarray(arrays["places"], dtype=np.int64), np.asarray(arrays["codes"], dtype=np.float64)
@@ -170,21 +150,11 @@ def _places(starts: Ints) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class ForestEstimator:
-    """An encoding and the forest that reads it; immutable.
+    """An encoding and the forest that reads it; immutable."""
 
-    Parameters
-    ----------
-    encoding : Encoding
-        Feature rows to encoded rows.
-    compiled : CompiledForest
-        Encoded rows to seconds, equal to `model.predict` to the last bit.
-    model : RandomForestRegressor
-        The same forest as scikit-learn grew it, to be saved and explained.
-    """
-
-    encoding: Encoding
-    compiled: CompiledForest
-    model: "RandomForestRegressor"
+    encoding: Encoding  # feature rows to encoded rows
+    compiled: CompiledForest  # encoded rows to seconds, equal to `model.predict` to the last bit
+    model: "RandomForestRegressor"  # the same forest as scikit-learn grew it, to be saved and explained
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""

@@ -17,27 +17,22 @@ from predictors.core.arrays import Bools, Floats
 from predictors.core.jit import compiled
 from predictors.core.limits import SHORTEST, UNKNOWN_REQUEST
 
-REQUESTED: Final = "requested"
-"""Named by a prediction as its source where nothing is known."""
+REQUESTED: Final = "requested"  # named by a prediction as its source where nothing is known
 
 
 class Prediction(NamedTuple):
     """The answer for one job."""
 
-    seconds: float
-    """Predicted run time [s]."""
-    fallback: bool = False
-    """Whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`."""
-    answered_by: str = ""
-    """Its source: the predictor, a link of `predictors.models.fallback`, or `requested`."""
+    seconds: float  # predicted run time [s]
+    fallback: bool = False  # whether nothing learnt stands behind it: it is the requested time, or `UNKNOWN_REQUEST`
+    answered_by: str = ""  # its source: the predictor, a link of `predictors.models.fallback`, or `requested`
     lower: float | None = None
     upper: float | None = None
     model: str = ""
     version: str = ""
 
 
-LONGEST: Final = 2.0**53
-"""No run is longer [s]: an estimator's answer beyond it, or below its negative, is no estimate."""
+LONGEST: Final = 2.0**53  # no run is longer [s]: an estimator's answer beyond it, or below its negative, is no estimate
 
 
 def no_estimate(estimates: Floats) -> Bools:

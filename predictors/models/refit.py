@@ -17,11 +17,9 @@ from predictors.core.params import ABOVE_0, Count
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator, Predictor
 
-FIRST_FIT: Final = 100
-"""Outcomes before the first fit."""
+FIRST_FIT: Final = 100  # outcomes before the first fit
 WINDOW: Final = "window.npz"
-MOST_BYTES: Final = 2**28
-"""Larger estimators are not kept as state: a database keeps no value of much more."""
+MOST_BYTES: Final = 2**28  # larger estimators are not kept as state: a database keeps no value of much more
 _NEVER: Final = -1
 _SCHEDULE: Final = "schedule_"
 _FILE: Final = "file_"
@@ -29,13 +27,6 @@ _FILE: Final = "file_"
 
 class Window:
     """The newest outcomes: feature rows and run times, the oldest dropped first.
-
-    Parameters
-    ----------
-    size : int
-        Outcomes kept.
-    n_features : int
-        Width of a row.
 
     Examples
     --------
@@ -217,13 +208,7 @@ class RefittingPredictor(Predictor):
         return {**self.window_.arrays(), "fits": np.array([self.fits_, self._fitted_on, at], dtype=np.int64)}
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window; a subclass writes its estimator.
-
-        Raises
-        ------
-        JobcastError
-            If there is none yet.
-        """
+        """Write the window; a subclass writes its estimator."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
         write_arrays(folder / WINDOW, self.window_.arrays())

@@ -98,8 +98,6 @@ class SimilarRunsForecast:
 
     Parameters
     ----------
-    about : SimilarRuns
-        The rule.
     log : JobLog
         The events name its rows; only user and requested time are read.
     """
@@ -211,11 +209,6 @@ class RecentRatios:
         How many ended jobs in all to keep.
     weight : float
         For how many of the user's jobs everybody's count together.
-
-    Raises
-    ------
-    ValueError
-        If a number is not positive.
 
     Examples
     --------

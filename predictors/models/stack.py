@@ -49,20 +49,16 @@ RATIO: Final = WIDE_FEATURES.index("similar_ratio")
 USER: Final = WIDE_FEATURES.index("user")
 MEMBERS: Final = N_AVERAGE + len(CHEAP) + 1
 
-USERS: Final = 512
-"""Rows of the table of users' errors; users with codes that differ by a multiple share one."""
-POWER: Final = 12.0
-"""The weight of a member is its recent mean squared error to the minus this power."""
+USERS: Final = 512  # rows of the table of users' errors; users with codes that differ by a multiple share one
+POWER: Final = 12.0  # the weight of a member is its recent mean squared error to the minus this power
 KEPT_USER: Final = 0.5 ** (1 / 50)
 KEPT_EVERYBODY: Final = 0.5 ** (1 / 2000)
 """What an error still counts after one more job: it has lost half after 50 jobs of the user, 2,000 of everybody."""
-FILLED_UP: Final = 3.0
-"""For how many of a user's jobs everybody's errors count."""
+FILLED_UP: Final = 3.0  # for how many of a user's jobs everybody's errors count
 PLAIN: Final = 0.5
 """The share of the plain mean of `average`'s members: they err differently, and weights by error alone would soon rest
 on one or two of them."""
-LEAST: Final = 1.0
-"""Added to mean squared errors [s²]: none is better than to the second."""
+LEAST: Final = 1.0  # added to mean squared errors [s²]: none is better than to the second
 ERRORS: Final = "errors.npz"
 
 
@@ -149,21 +145,13 @@ def follow(
 
 @dataclass(frozen=True, eq=False)
 class StackEstimator:
-    """The members and their recent errors at one time; immutable.
+    """The members and their recent errors at one time; immutable."""
 
-    Parameters
-    ----------
-    average : AverageEstimator
-        The members that are trained.
-    everybody : float64 array of shape (MEMBERS + 1,)
-        Sums of each member's squared errors [s²], the older the less, and how many jobs they come from.
-    by_user : float64 array of shape (USERS, MEMBERS + 1)
-        The same for each user.
-    """
-
-    average: AverageEstimator
+    average: AverageEstimator  # the members that are trained
+    # shape (MEMBERS + 1,); sums of each member's squared errors [s²], the older the less, and how many jobs they come
+    # from
     everybody: Floats
-    by_user: Floats
+    by_user: Floats  # shape (USERS, MEMBERS + 1); the same for each user
 
     @classmethod
     def of(cls, average: AverageEstimator) -> Self:

@@ -199,11 +199,6 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
     warm : bool
         Go on from the history of the predictor's fit, as in `Predictor.predict`.
 
-    Raises
-    ------
-    JobcastError
-        If a parameter cannot be used; or as in `Predictor.predict`.
-
     Examples
     --------
     >>> from predictors.data.synthetic.generate import generate_log

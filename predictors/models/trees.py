@@ -88,24 +88,13 @@ _DAMAGED: Final = "The model's trees point outside themselves; the file is damag
 
 @dataclass(frozen=True, eq=False)
 class CompiledForest:
-    """An immutable map from encoded rows to seconds; safe to call from threads.
+    """An immutable map from encoded rows to seconds; safe to call from threads."""
 
-    Parameters
-    ----------
-    nodes : structured array of shape (n_nodes,)
-        Threshold, slot to compare and left child (`predictors.models.trees`).
-    values : float64 array of shape (n_nodes,)
-        What a leaf predicts [s].
-    roots : int64 array of shape (n_trees,)
-        First node of each tree.
-    n_features : int
-        Width of an encoded row.
-    """
-
+    # shape (n_nodes,); threshold, slot to compare and left child (`predictors.models.trees`)
     nodes: npt.NDArray[np.void]
-    values: Floats
-    roots: Ints
-    n_features: int
+    values: Floats  # shape (n_nodes,); what a leaf predicts [s]
+    roots: Ints  # shape (n_trees,); first node of each tree
+    n_features: int  # width of an encoded row
 
     def __post_init__(self) -> None:
         for array in (self.nodes, self.values, self.roots):
@@ -113,13 +102,7 @@ class CompiledForest:
 
     @classmethod
     def from_sklearn(cls, forest: "RandomForestRegressor | ExtraTreesRegressor") -> Self:
-        """Compile a fitted scikit-learn forest of one output.
-
-        Raises
-        ------
-        JobcastError
-            If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
-        """
+        """Compile a fitted scikit-learn forest of one output; its trees are checked as in `sklearn_nodes`."""
         n_features = int(forest.n_features_in_)
         nodes, values, roots = sklearn_nodes(forest.estimators_, n_features)
         return cls(nodes, np.concatenate(values)[:, 0], roots, n_features)
@@ -177,10 +160,7 @@ def sklearn_nodes(
 ) -> tuple[npt.NDArray[np.void], list[Floats], Ints]:
     """Return the nodes of scikit-learn's trees in our layout, the values (n_nodes, width) of each tree, and the roots.
 
-    Raises
-    ------
-    JobcastError
-        If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+    A tree that points outside itself, from a damaged or hostile file, is refused before anything is traversed.
     """
     parts, values, roots, base = [], [], [], 0
     for number, estimator in enumerate(estimators):
@@ -237,12 +217,8 @@ AFT: Final = "survival:aft"
 def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
     """Return boosted trees, and what is added to their *sum*, from XGBoost's own JSON.
 
-    The walk is exact; the sum is made in float64, where XGBoost adds up in float32.
-
-    Raises
-    ------
-    JobcastError
-        If it is no such model, or a tree points outside itself. Nothing is traversed before this is checked.
+    The walk is exact; the sum is made in float64, where XGBoost adds up in float32. A tree that points outside itself
+    is refused before anything is traversed.
     """
     try:
         learner = json.loads(model)["learner"]

@@ -16,15 +16,7 @@ FEW: Final = 2
 
 
 class TrainingDataWarning(UserWarning):
-    """Something about the jobs learnt from is unusual; the message says what is done about it.
-
-    Parameters
-    ----------
-    name : str
-        Of the predictor that learns.
-    message : str
-        What is suspicious.
-    """
+    """Something about the jobs learnt from is unusual; the message says what is done about it."""
 
     def __init__(self, name: str, message: str) -> None:
         super().__init__(f"{name}: {message}")

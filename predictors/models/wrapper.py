@@ -14,22 +14,14 @@ from predictors.core.model_files import part
 from predictors.history.history import Outcome, Outcomes
 from predictors.models.base import Predictor
 
-INSIDE = "inside_"
-"""Prefix of the arrays of the predictor inside among those of `get_state`."""
+INSIDE = "inside_"  # prefix of the arrays of the predictor inside among those of `get_state`
 
 
-INNER: Final = "predictor__"
-"""Prefix of the parameters of the predictor inside, as scikit-learn has it."""
+INNER: Final = "predictor__"  # prefix of the parameters of the predictor inside, as scikit-learn has it
 
 
 def settings_of(params: dict[str, Any]) -> dict[str, Any]:
-    """Take the parameters of the predictor inside out of those of a wrapper.
-
-    Raises
-    ------
-    JobcastError
-        If they are no mapping.
-    """
+    """Take the parameters of the predictor inside out of those of a wrapper."""
     settings = params.pop("settings", None)
     if settings is not None and not isinstance(settings, Mapping):
         raise JobcastError(f"settings must be a mapping of names to values; got {settings!r}.")
@@ -103,13 +95,7 @@ class Wrapper(Predictor):
         return {"predictor": pattern.name, "settings": settings or None, **own}
 
     def set_params(self, **params: Any) -> Self:
-        """Change parameters by name; `settings`, or those that begin with `predictor__`, are of the predictor inside.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such parameter, of this predictor or of the one inside, or `settings` are no mapping.
-        """
+        """Change parameters by name; `settings` and those that begin with `predictor__` are of the predictor inside."""
         settings = settings_of(params)
         settings |= {name.removeprefix(INNER): params.pop(name) for name in list(params) if name.startswith(INNER)}
         super().set_params(**params)

@@ -16,13 +16,7 @@ from predictors.probes.measurements import RINGS, Settings, row_text, write_row
 
 
 def world() -> Any:
-    """Return the communicator of all ranks.
-
-    Raises
-    ------
-    JobcastError
-        If mpi4py or an MPI library is missing.
-    """
+    """Return the communicator of all ranks."""
     try:
         from mpi4py import MPI
     except ImportError as error:

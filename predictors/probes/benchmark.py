@@ -32,20 +32,11 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     ----------
     comm : mpi4py.MPI.Comm
         At least two ranks; best one a node.
-    settings : Settings
-        Sizes, iterations, pattern.
-    job : str
-        The scheduler's id of the job that this is part of.
 
     Returns
     -------
     ProbeRow or None
         On rank 0 the row, elsewhere None.
-
-    Raises
-    ------
-    JobcastError
-        If there is only one rank, or a message does not arrive as it was sent.
     """
     if comm.Get_size() < 2:
         raise JobcastError("Probes need at least two ranks, best one a node; start them as `mpirun -n 2 …`.")
@@ -70,13 +61,7 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
 
 
 def ring(comm: Any, settings: Settings) -> tuple[Floats, Floats]:
-    """Send to the right and receive from the left, again and again; return this rank's waits in Send and in Recv [s].
-
-    Raises
-    ------
-    JobcastError
-        If the message that came round is not the one that was sent.
-    """
+    """Send to the right and receive from the left, again and again; return this rank's waits in Send and Recv [s]."""
     rank, size, once = comm.Get_rank(), comm.Get_size(), settings.ring == "token"
     left, right = (rank - 1) % size, (rank + 1) % size
     sends_first = rank == 0 if once else rank % 2 == 0
@@ -99,13 +84,7 @@ def ring(comm: Any, settings: Settings) -> tuple[Floats, Floats]:
 
 
 def allreduce(comm: Any, settings: Settings) -> Floats:
-    """Add up random numbers of all ranks, again and again; return this rank's waits [s].
-
-    Raises
-    ------
-    JobcastError
-        If the sum is wrong.
-    """
+    """Add up random numbers of all ranks, again and again; return this rank's waits [s]."""
     mine = np.random.default_rng(comm.Get_rank()).random(settings.allreduce_bytes // 8)
     total = np.zeros_like(mine)
     waits = np.empty(settings.allreduce_iterations)

@@ -18,8 +18,7 @@ from predictors.probes.schedulers import SCHEDULERS, Request, Scheduler
 if TYPE_CHECKING:
     from filelock import FileLock
 
-SPARE: Final = 120
-"""Seconds that a job asks for beyond the limits of its probes and its application."""
+SPARE: Final = 120  # seconds that a job asks for beyond the limits of its probes and its application
 
 
 @dataclass
@@ -40,12 +39,8 @@ class Campaign:
 
     Parameters
     ----------
-    control : Control
-        Applications, scheduler and files.
     say : callable
         Called with each event, in one line.
-    clock, sleep : callable
-        Of Unix seconds.
     """
 
     def __init__(
@@ -215,11 +210,6 @@ def add_run(path: Path, row: Runs) -> bool:
     """Add one run to a table, which appears whole or stays as it was; return whether it was not there yet.
 
     If another run has its job id already, as after a scheduler counts from 1 again, it gets the next free one.
-
-    Raises
-    ------
-    JobcastError
-        If the table cannot be read, has a row that cannot be used, or cannot be written.
     """
     if not path.exists():
         write_runs(row, path)

@@ -48,37 +48,18 @@ _TOP: Final = ("control", "probes", "application", "nodes")
 
 
 class Application(Declaration):
-    """A job that is run regularly.
+    """A job that is run regularly."""
 
-    Parameters
-    ----------
-    name : str
-        Letters, digits and `. _ + -`.
-    command : str
-        A line of shell, run in `directory`; its output is searched for the region's time.
-    nodes : int
-        At least 1.
-    workload : {"compute", "network", "io"}
-        What its run time depends on most.
-    region : str
-        A regular expression with one group, the time in the main compute region [s]; the last match counts. Empty: the
-        run time of the command.
-    walltime : int
-        The run is ended after this time [s].
-    directory : str
-        Where the command runs; by default the folder of the TOML file.
-    options : tuple of str
-        For the scheduler, after those for all applications.
-    """
-
-    name: str
-    command: str
-    nodes: int = Field(ge=1)
-    workload: str
+    name: str  # letters, digits and `. _ + -`
+    command: str  # a line of shell, run in `directory`; its output is searched for the region's time
+    nodes: int = Field(ge=1)  # at least 1
+    workload: str  # {"compute", "network", "io"}: what its run time depends on most
+    # a regular expression with one group, the time in the main compute region [s]; the last match counts. Empty: the
+    # run time of the command.
     region: str = ""
-    walltime: int = Field(3600, ge=1)
-    directory: str = ""
-    options: Texts = ()
+    walltime: int = Field(3600, ge=1)  # the run is ended after this time [s]
+    directory: str = ""  # where the command runs; by default the folder of the TOML file
+    options: Texts = ()  # for the scheduler, after those for all applications
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -107,57 +88,30 @@ class Application(Declaration):
 
 
 class Control(Declaration):
-    """A control file.
+    """A control file."""
 
-    Parameters
-    ----------
-    runs, folder : Path
-        The table of runs, CSV or Parquet by its name; the folder of the runs' folders.
-    scheduler : {"slurm", "lsf", "plain"}
-        `sbatch`, `bsub`, or this machine itself.
-    applications : tuple of Application
-        At least one, each name once.
-    launcher : str
-        The command that starts one rank a node within a job; `{nodes}` and `{ranks}` (at least 2) are filled in; empty:
-        the scheduler's usual one.
-    options : tuple of str
-        For the scheduler; `{nodes}` is filled in.
-    nodes_option : tuple of str
-        The scheduler's options for the number of nodes; empty: the usual ones.
-    python : str
-        The Python that has jobcast and mpi4py on the nodes; empty: this one.
-    seed : int
-        Of the start times.
-    runs_per_day : tuple of two int
-        Least and most runs of an application a day.
-    most_queued : int
-        An application with this many unfinished runs gets no further one.
-    poll, grace : float
-        Time between two queries of the scheduler [s]; time after which a job that has left the queue without a result
-        has failed [s].
-    limit : int
-        The probes are ended after this time [s].
-    probes : Settings
-        Pattern, sizes and iterations of the probes.
-    node_ids : mapping of str to int
-        Hosts' node ids; empty: the number that ends a host's name.
-    """
-
+    # runs, folder: the table of runs, CSV or Parquet by its name; the folder of the runs' folders
     runs: Path
     folder: Path
-    scheduler: str
-    applications: Annotated[tuple[Application, ...], Field(strict=False)]
+    scheduler: str  # {"slurm", "lsf", "plain"}: `sbatch`, `bsub`, or this machine itself
+    applications: Annotated[tuple[Application, ...], Field(strict=False)]  # at least one, each name once
+    # the command that starts one rank a node within a job; `{nodes}` and `{ranks}` (at least 2) are filled in; empty:
+    # the scheduler's usual one
     launcher: str = ""
-    options: Texts = ()
-    nodes_option: Texts = ()
-    python: str = ""
-    seed: int = Field(0, ge=0)
+    options: Texts = ()  # for the scheduler; `{nodes}` is filled in
+    nodes_option: Texts = ()  # the scheduler's options for the number of nodes; empty: the usual ones
+    python: str = ""  # the Python that has jobcast and mpi4py on the nodes; empty: this one
+    seed: int = Field(0, ge=0)  # of the start times
+    # least and most runs of an application a day
     runs_per_day: Annotated[tuple[int, int], Field(strict=False)] = (2, 3)
-    most_queued: int = Field(1, ge=1)
+    most_queued: int = Field(1, ge=1)  # an application with this many unfinished runs gets no further one
+    # poll, grace: time between two queries of the scheduler [s]; time after which a job that has left the queue without
+    # a result has failed [s]
     poll: float = Field(30.0, gt=0)
     grace: float = Field(60.0, ge=0)
-    limit: int = Field(600, ge=1)
-    probes: Settings = Settings()
+    limit: int = Field(600, ge=1)  # the probes are ended after this time [s]
+    probes: Settings = Settings()  # pattern, sizes and iterations of the probes
+    # hosts' node ids; empty: the number that ends a host's name
     node_ids: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
@@ -189,13 +143,7 @@ class Control(Declaration):
 
 
 def read_control(path: str | os.PathLike[str]) -> Control:
-    """Read a control file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is no TOML, or has a key that is not known, is missing, or cannot be as it is.
-    """
+    """Read a control file."""
     source = Path(path)
     document = read_toml(path, "a TOML file of control jobs")
     try:
@@ -234,8 +182,7 @@ def _in_folder(table: Any, beside: Path) -> Any:
     return table | {"directory": str(beside / table.get("directory", ""))}
 
 
-DAY: Final = 86_400
-"""Days begin at midnight UTC [s]."""
+DAY: Final = 86_400  # days begin at midnight UTC [s]
 
 
 def start_times(seed: int, application: str, day: int, per_day: Sequence[int] = (2, 3)) -> list[int]:
@@ -243,10 +190,6 @@ def start_times(seed: int, application: str, day: int, per_day: Sequence[int] = 
 
     Parameters
     ----------
-    seed : int
-        At least 0.
-    application : str
-        Its name.
     day : int
         Days since 1 January 1970, UTC.
     per_day : two int

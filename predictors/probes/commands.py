@@ -5,8 +5,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-PATIENCE: Final = 60.0
-"""Longest time of a command [s]."""
+PATIENCE: Final = 60.0  # longest time of a command [s]
 TIMED_OUT: Final = 124
 NOT_THERE: Final = 127
 

@@ -46,34 +46,16 @@ exit "$status"
 
 @dataclass(frozen=True)
 class ControlRun:
-    """A run that was submitted.
+    """A run that was submitted."""
 
-    Parameters
-    ----------
-    folder : Path
-        The run's folder.
-    application : Application
-        As it was when the run was submitted.
-    job : str
-        The scheduler's id; empty if submitting was cut short.
-    submitted : float
-        When [Unix s].
-    """
-
-    folder: Path
-    application: Application
-    job: str
-    submitted: float
+    folder: Path  # the run's folder
+    application: Application  # as it was when the run was submitted
+    job: str  # the scheduler's id; empty if submitting was cut short
+    submitted: float  # when [Unix s]
 
     @classmethod
     def made(cls, control: Control, application: Application, now: float) -> "ControlRun":
-        """Make the folder of a run that is about to be submitted.
-
-        Raises
-        ------
-        JobcastError
-            If it cannot be made.
-        """
+        """Make the folder of a run that is about to be submitted."""
         stamp = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now))
         queue = control.folder / QUEUED
         try:
@@ -95,13 +77,7 @@ class ControlRun:
 
     @classmethod
     def read(cls, folder: Path) -> "ControlRun":
-        """Return the run of a folder.
-
-        Raises
-        ------
-        JobcastError
-            If `run.json` cannot be read.
-        """
+        """Return the run of a folder."""
         try:
             stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
             application = {**stored["application"], "options": tuple(stored["application"]["options"])}
@@ -134,11 +110,6 @@ class ControlRun:
         The run starts when the job gets its nodes, before the probes: the counters before it are free of the probes'
         traffic. The region's time is the one that the application printed or, without a region, the time of its
         command; so no run time holds the probes.
-
-        Raises
-        ------
-        JobcastError
-            If the application failed or its time is not in its output.
         """
         began, ready, ended, status = self._result()
         application = self.application

@@ -31,21 +31,11 @@ RINGS: Final = MappingProxyType(
 )
 """The patterns of the ring; neither can deadlock, however large the message."""
 
-LARGEST: Final = 2**31 - 8
-"""Bytes of a message: MPI counts in 32 bits."""
+LARGEST: Final = 2**31 - 8  # bytes of a message: MPI counts in 32 bits
 
 
 class Settings(Declaration):
     """Pattern, sizes and iterations of the two probes; the defaults are the paper's.
-
-    Parameters
-    ----------
-    ring : {"token", "exchange"}
-        See `RINGS`; the paper passes a token around.
-    ring_bytes, allreduce_bytes : int
-        Size of a message [bytes], at least 8; of the all-reduce a multiple of 8, since it adds up float64.
-    ring_iterations, allreduce_iterations : int
-        At least 1.
 
     References
     ----------
@@ -58,8 +48,11 @@ class Settings(Declaration):
     (100000000, 5)
     """
 
-    ring: Literal["token", "exchange"] = "token"
+    ring: Literal["token", "exchange"] = "token"  # see `RINGS`; the paper passes a token around
+    # ring_bytes, allreduce_bytes: size of a message [bytes], at least 8; of the all-reduce a multiple of 8, since it
+    # adds up float64
     ring_bytes: Annotated[int, Field(ge=8, le=LARGEST)] = 100_000_000
+    # ring_iterations, allreduce_iterations: at least 1
     ring_iterations: Annotated[int, Field(ge=1)] = 10
     allreduce_bytes: Annotated[int, Field(ge=8, le=LARGEST, multiple_of=8)] = 100_000_000
     allreduce_iterations: Annotated[int, Field(ge=1)] = 5
@@ -72,33 +65,18 @@ Seconds = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 
 class ProbeRow(Declaration):
-    """One measurement.
+    """One measurement."""
 
-    Parameters
-    ----------
-    time : float
-        The end of the measurement [Unix s]: from then on the row is known.
-    waits : tuple of 9 float
-        In the order of `predictors.data.runs.PROBES` [s].
-    hosts : tuple of str
-        The hosts of the ranks, each once, in the order of the ranks; names without blanks.
-    ranks : int
-        At least 2, and at least one for each host.
-    settings : Settings
-        Pattern, sizes and iterations.
-    seconds : float
-        Duration of the measurement, without the start of MPI.
-    job : str
-        The scheduler's id of the job that it was part of, or empty.
-    """
-
+    # the end of the measurement [Unix s]: from then on the row is known
     time: Annotated[float, Field(allow_inf_nan=False)]
+    # in the order of `predictors.data.runs.PROBES` [s]
     waits: Annotated[tuple[Seconds, ...], Field(min_length=len(PROBES), max_length=len(PROBES))]
+    # the hosts of the ranks, each once, in the order of the ranks; names without blanks
     hosts: Annotated[tuple[str, ...], Field(min_length=1)]
-    ranks: Annotated[int, Field(ge=2)]
-    settings: Settings = Settings()
-    seconds: Seconds = 0.0
-    job: str = ""
+    ranks: Annotated[int, Field(ge=2)]  # at least 2, and at least one for each host
+    settings: Settings = Settings()  # pattern, sizes and iterations
+    seconds: Seconds = 0.0  # duration of the measurement, without the start of MPI
+    job: str = ""  # the scheduler's id of the job that it was part of, or empty
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -116,13 +94,7 @@ class ProbeRow(Declaration):
 
     @classmethod
     def of(cls, cells: Mapping[str, Any]) -> "ProbeRow":
-        """Return the row that such plain values, or the words of a file, describe.
-
-        Raises
-        ------
-        JobcastError
-            If a column is missing or not known, or a value cannot be one.
-        """
+        """Return the row that such plain values, or the words of a file, describe."""
         known_keys(cells, COLUMNS, "Row of probes")
         missing = [name for name in COLUMNS if cells.get(name) is None]
         if missing:
@@ -150,12 +122,8 @@ def row_text(row: ProbeRow) -> str:
 def write_row(row: ProbeRow, path: str | os.PathLike[str]) -> None:
     """Write a row, whole or not at all: add it to a table if the name ends in `.csv`, else write one JSON document.
 
-    Programs that add to one table at the same time wait for each other.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be written, or is a table of other columns; the file is then unchanged.
+    Programs that add to one table at the same time wait for each other. A table with other columns is refused and stays
+    unchanged.
     """
     if Path(path).suffix != ".csv":
         with whole_file(path) as part:
@@ -185,13 +153,7 @@ def _add_line(row: ProbeRow, target: Path) -> None:
 
 
 def one_row(path: str | os.PathLike[str]) -> ProbeRow:
-    """Return the row of a JSON file.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or holds no row.
-    """
+    """Return the row of a JSON file."""
     text = read_text(path, "a row of probes")
     try:
         return ProbeRow.of(json.loads(text))
@@ -233,13 +195,6 @@ PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
 class ProbeHistory:
     """Measurements in the order of time.
 
-    Parameters
-    ----------
-    time : float64 array of shape (n,)
-        Since when each is known [s], ascending.
-    waits : float64 array of shape (n, 9)
-        In the order of `predictors.data.runs.PROBES` [s].
-
     Examples
     --------
     >>> known = ProbeHistory(np.array([100.0, 400.0]), np.array([[0.1] * 9, [0.4] * 9]))
@@ -248,8 +203,8 @@ class ProbeHistory:
     ([nan, 0.1, 0.4], [nan, 300.0, 60.0])
     """
 
-    time: Floats
-    waits: Floats
+    time: Floats  # shape (n,); since when each is known [s], ascending
+    waits: Floats  # shape (n, 9); in the order of `predictors.data.runs.PROBES` [s]
 
     __repr__ = short_repr
 
@@ -360,11 +315,6 @@ def read_probes(
         The settings to keep; absent: those of the first row that can be read.
     strict : bool
         Raise at the first row that would be dropped.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or has no usable row.
     """
     source = os.fspath(path)
     cells, bad = _table(path, source) if Path(path).suffix == ".csv" else ([(1, one_row(path))], [])
@@ -411,11 +361,6 @@ def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> 
     -------
     float64 array of shape (9,)
         [s].
-
-    Raises
-    ------
-    JobcastError
-        If there is no wait, or one is no finite time.
 
     Examples
     --------

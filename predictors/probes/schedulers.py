@@ -19,39 +19,23 @@ from predictors.probes.commands import run
 
 @dataclass(frozen=True)
 class Request:
-    """A job to be started.
+    """A job to be started."""
 
-    Parameters
-    ----------
-    script : Path
-        A bash script; its folder takes what the job prints.
-    name : str
-        Its name in the queue.
-    nodes, seconds : int
-        Number of nodes; walltime [s].
-    options : sequence of str
-        The site's own.
-    nodes_option : sequence of str
-        The options for the number of nodes; empty: the scheduler's usual ones.
-    """
-
-    script: Path
-    name: str
+    script: Path  # a bash script; its folder takes what the job prints
+    name: str  # its name in the queue
+    # nodes, seconds: number of nodes; walltime [s]
     nodes: int
     seconds: int
-    options: Sequence[str] = ()
-    nodes_option: Sequence[str] = ()
+    options: Sequence[str] = ()  # the site's own
+    nodes_option: Sequence[str] = ()  # the options for the number of nodes; empty: the scheduler's usual ones
 
 
 class Scheduler(Protocol):
     """What starts jobs."""
 
-    launcher: str
-    """What usually starts one rank a node within a job."""
-    hosts: str
-    """A line of shell that prints the hosts of a job, one a line; empty if only the probes know them."""
-    outlives: bool
-    """Whether its jobs continue when the program that submitted them ends."""
+    launcher: str  # what usually starts one rank a node within a job
+    hosts: str  # a line of shell that prints the hosts of a job, one a line; empty if only the probes know them
+    outlives: bool  # whether its jobs continue when the program that submitted them ends
 
     def check(self) -> None:
         """Raise unless the scheduler's commands are there."""

@@ -51,8 +51,7 @@ WATCH: Final = "watch"
 SHADOW: Final = "shadow"
 WRITE: Final = "write"
 MODES: Final = (WATCH, SHADOW, WRITE)
-_BACKWARDS: Final = 60
-"""A clock that went back by more than this [s] is not to be trusted in this cycle."""
+_BACKWARDS: Final = 60  # a clock that went back by more than this [s] is not to be trusted in this cycle
 _ATTEMPTS: Final = 3
 """A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
 _AGAIN_AFTER: Final = 3600
@@ -65,19 +64,7 @@ _QUIET: Final = frozenset(("not-pending", "unchanged"))
 
 @dataclass
 class Cycle:
-    """What one cycle did.
-
-    Parameters
-    ----------
-    capped : int
-        Pending jobs of which P90 lies above the limit, which counts in its place.
-    decisions : dict of str to int
-        Jobs by the decision's word, such as `predicted`.
-    changed : dict of str to int
-        Changes by what became of them: set, cleared, not-done, would-set, would-clear.
-    troubles : list of str
-        What could not be done, and why.
-    """
+    """What one cycle did."""
 
     now: int = 0
     jobs: int = 0
@@ -85,11 +72,12 @@ class Cycle:
     events: int = 0
     ended: int = 0
     seconds: float = 0.0
-    capped: int = 0
+    capped: int = 0  # pending jobs of which P90 lies above the limit, which counts in its place
     refusal: str = ""
-    decisions: dict[str, int] = field(default_factory=dict)
+    decisions: dict[str, int] = field(default_factory=dict)  # jobs by the decision's word, such as `predicted`
+    # changes by what became of them: set, cleared, not-done, would-set, would-clear
     changed: dict[str, int] = field(default_factory=dict)
-    troubles: list[str] = field(default_factory=list)
+    troubles: list[str] = field(default_factory=list)  # what could not be done, and why
 
     def count(self, counts: dict[str, int], word: str) -> None:
         """Add one to a count."""
@@ -159,14 +147,8 @@ class Adapter:
 
     Parameters
     ----------
-    scheduler : Scheduler
-        The cluster's.
     forecaster : Forecaster
         A service, or a model in this process.
-    journal : Journal
-        Owned by this process.
-    rules : SiteRules
-        The site's.
     mode : {"watch", "shadow", "write"}
         What may be done.
     feeds : bool

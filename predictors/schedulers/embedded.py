@@ -17,25 +17,11 @@ from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 
-PATIENCE: Final = 60.0
-"""Longest time until events are durable [s]."""
+PATIENCE: Final = 60.0  # longest time until events are durable [s]
 
 
 class Embedded:
-    """A service in this process.
-
-    Parameters
-    ----------
-    settings : Settings
-        Model, database, clock and bounds, as of `jobcast serve`.
-    key : Pseudonymiser
-        Of the hashes that stand for names.
-
-    Raises
-    ------
-    JobcastError
-        If the model or the database cannot be used, or another process owns the database.
-    """
+    """A service in this process; no other process may own its database."""
 
     def __init__(self, settings: Settings, key: Pseudonymiser) -> None:
         self._service, self._key = Service(settings, key=key), key
@@ -47,13 +33,7 @@ class Embedded:
             raise
 
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
-        """Take in events; they are durable when this returns.
-
-        Raises
-        ------
-        JobcastError
-            If one is none, or they could not be stored.
-        """
+        """Take in events; they are durable when this returns."""
         try:
             given = [msgspec.convert(dict(one), EventIn).event(self._key) for one in events]
         except msgspec.ValidationError as error:

@@ -32,8 +32,7 @@ from predictors.schedulers.soft_limit import (
 
 HOLD = "hold"
 START = "start"
-VARIATION = "variation"
-"""What a classifier calls the class of which jobs are held."""
+VARIATION = "variation"  # what a classifier calls the class of which jobs are held
 WORKLOADS = ("compute", "network", "io")
 
 
@@ -41,24 +40,17 @@ WORKLOADS = ("compute", "network", "io")
 class HoldRules:
     """A site's rules for holding jobs.
 
-    Parameters
-    ----------
-    least_probability : float or None
-        Of variation, from which on a job is held; None: where the classifier says variation.
-    most_minutes : int
-        No job is held longer.
-    workloads : mapping of str to str
-        Whether jobs compute, speak over the network or read and write (compute, network, io), by patterns of their
-        names; the first that fits counts. A classifier does not answer where it is not known.
-
     Examples
     --------
     >>> HoldRules(workloads={"lammps*": "network"}).workload_of("lammps-7")
     'network'
     """
 
+    # of variation, from which on a job is held; None: where the classifier says variation
     least_probability: float | None = None
-    most_minutes: int = 10
+    most_minutes: int = 10  # no job is held longer
+    # whether jobs compute, speak over the network or read and write (compute, network, io), by patterns of their names;
+    # the first that fits counts. A classifier does not answer where it is not known.
     workloads: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -85,45 +77,22 @@ class HoldRules:
 
 @dataclass(frozen=True)
 class Answer:
-    """What a classifier says of a start now.
+    """What a classifier says of a start now."""
 
-    Parameters
-    ----------
-    probability : float or None
-        Of variation; None where the classifier abstains, or there is no answer.
-    why : str
-        Why there is none.
-    """
-
-    probability: float | None
+    probability: float | None  # of variation; None where the classifier abstains, or there is no answer
     label: str = ""
     model: str = ""
     version: str = ""
-    why: str = ""
+    why: str = ""  # why there is none
 
 
 def decide_start(
     job: QueuedJob, answer: Answer, held: int, site: SiteState, rules: SiteRules, hold: HoldRules
 ) -> Decision:
-    """Return whether a waiting job would be held now, or may start. Nothing else is looked at.
+    """Return whether a waiting job, `held` for so many seconds already, would be held now, or may start.
 
     Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
-    before one, and those of users or partitions that the site leaves out.
-
-    Parameters
-    ----------
-    job : QueuedJob
-        As the scheduler shows it now.
-    answer : Answer
-        Of the classifier.
-    held : int
-        How long it has been held already [s].
-    site : SiteState
-        Clock, reservations and partitions.
-    rules : SiteRules
-        Which users' jobs may be touched.
-    hold : HoldRules
-        When to hold.
+    before one, and those of users or partitions that the site leaves out. Nothing but the arguments is looked at.
 
     Examples
     --------

@@ -39,13 +39,11 @@ ABOUT_JOBS: Final = frozenset((WOULD_SET, WOULD_CLEAR, INTENDED, WAS_SET, CLEARE
 
 LOST: Final = "lost"
 
-Record = Mapping[str, Any]
-"""What a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that."""
+Record = Mapping[str, Any]  # what a line holds: `at` [Unix time of the scheduler], `what`, and what belongs to that
 
 _SECRET: Final = 0o600
 _LARGEST: Final = 1 << 53
-FORGOTTEN_AFTER: Final = 60 * 86_400
-"""What is not known to be over after so long [s] is not asked about any more."""
+FORGOTTEN_AFTER: Final = 60 * 86_400  # what is not known to be over after so long [s] is not asked about any more
 _DAY: Final = 86_400
 _KEPT: Final = ("limit", "quantile", "model", "version", "why", "procs", "wait", "code", "probability", "expected",
                 "delay", "ran", "state")  # fmt: skip
@@ -79,25 +77,14 @@ class BaseBehindError(JobcastError):
 
 @dataclass(frozen=True)
 class SoftLimit:
-    """What the journal knows of a job's soft limit.
+    """What the journal knows of a job's soft limit."""
 
-    Parameters
-    ----------
-    job, submission : int
-        The id that changes name, and when the job was submitted.
-    what : str
-        The newest record's kind.
-    ours : frozenset of int
-        Every value that we have set, or were about to [min].
-    minutes : int or None
-        The one that counts.
-    """
-
+    # job, submission: the id that changes name, and when the job was submitted
     job: int
     submission: int
-    what: str
-    ours: frozenset[int]
-    minutes: int | None
+    what: str  # the newest record's kind
+    ours: frozenset[int]  # every value that we have set, or were about to [min]
+    minutes: int | None  # the one that counts
 
 
 @dataclass(frozen=True)
@@ -114,17 +101,12 @@ class JobClass:
 
 
 class Journal:
-    """The journal in a folder, for one process.
+    """The journal in a folder, for one process: another one is refused.
 
     Parameters
     ----------
     folder : Path
         Made if it is not there; only its owner may read what it holds.
-
-    Raises
-    ------
-    JobcastError
-        If another process owns it, or it cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -225,11 +207,6 @@ class Journal:
         """Return the judged starts of the last two months with jobs that are not known to have ended.
 
         Each is its job's key, submission, start, whether it would have been held, the run time expected, and the delay.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be read.
         """
         with self._named_troubles():
             return self._base.execute(
@@ -270,26 +247,14 @@ class Journal:
                 self._limits, self._looked_over = self._stored(), newest
 
     def catch_up(self) -> None:
-        """Bring a base that could not be written before up to the text.
-
-        Raises
-        ------
-        JobcastError
-            If it still cannot be.
-        """
+        """Bring a base that could not be written before up to the text."""
         if self._is_behind:
             with self._named_troubles():
                 self._follow()
                 self._is_behind = False
 
     def not_counted(self, jobs: Iterable[QueuedJob]) -> list[QueuedJob]:
-        """Return those of ended jobs that `add_ended` has not counted yet, once each.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be read.
-        """
+        """Return those of ended jobs that `add_ended` has not counted yet, once each."""
         with self._named_troubles():
             return [
                 job
@@ -309,13 +274,7 @@ class Journal:
         return found is not None
 
     def add_ended(self, jobs: Iterable[QueuedJob]) -> None:
-        """Count jobs that ended in their classes, once each.
-
-        Raises
-        ------
-        JobcastError
-            If the base cannot be written.
-        """
+        """Count jobs that ended in their classes, once each."""
         new = []
         with self._named_troubles(), self._base:
             for job in jobs:
@@ -467,13 +426,7 @@ class Journal:
 
 
 def read_journal(folder: Path) -> Iterator[Record]:
-    """Yield the records of a journal, in order; this needs no ownership.
-
-    Raises
-    ------
-    JobcastError
-        If a line is no record.
-    """
+    """Yield the records of a journal, in order; this needs no ownership."""
     for path in sorted(folder.glob("journal-????-??.jsonl")):
         with path.open("rb") as file:
             yield from (_parsed(line, path) for line in file if line.endswith(b"\n"))

@@ -16,12 +16,10 @@ from predictors.tracking.describe import LoadedClassifier
 from predictors.variability.classifiers.query import Question, ask
 from predictors.variability.windows import windows
 
-MOST_OLD: Final = 120
-"""Counters that are older than this [s] say nothing about now."""
+MOST_OLD: Final = 120  # counters that are older than this [s] say nothing about now
 
 
-MOST_AT_ONCE: Final = 1000
-"""Starts in one request; a service takes no more."""
+MOST_AT_ONCE: Final = 1000  # starts in one request; a service takes no more
 
 
 class Asked(NamedTuple):
@@ -39,25 +37,13 @@ class Judge(Protocol):
 
 
 class ServiceJudge:
-    """The classifier of a service, which is sent the nodes' counters (`POST /v1/telemetry`).
-
-    Parameters
-    ----------
-    client : Client
-        Of the service.
-    """
+    """The classifier of a service, which is sent the nodes' counters (`POST /v1/telemetry`)."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
 
     def answers(self, starts: Sequence[Asked], now: int) -> list[Answer]:
-        """Ask the service.
-
-        Raises
-        ------
-        JobcastError
-            If it does not answer, has no classifier, or one that judges by the job's own nodes.
-        """
+        """Ask the service; a classifier that judges by the job's own nodes is refused, since none are known yet."""
         parts = [starts[at : at + MOST_AT_ONCE] for at in range(0, len(starts), MOST_AT_ONCE)]
         return [answer for part in parts for answer in self._part(part, now)]
 
@@ -72,19 +58,12 @@ class ServiceJudge:
 
 
 class LocalJudge:
-    """A classifier in this process, and a folder that telemetry files come into.
+    """A classifier in this process, and a folder of telemetry files; it may not judge by the job's own nodes.
 
     Parameters
     ----------
-    loaded : LoadedClassifier
-        The classifier.
     telemetry : path-like
         LDMS's CSV files, or Parquet files, of the whole machine; see docs/telemetry.md. Their times are Unix time.
-
-    Raises
-    ------
-    JobcastError
-        If it judges by the job's own nodes: these are not known before the start.
     """
 
     def __init__(self, loaded: LoadedClassifier, telemetry: str | os.PathLike[str]) -> None:
@@ -102,11 +81,6 @@ class LocalJudge:
 
         It does not answer where the newest counters are older than `MOST_OLD`. Then nothing is read either, until a
         file of the folder has changed.
-
-        Raises
-        ------
-        JobcastError
-            If the files cannot be read.
         """
         version = "" if self._loaded.version is None else str(self._loaded.version)
         seen = self._files()

@@ -13,13 +13,7 @@ from predictors.schedulers.adapter import Cycle
 
 
 class CycleMetrics:
-    """What the looks of one process came to, kept in a file.
-
-    Parameters
-    ----------
-    path : Path
-        Its name should end in .prom.
-    """
+    """What the looks of one process came to, kept in a file with a name that should end in .prom."""
 
     def __init__(self, path: Path) -> None:
         disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -37,13 +31,7 @@ class CycleMetrics:
         self._last = self._gauge("last_look_timestamp_seconds", "Slurm's clock at the last look that succeeded.")
 
     def add(self, done: Cycle | None) -> None:
-        """Take in a look, None where it failed, and write the file.
-
-        Raises
-        ------
-        JobcastError
-            If it cannot be written.
-        """
+        """Take in a look, None where it failed, and write the file."""
         self._looks.labels("failed" if done is None else "done").inc()
         if done is not None:
             for what, n in done.changed.items():

@@ -26,8 +26,7 @@ WARN: Final = "warn"
 FAIL: Final = "fail"
 _COMMANDS: Final = ("squeue", "scontrol", "sinfo", "sacct")
 _ROUNDS: Final = 5
-_CLOCKS: Final = 60
-"""Clocks may differ by so much [s]."""
+_CLOCKS: Final = 60  # clocks may differ by so much [s]
 
 
 @dataclass(frozen=True)
@@ -41,28 +40,15 @@ class Finding:
 
 @dataclass
 class Cleared:
-    """What became of the soft limits.
+    """What became of the soft limits."""
 
-    Parameters
-    ----------
-    cleared : int
-        Jobs, and tasks of arrays, with a cleared soft limit.
-    left : dict of str to str
-        Those that wait and still have one of ours, by id, and why.
-    running : dict of str to str
-        Those that have begun with one of ours and have not ended, by id, and their state. Slurm does not change these;
-        a requeue would bring such a soft limit back to the queue.
-    others : int
-        Those that wait with a soft limit that this journal knows nothing of.
-    troubles : list of str
-        What the journal could not take.
-    """
-
-    cleared: int = 0
-    left: dict[str, str] = field(default_factory=dict)
+    cleared: int = 0  # jobs, and tasks of arrays, with a cleared soft limit
+    left: dict[str, str] = field(default_factory=dict)  # those that wait and still have one of ours, by id, and why
+    # those that have begun with one of ours and have not ended, by id, and their state. Slurm does not change these; a
+    # requeue would bring such a soft limit back to the queue.
     running: dict[str, str] = field(default_factory=dict)
-    others: int = 0
-    troubles: list[str] = field(default_factory=list)
+    others: int = 0  # those that wait with a soft limit that this journal knows nothing of
+    troubles: list[str] = field(default_factory=list)  # what the journal could not take
 
 
 def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
@@ -70,11 +56,6 @@ def clear_all(scheduler: Scheduler, journal: Journal) -> Cleared:
 
     Only then may the option be taken out of SchedulerParameters, and only if nothing runs with a soft limit of ours:
     without the option, a job that still has one when it starts is ended there.
-
-    Raises
-    ------
-    JobcastError
-        If the scheduler does not answer.
     """
     done, ever = Cleared(troubles=[journal.trouble] if journal.trouble else []), set[str]()
     for at in range(_ROUNDS):
@@ -130,15 +111,7 @@ def _record(job: QueuedJob, now: int, what: str) -> dict[str, object]:
 
 
 def check_site(scheduler: Scheduler, journal: Path, table: Path | None = None) -> Iterator[Finding]:
-    """Yield whether a site is ready, a line each; nothing is changed.
-
-    Parameters
-    ----------
-    journal : Path
-        The folder of the journal.
-    table : Path, optional
-        The table for submission.
-    """
+    """Yield whether a site is ready, a line each; nothing is changed."""
     missing = [name for name in _COMMANDS if shutil.which(name) is None]
     yield Finding(FAIL if missing else OK, "commands", f"not on the PATH: {', '.join(missing)}" if missing else "there")
     try:

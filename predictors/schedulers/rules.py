@@ -16,11 +16,6 @@ _HOLDS: Final = "variability"
 def read_rules(path: str | os.PathLike[str]) -> SiteRules:
     r"""Return the site's rules in the table `[soft_limits]` of a TOML file.
 
-    Raises
-    ------
-    JobcastError
-        Naming the file, the key, the rule and the value.
-
     Examples
     --------
     >>> import tempfile
@@ -39,11 +34,6 @@ def read_rules(path: str | os.PathLike[str]) -> SiteRules:
 
 def read_hold_rules(path: str | os.PathLike[str]) -> HoldRules:
     r"""Return the rules for holding jobs in the table `[variability]` of the same file.
-
-    Raises
-    ------
-    JobcastError
-        As of `read_rules`.
 
     Examples
     --------
@@ -68,13 +58,7 @@ def _tables(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def read_whitelist(path: str | os.PathLike[str]) -> tuple[str, ...]:
-    """Return the users in a file, one a line; what follows a # is a comment.
-
-    Raises
-    ------
-    JobcastError
-        If a line has more than a name, or there is none.
-    """
+    """Return the users in a file, one a line; what follows a # is a comment."""
     found = []
     for number, line in enumerate(read_text(path, "the list of users").splitlines(), 1):
         words = line.partition("#")[0].split()

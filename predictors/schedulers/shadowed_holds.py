@@ -28,8 +28,7 @@ from predictors.schedulers.journal import (
 from predictors.schedulers.judge import Asked, Judge
 from predictors.schedulers.soft_limit import MINUTE, PENDING, Decision, QueuedJob, SiteRules, SiteState
 
-Key = tuple[str, int]
-"""A job's key and its submission."""
+Key = tuple[str, int]  # a job's key and its submission
 
 
 @dataclass(frozen=True)
@@ -43,27 +42,13 @@ class Judged:
 
 @dataclass
 class Begun:
-    """A start that was judged, until the job has ended and its hold would be over.
+    """A start that was judged, until the job has ended and its hold would be over."""
 
-    Parameters
-    ----------
-    job : QueuedJob
-        As it was shown last.
-    held : bool
-        Whether it would have been held at its start.
-    expected : float or None
-        The predicted run time [s].
-    delay : int or None
-        How long it would have been held [s]; None: not known yet.
-    ended : bool
-        Whether its end has been noted.
-    """
-
-    job: QueuedJob
-    held: bool
-    expected: float | None
-    delay: int | None = None
-    ended: bool = False
+    job: QueuedJob  # as it was shown last
+    held: bool  # whether it would have been held at its start
+    expected: float | None  # the predicted run time [s]
+    delay: int | None = None  # how long it would have been held [s]; None: not known yet
+    ended: bool = False  # whether its end has been noted
 
     @property
     def start(self) -> int:
@@ -81,16 +66,8 @@ class ShadowedHolds:
 
     Parameters
     ----------
-    judge : Judge
-        Who says whether now is a bad moment.
-    hold : HoldRules
-        When a job is held, and for how long.
-    rules : SiteRules
-        Which users' jobs may be touched.
     journal : Journal
         Its records of starts that are not over are continued.
-    forecaster : Forecaster
-        For the run time that was expected.
     """
 
     def __init__(
@@ -104,17 +81,7 @@ class ShadowedHolds:
             self._begun[job, submission] = Begun(known, bool(held), expected, delay)
 
     def look(self, jobs: Iterable[QueuedJob], site: SiteState, troubles: list[str]) -> list[Record]:
-        """Judge the jobs that wait, and those that would still be held; return the records for the journal.
-
-        Parameters
-        ----------
-        jobs : iterable of QueuedJob
-            Of the accounts and the queue.
-        site : SiteState
-            As of now.
-        troubles : list of str
-            What could not be done is added.
-        """
+        """Judge the jobs that wait, and those still held; return the records for the journal, and add to `troubles`."""
         shown = {(job.key, job.submit or 0): job for job in jobs}
         records = list(self._starts(shown, site.now, troubles))
         waiting = {key: job for key, job in shown.items() if self._is_asked_about(job, site.now)}

@@ -79,23 +79,11 @@ class Slurm:
         self._patience, self._mark = patience, mark
 
     def config(self) -> Config:
-        """Return clock, version and options.
-
-        Raises
-        ------
-        JobcastError
-            If slurmctld does not answer, or not so that it can be read.
-        """
+        """Return clock, version and options."""
         return parse_config(self._output("scontrol", "show", "config"))
 
     def queue(self) -> Rows:
-        """Return all jobs that slurmctld has in memory; of an array each task, as each may have its own soft limit.
-
-        Raises
-        ------
-        JobcastError
-            If it does not answer, or the answer is cut off.
-        """
+        """Return all jobs that slurmctld has in memory; of an array each task, as each may have its own soft limit."""
         separator = _separator()
         fields = squeue_format(separator)
         return parse_squeue(self._output("squeue", "-h", "-a", "-r", "-t", "all", "-O", fields), separator)
@@ -105,11 +93,6 @@ class Slurm:
 
         Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are
         among them: sacct tells these only where it is asked by state.
-
-        Raises
-        ------
-        JobcastError
-            If sacct fails otherwise.
         """
         separator = _separator()
         command = ["sacct", "--noheader", "--allusers", "--allocations", "--duplicates", "--parsable"]
@@ -122,23 +105,11 @@ class Slurm:
         return parse_sacct(_good(done, "sacct"), separator)
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Return the reservations.
-
-        Raises
-        ------
-        JobcastError
-            If they cannot be read.
-        """
+        """Return the reservations."""
         return parse_reservations(self._output("scontrol", "-a", "-o", "show", "reservation"))
 
     def partitions(self) -> Mapping[str, frozenset[str]]:
-        """Return the nodes of each partition.
-
-        Raises
-        ------
-        JobcastError
-            If sinfo fails.
-        """
+        """Return the nodes of each partition."""
         return parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
 
     def mark(self, jobs: Sequence[QueuedJob], minutes: int) -> str:

@@ -30,10 +30,8 @@ SACCT_FIELDS: Final = (
 """Fields of `sacct --format`."""
 OPTION: Final = "time_min_as_soft_limit"
 """The option of SchedulerParameters without which a soft limit shortens the hard one."""
-LEAST_VERSION: Final = (23, 11)
-"""The first version that has the option."""
-GOOD_VERSION: Final = (25, 5, 4)
-"""The first one that plans running jobs by it, too, and has none of its earlier faults."""
+LEAST_VERSION: Final = (23, 11)  # the first version that has the option
+GOOD_VERSION: Final = (25, 5, 4)  # the first one that plans running jobs by it, too, and has none of its earlier faults
 
 _NOTHING: Final = frozenset(("", "N/A", "(null)", "None", "Unknown", "NONE"))
 _NO_LIMIT: Final = frozenset(("UNLIMITED", "INVALID", "NOT_SET", "Partition_Limit", "N/A", ""))
@@ -64,12 +62,7 @@ def squeue_format(separator: str) -> str:
 
 
 def parse_squeue(text: str, separator: str) -> Rows:
-    r"""Return the jobs in what `squeue -O` printed with a separator behind each field.
-
-    Raises
-    ------
-    JobcastError
-        If the last row is cut off: then nothing is known of jobs that may follow.
+    r"""Return the jobs that `squeue -O` printed with a separator behind each field; a text that is cut off is refused.
 
     Examples
     --------
@@ -83,13 +76,7 @@ def parse_squeue(text: str, separator: str) -> Rows:
 
 
 def parse_sacct(text: str, separator: str) -> Rows:
-    """Return the jobs in what `sacct --parsable --delimiter` printed.
-
-    Raises
-    ------
-    JobcastError
-        If the last row is cut off.
-    """
+    """Return the jobs in what `sacct --parsable --delimiter` printed."""
     return _read(text, separator, "sacct", SACCT_FIELDS, _accounted)
 
 
@@ -211,26 +198,14 @@ def _time(row: dict[str, str], name: str) -> int | None:
 
 @dataclass(frozen=True)
 class Config:
-    """What `scontrol show config` says that matters here.
+    """What `scontrol show config` says that matters here."""
 
-    Parameters
-    ----------
-    now : int
-        The clock of slurmctld, in Unix time.
-    version : tuple of int
-        Such as (25, 5, 4).
-    parameters : frozenset of str
-        SchedulerParameters, without their values.
-    min_job_age : int
-        How long an ended job stays in the queue's list [s].
-    """
-
-    now: int
-    version: tuple[int, ...]
+    now: int  # the clock of slurmctld, in Unix time
+    version: tuple[int, ...]  # such as (25, 5, 4)
     cluster: str
-    parameters: frozenset[str]
+    parameters: frozenset[str]  # SchedulerParameters, without their values
     scheduler: str
-    min_job_age: int = 300
+    min_job_age: int = 300  # how long an ended job stays in the queue's list [s]
     private: str = ""
 
     @property
@@ -257,11 +232,6 @@ class Config:
 
 def parse_config(text: str) -> Config:
     r"""Return what `scontrol show config` printed with SLURM_TIME_FORMAT=%s.
-
-    Raises
-    ------
-    JobcastError
-        If the clock or the version is not there.
 
     Examples
     --------
@@ -293,10 +263,7 @@ def parse_config(text: str) -> Config:
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
     """Return the reservations that `scontrol -o show reservation` printed with SLURM_TIME_FORMAT=%s.
 
-    Raises
-    ------
-    JobcastError
-        If one has no times that can be read: then no job can be kept clear of it.
+    One without readable times is refused: no job could be kept clear of it.
 
     Examples
     --------

@@ -30,37 +30,16 @@ LEAVE = "leave"
 
 @dataclass(frozen=True)
 class QueuedJob:
-    """A job as a scheduler shows it; times are Unix time, None where there is none.
+    """A job as a scheduler shows it; times are Unix time, None where there is none."""
 
-    Parameters
-    ----------
-    job_id : int
-        Its own id; of an array's tasks that wait, that of the array.
-    array_id : int
-        The id of the array; that of the job where it belongs to none.
-    task : str
-        Which task of the array, or which tasks wait, such as `1-20%3`; empty where it belongs to none.
-    limit, soft : int or None
-        Hard and soft limit [s]; None: unlimited or unknown, and no soft limit.
-    procs, nodes : int
-        Processors and nodes asked for.
-    is_het : bool
-        Whether it is a part of a heterogeneous job.
-    deadline : int or None
-        When the user wants it to have ended.
-    reservation : str
-        The reservation that it asks for; empty: none.
-    mark, comment : str
-        The administrator's comment, and the user's.
-    """
-
-    job_id: int
+    job_id: int  # its own id; of an array's tasks that wait, that of the array
     state: str = PENDING
+    # limit, soft: hard and soft limit [s]; None: unlimited or unknown, and no soft limit
     limit: int | None = None
     soft: int | None = None
-    array_id: int = 0
-    task: str = ""
-    is_het: bool = False
+    array_id: int = 0  # the id of the array; that of the job where it belongs to none
+    task: str = ""  # which task of the array, or which tasks wait, such as `1-20%3`; empty where it belongs to none
+    is_het: bool = False  # whether it is a part of a heterogeneous job
     user: str = ""
     account: str = ""
     partition: str = ""
@@ -69,11 +48,13 @@ class QueuedJob:
     eligible: int | None = None
     start: int | None = None
     end: int | None = None
+    # procs, nodes: processors and nodes asked for
     procs: int = 1
     nodes: int = 1
-    deadline: int | None = None
-    reservation: str = ""
+    deadline: int | None = None  # when the user wants it to have ended
+    reservation: str = ""  # the reservation that it asks for; empty: none
     restarts: int = 0
+    # mark, comment: the administrator's comment, and the user's
     mark: str = ""
     comment: str = ""
     name: str = ""
@@ -103,23 +84,14 @@ class QueuedJob:
 
 @dataclass(frozen=True)
 class Reservation:
-    """Nodes that are kept free for others from a moment on.
-
-    Parameters
-    ----------
-    start, end : int
-        Its hours, in Unix time.
-    nodes : frozenset of str or None
-        Names; None where unknown: then it may be any.
-    flags : frozenset of str
-        Such as DAILY.
-    """
+    """Nodes that are kept free for others from a moment on."""
 
     name: str
+    # start, end: its hours, in Unix time
     start: int
     end: int
-    nodes: frozenset[str] | None = None
-    flags: frozenset[str] = frozenset()
+    nodes: frozenset[str] | None = None  # names; None where unknown: then it may be any
+    flags: frozenset[str] = frozenset()  # such as DAILY
 
     def next_start(self, now: int) -> int | None:
         """Return when it begins next; None if it has begun and does not recur.
@@ -141,60 +113,34 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper quantile of a job's run time, and who gave it.
+    """An upper quantile of a job's run time, and who gave it."""
 
-    Parameters
-    ----------
-    seconds : float or None
-        The quantile [s]; None where there is none.
-    why : str
-        Why there is none, or what it is.
-    is_capped : bool
-        Whether it lay above the job's limit, which stands in its place.
-    """
-
-    seconds: float | None
+    seconds: float | None  # the quantile [s]; None where there is none
     model: str = ""
     version: int | None = None
-    why: str = ""
-    is_capped: bool = False
+    why: str = ""  # why there is none, or what it is
+    is_capped: bool = False  # whether it lay above the job's limit, which stands in its place
 
 
 @dataclass(frozen=True)
 class SiteRules:
-    """The rules of a site; see docs/how-to/slurm.md for what each is good for.
+    """The rules of a site; see docs/how-to/slurm.md for what each is good for."""
 
-    Parameters
-    ----------
-    pad_minutes : int
-        Added to the quantile: launch and end of a job take time, too.
-    factor, long_factor : float
-        What the quantile is multiplied by; of jobs with a limit above `long_hours`, by the second.
-    least_minutes : int
-        No soft limit is shorter.
-    least_gain_minutes : int
-        No soft limit is set that is not shorter than the hard one by so much.
-    lower_share : float
-        A soft limit that stands is lowered only by more than this share; it is raised at once.
-    reservation_margin_minutes : int
-        A job whose limit ends so shortly before a reservation, or later, gets none. An adapter that dies clears
-        nothing, so it should be longer than it takes to notice that.
-    users, partitions : tuple of str or None
-        Only these; None: all.
-    without_users, without_partitions : tuple of str
-        Not these.
-    """
-
-    pad_minutes: int = 15
+    pad_minutes: int = 15  # added to the quantile: launch and end of a job take time, too
+    # factor, long_factor: what the quantile is multiplied by; of jobs with a limit above `long_hours`, by the second
     factor: float = 1.0
     long_hours: float = 24.0
     long_factor: float = 2.0
-    least_minutes: int = 5
-    least_gain_minutes: int = 5
-    lower_share: float = 0.1
+    least_minutes: int = 5  # no soft limit is shorter
+    least_gain_minutes: int = 5  # no soft limit is set that is not shorter than the hard one by so much
+    lower_share: float = 0.1  # a soft limit that stands is lowered only by more than this share; it is raised at once
+    # a job whose limit ends so shortly before a reservation, or later, gets none. An adapter that dies clears nothing,
+    # so it should be longer than it takes to notice that.
     reservation_margin_minutes: int = 1440
+    # users, partitions: only these; None: all
     users: tuple[str, ...] | None = None
     partitions: tuple[str, ...] | None = None
+    # without_users, without_partitions: not these
     without_users: tuple[str, ...] = ()
     without_partitions: tuple[str, ...] = ()
 
@@ -214,18 +160,11 @@ class SiteRules:
 
 @dataclass(frozen=True)
 class SiteState:
-    """What the decision on all jobs depends on.
+    """What the decision on all jobs depends on."""
 
-    Parameters
-    ----------
-    now : int
-        The scheduler's clock, in Unix time.
-    partitions : mapping of str to frozenset of str
-        Nodes by partition; one that is missing may have any.
-    """
-
-    now: int
+    now: int  # the scheduler's clock, in Unix time
     reservations: Sequence[Reservation] = ()
+    # nodes by partition; one that is missing may have any
     partitions: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     def nodes_of(self, partitions: str) -> frozenset[str] | None:
@@ -251,18 +190,7 @@ def decide(
 ) -> Decision:
     """Return what is to be done about a job's soft limit. Nothing else is looked at, and nothing is changed.
 
-    Parameters
-    ----------
-    job : QueuedJob
-        As the scheduler shows it now.
-    bound : Bound
-        The upper quantile of its run time.
-    site : SiteState
-        Clock, reservations and partitions.
-    rules : SiteRules
-        The site's.
-    ours : frozenset of int
-        Soft limits that were set for this job by us [min]. Any other is the user's own, and never touched.
+    `ours` are the soft limits that we set for this job [min]; any other is the user's own, and never touched.
 
     Examples
     --------

@@ -91,21 +91,10 @@ def submission_table(
 
     Parameters
     ----------
-    cluster : str
-        Cluster of the table.
-    now : int
-        Its clock, in Unix time.
     lasts : int
         How long it holds [s].
     sets : bool
         Whether plug-ins may set soft limits by it, or only give advice.
-    starts : iterable of ExpectedStart
-        When jobs submitted now would start.
-
-    Raises
-    ------
-    JobcastError
-        If there is no answer with the predictions.
     """
     jobs = [
         QueuedJob(
@@ -135,12 +124,6 @@ def submission_table(
 
 
 def write_table(table: Table, path: Path) -> None:
-    """Write a table whole: a reader sees the old one or the new one.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be written.
-    """
+    """Write a table whole: a reader sees the old one or the new one."""
     with whole_file(path) as part:
         part.write_text(table.text(), encoding="utf-8", newline="\n")

@@ -33,29 +33,17 @@ _START = "start"
 
 @dataclass(frozen=True)
 class Row:
-    """The soft limit of jobs that are alike.
-
-    Parameters
-    ----------
-    minutes : int
-        Soft limit [min].
-    seconds : int
-        The quantile of their run times that it was made from [s].
-    ended : int
-        How many such jobs have been seen to end.
-    model : str
-        Who gave the quantile.
-    """
+    """The soft limit of jobs that are alike."""
 
     user: str
     partition: str
     procs: str
     limit: int
     name: str
-    minutes: int
-    seconds: int
-    ended: int
-    model: str
+    minutes: int  # soft limit [min]
+    seconds: int  # the quantile of their run times that it was made from [s]
+    ended: int  # how many such jobs have been seen to end
+    model: str  # who gave the quantile
 
     @property
     def key(self) -> tuple[str, str, str, int, str]:
@@ -65,28 +53,15 @@ class Row:
 
 @dataclass(frozen=True)
 class ExpectedStart:
-    """When a job of one partition and width would start, had it been submitted at a second; times are Unix time.
+    """When a job of one partition and width would start, had it been submitted at a second; times are Unix time."""
 
-    Parameters
-    ----------
-    partition : str
-        Empty: the cluster's default one.
-    procs : int
-        Of jobs that ask for so many processors, or fewer: a `width_class`.
-    limit : int
-        The requested time that the job was given [min].
-    p50, p90 : int
-        It has started by then with a chance of one half, and of nine in ten.
-    asked : int
-        When that was asked.
-    """
-
-    partition: str
-    procs: int
-    limit: int
+    partition: str  # empty: the cluster's default one
+    procs: int  # of jobs that ask for so many processors, or fewer: a `width_class`
+    limit: int  # the requested time that the job was given [min]
+    # p50, p90: it has started by then with a chance of one half, and of nine in ten
     p50: int
     p90: int
-    asked: int
+    asked: int  # when that was asked
 
     @property
     def row(self) -> Row:
@@ -110,32 +85,17 @@ def width_class(procs: int) -> int:
 
 @dataclass(frozen=True)
 class Table:
-    """A table of soft limits.
+    """A table of soft limits."""
 
-    Parameters
-    ----------
-    cluster : str
-        The scheduler's name of the cluster.
-    written, expires : int
-        In Unix time.
-    reservation : int
-        When the first coming reservation begins; 0: none.
-    margin : int
-        So long before it no limit may end [s].
-    sets : bool
-        Whether soft limits may be set by it; else it is for advice.
-    starts : tuple of ExpectedStart
-        When jobs submitted now would start.
-    """
-
-    cluster: str
+    cluster: str  # the scheduler's name of the cluster
+    # written, expires: in Unix time
     written: int
     expires: int
-    reservation: int
-    margin: int
-    sets: bool = False
+    reservation: int  # when the first coming reservation begins; 0: none
+    margin: int  # so long before it no limit may end [s]
+    sets: bool = False  # whether soft limits may be set by it; else it is for advice
     rows: Mapping[tuple[str, str, str, int, str], Row] = field(default_factory=dict)
-    starts: tuple[ExpectedStart, ...] = ()
+    starts: tuple[ExpectedStart, ...] = ()  # when jobs submitted now would start
 
     def text(self) -> str:
         """Return the table as it stands in a file."""
@@ -203,12 +163,7 @@ def _keep_longest(
 
 
 def parse(text: str, cluster: str, now: int) -> Table:
-    r"""Return the table in a text.
-
-    Raises
-    ------
-    ValueError
-        If it is no table, not whole, not this cluster's, or does not hold at this time.
+    r"""Return the table in a text; one that is damaged, expired or another cluster's raises ValueError.
 
     Examples
     --------

@@ -17,10 +17,8 @@ from urllib.parse import quote, urlencode, urlsplit
 from predictors.core.errors import JobcastError
 from predictors.core.limits import UNKNOWN_REQUEST
 
-Event = Mapping[str, Any]
-"""As in the API: kind, job_id, time, and what a submission tells."""
-Job = Mapping[str, Any]
-"""As in the API: procs, requested_time, user, …"""
+Event = Mapping[str, Any]  # as in the API: kind, job_id, time, and what a submission tells
+Job = Mapping[str, Any]  # as in the API: procs, requested_time, user, …
 
 _MAY_PASS: Final = (429, 502, 503, 504)
 _LONGEST_PAUSE: Final = 2.0
@@ -74,7 +72,7 @@ class Runtime:
 
 
 class Client:
-    """Talks to a service.
+    """Talks to a service; a call without an answer raises `ServiceError`.
 
     Parameters
     ----------
@@ -131,22 +129,13 @@ class Client:
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """Send events; return a receipt each (`sequence`, `status`). They are durable then.
 
-        Raises
-        ------
-        ServiceError
-            If that could not be done: send them again.
+        After a `ServiceError` send them again: none is taken in twice.
         """
         receipts: list[dict[str, Any]] = self.ask("POST", "/v1/events", {"events": list(events)})["events"]
         return receipts
 
     def runtime(self, jobs: Sequence[Job], *, as_of: int | None = None, now: int | None = None) -> list[Runtime]:
-        """Return the predicted run times of jobs, as if they were submitted now.
-
-        Raises
-        ------
-        ServiceError
-            If there is no answer, unless the client fails open.
-        """
+        """Return the predicted run times of jobs, as if they were submitted now."""
         asked = {"jobs": [dict(job) for job in jobs], "as_of": as_of, "now": now}
         try:
             return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
@@ -156,13 +145,7 @@ class Client:
             return [_open(job) for job in jobs]
 
     def recorded(self, job_ids: Sequence[int | str | Mapping[str, Any]], *, as_of: int | None = None) -> list[Runtime]:
-        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission.
-
-        Raises
-        ------
-        ServiceError
-            If there is no answer.
-        """
+        """Return what was predicted for jobs at their submission; an id may come with its cluster and submission."""
         asked = {"job_ids": list(job_ids), "as_of": as_of}
         return _runtimes(self.ask("POST", "/v1/predictions/runtime", asked))
 

@@ -29,10 +29,8 @@ class Event(NamedTuple):
 
     job: int
     kind: int
-    time: int
-    """Seconds on the service's clock."""
-    status: int = UNKNOWN
-    """Of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled."""
+    time: int  # seconds on the service's clock
+    status: int = UNKNOWN  # of an end: 0 failed, 1 completed, 2 to 4 partial, 5 cancelled
     procs: int = UNKNOWN
     requested_time: int = UNKNOWN
     user: int = UNKNOWN
@@ -40,8 +38,7 @@ class Event(NamedTuple):
     executable: int = UNKNOWN
     queue: int = UNKNOWN
     partition: int = UNKNOWN
-    sequence: int = UNKNOWN
-    """Its place among all events, from 1; given when it is stored."""
+    sequence: int = UNKNOWN  # its place among all events, from 1; given when it is stored
 
     @property
     def submission(self) -> Job:

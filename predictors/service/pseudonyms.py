@@ -24,25 +24,17 @@ from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.slurm import STATES, state_of
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.history.names import NAMED, NO_STEM, stem
+from predictors.history.names import NAMED, NO_STEM, PSEUDONYM, stem
 
-FIRST_NAME: Final = 1 << 52
-"""Numbers from here on stand for names; those that clients give must lie below."""
+FIRST_NAME: Final = 1 << 52  # numbers from here on stand for names; those that clients give must lie below
 _LEAST_KEY: Final = 16
-_MOST_READ: Final = 4096
-"""Bytes of a key's file, blanks around the key included."""
-_PSEUDONYM: Final = re.compile("~[0-9a-f]{14}")
+_MOST_READ: Final = 4096  # bytes of a key's file, blanks around the key included
 _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "command", "reservation")
 
 
 @dataclass(frozen=True)
 class Pseudonymiser:
     """Turns names into keyed hashes.
-
-    Parameters
-    ----------
-    secret : bytes
-        At most 64 bytes. Empty: anyone who has the database can try out likely names.
 
     Examples
     --------
@@ -53,7 +45,7 @@ class Pseudonymiser:
     (7, -1)
     """
 
-    secret: bytes = b""
+    secret: bytes = b""  # at most 64 bytes; empty: anyone who has the database can try out likely names.
 
     def __post_init__(self) -> None:
         if len(self.secret) > 64:
@@ -63,10 +55,7 @@ class Pseudonymiser:
     def read(cls, path: Path) -> "Pseudonymiser":
         """Return the key in a file, blanks around it left out.
 
-        Raises
-        ------
-        JobcastError
-            If it is shorter than 16 bytes, or longer than 64, or others than its owner and group may use the file.
+        It has 16 to 64 bytes, and only the file's owner and group may use the file.
         """
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o007:
@@ -85,7 +74,7 @@ class Pseudonymiser:
             return -1
         if isinstance(value, int):
             return value
-        if value.startswith("~") and _PSEUDONYM.fullmatch(value):
+        if value.startswith("~") and PSEUDONYM.fullmatch(value):
             return FIRST_NAME | (int(value[1:], 16) & (FIRST_NAME - 1))
         digest = blake2b(value.encode("utf-8", "surrogatepass"), digest_size=8, key=self.secret).digest()
         return FIRST_NAME | (int.from_bytes(digest, "big") & (FIRST_NAME - 1))
@@ -166,15 +155,11 @@ def without_vectors(log: JobLog) -> tuple[JobLog, list[Finding]]:
     return left, [Finding("left-out", "changed", text, count, column=_SIGNATURES[0])]
 
 
-_WORDS: Final = ("state", "mode")
-"""Columns of words of the scheduler: those that are known to be such are kept."""
+_WORDS: Final = ("state", "mode")  # columns of words of the scheduler: those that are known to be such are kept
 _KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_STATUS, "script", "interactive"))
-_MODE: Final = re.compile(r"c\d{1,3}")
-"""How many ranks a node had, as ALCF writes a mode."""
-_NUMBERED: Final = ("user", "group", "executable", "project")
-"""Columns of numbers that reveal people and programs."""
-_GONE: Final = ("label", "parents")
-"""Columns of the scheduler's own ids."""
+_MODE: Final = re.compile(r"c\d{1,3}")  # how many ranks a node had, as ALCF writes a mode
+_NUMBERED: Final = ("user", "group", "executable", "project")  # columns of numbers that reveal people and programs
+_GONE: Final = ("label", "parents")  # columns of the scheduler's own ids
 _MOST_WEEKS: Final = 520
 _WEEK: Final = 7 * 86_400
 

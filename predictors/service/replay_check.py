@@ -27,20 +27,11 @@ _NOTHING_KNOWN: Final[Mapping[str, str]] = MappingProxyType({})
 
 @dataclass(frozen=True)
 class Replayed:
-    """The service's predictions of a log.
+    """The service's predictions of a log."""
 
-    Attributes
-    ----------
-    seconds : float64 array of shape (n_jobs,)
-        Predictions [s].
-    answered_by : tuple of str
-        Which predictor gave each.
-    first, last : int
-        Sequence numbers of the first and the last event.
-    """
-
-    seconds: Floats
-    answered_by: tuple[str, ...]
+    seconds: Floats  # shape (n_jobs,); predictions [s]
+    answered_by: tuple[str, ...]  # which predictor gave each
+    # first, last: sequence numbers of the first and the last event
     first: int
     last: int
 
@@ -145,13 +136,7 @@ def _goes_by(about: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _names(log: JobLog, column: str, goes_by: str) -> dict[int, str]:
-    """Return the names to send in the place of codes; those of a model that learnt numbers are none.
-
-    Raises
-    ------
-    JobcastError
-        If the log has names and the model numbers, or the other way round.
-    """
+    """Return the names to send in the place of codes; those of a model that learnt numbers are none."""
     names = Codes.of(log, column).names
     if log.known(column).any() and bool(names) != (goes_by == "names"):
         raise names_against_numbers(log, column, bool(names), "the service's model")

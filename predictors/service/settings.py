@@ -10,60 +10,28 @@ from predictors.history.history import AS_OF_RULES
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of one service.
+    """Settings of one service."""
 
-    Parameters
-    ----------
-    model : str
-        See `predictors.service.state.model.load`.
-    challenger : str or None
-        A second one; its predictions are stored and compared but never given.
-    db : str
-        URL of the database.
-    warm : bool
-        Whether a database without events begins with the history that the model was saved with.
-    learn : bool
-        Whether models learn from the jobs that end.
-    clock : {"unix", "log"}
-        Whether times of events are Unix time, or count from an unknown moment (then no weekday is known).
-    time_zone : str or None
-        IANA name of the machine's.
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    poll : float
-        Seconds between looks at the registry; 0: only when asked.
-    snapshot_every : int
-        Events between snapshots; one is also written each hour in which events came.
-    forget_after : float or None
-        Seconds of silence beyond a waiting job's submission, or a running job's requested end, after which it is given
-        up; None: never.
-    most_pending : int
-        Events that may wait; see `Writer`.
-    capacity : int
-        Users, and groups of each kind, to remember.
-    machine_procs : int or None
-        Processors of the machine; None if unknown.
-    kills : bool or None
-        Whether the site ends jobs at their request: P90 then stays within it. None: as each model was calibrated.
-    drift_alarms : float
-        False alarms of drift a year and model at most; see `predictors.evaluation.drift`.
-    """
-
-    model: str
-    db: str
-    challenger: str | None = None
-    warm: bool = False
-    learn: bool = True
+    model: str  # see `predictors.service.state.model.load`
+    db: str  # URL of the database
+    challenger: str | None = None  # a second one; its predictions are stored and compared but never given
+    warm: bool = False  # whether a database without events begins with the history that the model was saved with
+    learn: bool = True  # whether models learn from the jobs that end
+    # {"unix", "log"}: whether times of events are Unix time, or count from an unknown moment (then no weekday is known)
     clock: str = "unix"
-    time_zone: str | None = None
-    as_of: str = "strict"
-    poll: float = 30.0
-    snapshot_every: int = 500_000
+    time_zone: str | None = None  # IANA name of the machine's
+    as_of: str = "strict"  # {"strict", "reis"}: what counts as ended at a submission
+    poll: float = 30.0  # seconds between looks at the registry; 0: only when asked
+    snapshot_every: int = 500_000  # events between snapshots; one is also written each hour in which events came
+    # seconds of silence beyond a waiting job's submission, or a running job's requested end, after which it is given
+    # up; None: never
     forget_after: float | None = None
-    most_pending: int = 100_000
-    capacity: int = 100_000
-    machine_procs: int | None = None
+    most_pending: int = 100_000  # events that may wait; see `Writer`
+    capacity: int = 100_000  # users, and groups of each kind, to remember
+    machine_procs: int | None = None  # processors of the machine; None if unknown
+    # whether the site ends jobs at their request: P90 then stays within it. None: as each model was calibrated.
     kills: bool | None = None
+    # false alarms of drift a year and model at most; see `predictors.evaluation.drift`
     drift_alarms: float = ALARMS_PER_YEAR
 
     def __post_init__(self) -> None:

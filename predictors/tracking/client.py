@@ -51,8 +51,7 @@ from predictors.variability.classifiers.base import Classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.labels import Labels
 
-EXPERIMENT: Final = "jobcast"
-"""The MLflow experiment under which runs are logged."""
+EXPERIMENT: Final = "jobcast"  # the MLflow experiment under which runs are logged
 
 _HASH: Final = "jobcast.sha256"
 _DEFAULTS: Final = {
@@ -66,13 +65,7 @@ _DEFAULTS: Final = {
 
 
 def open_store() -> Store:
-    """Return the store in use, ready to be written; it is made if it is not there.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made or reached.
-    """
+    """Return the store in use, ready to be written; it is made if it is not there."""
     store = Store.current()
     with _client(store) as client:
         experiment_id(client, store, EXPERIMENT)
@@ -93,6 +86,8 @@ def log_run(
     source: str | None = None,
 ) -> LoggedRun:
     """Write down one run: what learnt from what, how good it is, and the model itself.
+
+    The model must come back from the store as it went in.
 
     Parameters
     ----------
@@ -116,11 +111,6 @@ def log_run(
         Pictures and tables that the run keeps, under `figures` and `tables`.
     source : str or None
         Path of the log.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, does not come back from the store as it went in, or the store cannot be written.
     """
     loggable = Loggable.of_predictor(predictor, log, figures, split, seed, trained_until, source)
     return _log(loggable, figures, parent, begin, files)
@@ -158,18 +148,12 @@ def log_classifier(
         Seed of everything drawn by chance.
     begin, files
         As in `log_run`.
-
-    Raises
-    ------
-    JobcastError
-        As in `log_run`.
     """
     loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
     return _log(loggable, figures, None, begin, files)
 
 
-AGENT: Final = "agent"
-"""Name of the folder, and the beginning of the file's name, of a scheduling agent in the store."""
+AGENT: Final = "agent"  # name of the folder, and the beginning of the file's name, of a scheduling agent in the store
 
 
 def log_agent(
@@ -201,11 +185,6 @@ def log_agent(
         Sentences of the run's page.
     begin, files
         As in `log_run`.
-
-    Raises
-    ------
-    JobcastError
-        If the store cannot be written.
     """
     began, store = _milliseconds(time.time() if begin is None else begin), Store.current()
     digest, data = sha256(file), LoggedData.of_log(log)
@@ -232,13 +211,7 @@ def log_agent(
 
 @contextmanager
 def stored_agent(uri: str) -> Iterator[Path]:
-    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled.
-
-    Raises
-    ------
-    JobcastError
-        If there is none at the address, or the file is not the one that was logged.
-    """
+    """Yield the agent file at `models:/NAME@ALIAS`, `models:/NAME/VERSION` or `runs:/RUN_ID`; nothing is unpickled."""
     with _located(uri) as (folder, expected, _):
         found = [path for path in sorted(folder.rglob(f"{AGENT}.*")) if path.suffix in (".npz", ".json")]
         if len(found) != 1:
@@ -253,17 +226,10 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
 
     Parameters
     ----------
-    run : LoggedRun
-        What `log_run` returned.
     name : str
         Registered name; there it becomes a new version.
     alias : {"champion", "challenger", "shadow"}, optional
         Taken from the version that had it.
-
-    Raises
-    ------
-    JobcastError
-        If the name or the alias is not allowed, or the store cannot be written.
     """
     checked_name(name)
     if alias is not None:
@@ -277,13 +243,7 @@ def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
 
 
 def version_of(uri: str) -> int | None:
-    """Return the version that an address of the registry means now, without loading it; None for other addresses.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, alias or version, or the store cannot be reached.
-    """
+    """Return the version that an address of the registry means now, without loading it; None for other addresses."""
     where = ModelUri.parse(uri)
     if where.name is None:
         return None
@@ -309,11 +269,6 @@ def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> R
         The user who asked for it, and the reason.
     even_if_worse : bool
         Give the alias also to a predictor that does not beat last-two.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such version, it does not beat last-two, or the store cannot be written.
     """
     checked_alias(alias)
     where = ModelUri.parse(uri)
@@ -345,11 +300,6 @@ def load_model(uri: str, copy_to: Path | None = None) -> LoadedModel:
 
     Nothing is ever unpickled: a model that holds any file but those that our own predictors write is refused, and so is
     one with files other than those that were logged. Its files are copied to a new folder, `copy_to`, if that is given.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, with the nearest name that there is; or if its files are foreign or damaged.
     """
     with _located(uri) as (folder, expected, found):
         saved = open_model(folder, expected)
@@ -413,8 +363,6 @@ def sweep_run(
 
     Parameters
     ----------
-    title : str
-        What to call it.
     tags : mapping of str to str
         `jobcast.sweep` identifies one sweep: one that is there and finished is not written again.
     params : mapping
@@ -423,11 +371,6 @@ def sweep_run(
         Its results, pictures and tables, kept as files of the run.
     seconds : float
         How long it took.
-
-    Raises
-    ------
-    JobcastError
-        If the store cannot be written.
     """
     store = Store.current()
     with _client(store) as client:
@@ -463,10 +406,8 @@ def _finished(client: Any, run_id: str) -> Iterator[None]:
     client.set_terminated(run_id)
 
 
-MOST_METRICS: Final = 1000
-"""In one batch: what MLflow takes."""
-MOST_TEXT: Final = 6000
-"""Characters of a parameter: what MLflow takes."""
+MOST_METRICS: Final = 1000  # in one batch: what MLflow takes
+MOST_TEXT: Final = 6000  # characters of a parameter: what MLflow takes
 
 
 def _log_numbers(
@@ -495,7 +436,6 @@ def _milliseconds(seconds: float) -> int:
 
 
 def _log_data(client: Any, run_id: str, data: LoggedData) -> None:
-    """Write down what a run learnt from, as MLflow's pages list it."""
     from mlflow.entities import Dataset as DataEntity
     from mlflow.entities import DatasetInput, InputTag
 

@@ -76,33 +76,18 @@ def _git(folder: Path, *arguments: str) -> str:
     return run.stdout.strip()
 
 
-DIGEST: Final = 32
-"""Characters of a data set's digest that MLflow receives: it takes at most 36."""
+DIGEST: Final = 32  # characters of a data set's digest that MLflow receives: it takes at most 36
 
 
 @dataclass(frozen=True)
 class LoggedData:
-    """What a model learnt from, as MLflow describes a data set.
+    """What a model learnt from, as MLflow describes a data set."""
 
-    Attributes
-    ----------
-    name : str
-        Of the log, or of the data set's file.
-    sha256 : str
-        Digest of its values.
-    columns : mapping of str to str
-        MLflow's type of each column.
-    n_rows : int
-        Jobs, or runs.
-    source : str
-        Path of the file that it was read from; its name where that is not known.
-    """
-
-    name: str
-    sha256: str
-    columns: Mapping[str, str]
-    n_rows: int
-    source: str
+    name: str  # of the log, or of the data set's file
+    sha256: str  # digest of its values
+    columns: Mapping[str, str]  # MLflow's type of each column
+    n_rows: int  # jobs, or runs
+    source: str  # path of the file that it was read from; its name where that is not known
 
     @property
     def digest(self) -> str:
@@ -134,45 +119,20 @@ class LoggedData:
 
 @dataclass(frozen=True, eq=False)
 class Loggable:
-    """A fitted model with all that is written down about it.
+    """A fitted model with all that is written down about it."""
 
-    Attributes
-    ----------
-    title : str
-        What the run is called.
-    save : callable of Path
-        Writes the model into an empty folder and returns the hash of the whole.
-    tags : mapping of str to str
-        Where it came from; the run, the model and its versions carry them.
-    note : str
-        The run's page, in Markdown.
-    params : mapping
-        The model's parameters, split and seed.
-    inputs : mapping of str to (str, bool)
-        MLflow's type of each column that it takes, and whether the column must be there.
-    outputs : mapping of str to str
-        MLflow's type of each column that it gives.
-    loader : str
-        Module with the `_load_pyfunc` that opens it for MLflow.
-    example : DataFrame
-        A few rows.
-    predict : callable of DataFrame
-        What the model, opened for MLflow, must say.
-    data : LoggedData
-        What it learnt from.
-    """
-
-    title: str
-    save: Callable[[Path], str]
-    tags: Mapping[str, str]
-    note: str
-    params: Mapping[str, object]
+    title: str  # what the run is called
+    save: Callable[[Path], str]  # writes the model into an empty folder and returns the hash of the whole
+    tags: Mapping[str, str]  # where it came from; the run, the model and its versions carry them
+    note: str  # the run's page, in Markdown
+    params: Mapping[str, object]  # the model's parameters, split and seed
+    # MLflow's type of each column that it takes, and whether the column must be there
     inputs: Mapping[str, tuple[str, bool]]
-    outputs: Mapping[str, str]
-    loader: str
-    example: "pd.DataFrame"
-    predict: "Callable[[pd.DataFrame], pd.DataFrame]"
-    data: LoggedData
+    outputs: Mapping[str, str]  # MLflow's type of each column that it gives
+    loader: str  # module with the `_load_pyfunc` that opens it for MLflow
+    example: "pd.DataFrame"  # a few rows
+    predict: "Callable[[pd.DataFrame], pd.DataFrame]"  # what the model, opened for MLflow, must say
+    data: LoggedData  # what it learnt from
 
     @classmethod
     def of_predictor(
@@ -239,30 +199,17 @@ def _tags(origin: Mapping[str, object]) -> dict[str, str]:
     return {f"jobcast.{key}": str(value) for key, value in origin.items() if value is not None}
 
 
-MODEL: Final = "model"
-"""Name of the model within its run."""
+MODEL: Final = "model"  # name of the model within its run
 
 
 @dataclass(frozen=True)
 class LoggedRun:
-    """A run in the store: one predictor, one log, one split, one seed.
+    """A run in the store: one predictor, one log, one split, one seed."""
 
-    Attributes
-    ----------
-    run_id : str
-        The run.
-    model_id : str
-        The model that it logged.
-    sha256 : str
-        Hash of the whole model.
-    store : str
-        The store's URI, its password left out.
-    """
-
-    run_id: str
-    model_id: str
-    sha256: str
-    store: str
+    run_id: str  # the run
+    model_id: str  # the model that it logged
+    sha256: str  # hash of the whole model
+    store: str  # the store's URI, its password left out
 
     @property
     def uri(self) -> str:
@@ -272,21 +219,11 @@ class LoggedRun:
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered model.
+    """A version of a registered model."""
 
-    Attributes
-    ----------
-    name : str
-        Registered name.
-    version : int
-        Its number, from 1.
-    alias : str or None
-        The alias that now points to it.
-    """
-
-    name: str
-    version: int
-    alias: str | None = None
+    name: str  # registered name
+    version: int  # its number, from 1
+    alias: str | None = None  # the alias that now points to it
 
     @property
     def uri(self) -> str:
@@ -302,29 +239,17 @@ class Registered:
 
 @dataclass(frozen=True, kw_only=True)
 class Loaded:
-    """A model from the store, and which one it is.
+    """A model from the store, and which one it is."""
 
-    Attributes
-    ----------
-    sha256 : str
-        Hash of the whole model.
-    uri : str
-        The address that was asked for.
-    name, version, alias : str, int, str or None
-        Registered name and version, and the alias asked for; None where the address was not a registered one.
-    run_id : str or None
-        The run that logged it.
-    origin : Origin or ClassifierOrigin
-        What it learnt from.
-    """
-
-    sha256: str
-    uri: str
+    sha256: str  # hash of the whole model
+    uri: str  # the address that was asked for
+    # name, version, alias: registered name and version, and the alias asked for; None where the address was not a
+    # registered one
     name: str | None = None
     version: int | None = None
     alias: str | None = None
-    run_id: str | None = None
-    origin: Origin | ClassifierOrigin
+    run_id: str | None = None  # the run that logged it
+    origin: Origin | ClassifierOrigin  # what it learnt from
 
     def about(self) -> dict[str, object]:
         """Return all of this and its origin as plain values for JSON."""
@@ -334,18 +259,10 @@ class Loaded:
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedModel(Loaded):
-    """A predictor from the store, and which one it is.
+    """A predictor from the store, and which one it is."""
 
-    Attributes
-    ----------
-    predictor : Predictor
-        The very predictor that was logged.
-    origin : Origin
-        Which predictor it is, what log it learnt from, and until when.
-    """
-
-    predictor: Predictor = field(repr=False)
-    origin: Origin
+    predictor: Predictor = field(repr=False)  # the very predictor that was logged
+    origin: Origin  # which predictor it is, what log it learnt from, and until when
 
     @property
     def trained_until(self) -> int | None:
@@ -355,15 +272,7 @@ class LoadedModel(Loaded):
 
 @dataclass(frozen=True, kw_only=True)
 class LoadedClassifier(Loaded):
-    """A classifier of variability from the store, and which one it is.
+    """A classifier of variability from the store, and which one it is."""
 
-    Attributes
-    ----------
-    classifier : Classifier
-        The very classifier that was logged.
-    origin : ClassifierOrigin
-        Which classifier it is, what it learnt from, which nodes' counters its windows pool.
-    """
-
-    classifier: Classifier = field(repr=False)
-    origin: ClassifierOrigin
+    classifier: Classifier = field(repr=False)  # the very classifier that was logged
+    origin: ClassifierOrigin  # which classifier it is, what it learnt from, which nodes' counters its windows pool

@@ -19,7 +19,7 @@ from predictors.serialise import load, save
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.classifiers.registry import load as load_classifier
 from predictors.variability.dataset import Dataset
-from predictors.variability.labels import Labels, Norms
+from predictors.variability.labels import Labels
 
 SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
 """Formats that our predictors write. None of them can carry code; pickles are not among them."""
@@ -35,17 +35,11 @@ MLFLOW_FILES: Final = (
 )
 """Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
 
-MOST_BYTES: Final = 100_000_000
-"""A saved model must be smaller than this [bytes]."""
+MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [bytes]
 
 
 def hashes(folder: Path) -> dict[str, str]:
-    """Return the SHA-256 of every file below `folder`, by relative path, checking each file's kind.
-
-    Raises
-    ------
-    JobcastError
-        If a file is of a format that we do not write, or a link, or the folder is empty.
+    """Return the SHA-256 of every file below `folder`, by relative path; refuse links and formats that we do not write.
 
     Examples
     --------
@@ -81,13 +75,7 @@ def sha256(path: Path) -> str:
 
 
 def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> None:
-    """Raise unless the files below `folder`, `besides` left out, are exactly those of the recorded hashes.
-
-    Raises
-    ------
-    JobcastError
-        Naming the first file that is missing, new or different.
-    """
+    """Raise unless the files below `folder`, `besides` left out, are exactly those of the recorded hashes."""
     found = {name: value for name, value in hashes(folder).items() if name != besides}
     for name in sorted({*found, *expected}):
         if found.get(name) != expected.get(name):
@@ -99,13 +87,7 @@ def check_unchanged(folder: Path, expected: Mapping[str, str], besides: str) -> 
 
 
 def check_foreign_files(folder: Path, data: str) -> None:
-    """Raise if an MLflow model's folder holds, apart from the data folder `data`, anything that MLflow did not write.
-
-    Raises
-    ------
-    JobcastError
-        Naming the file.
-    """
+    """Raise if an MLflow model's folder holds, apart from the folder `data`, anything that MLflow did not write."""
     inside = folder / data
     for path in sorted(folder.rglob("*")):
         known = path.name in MLFLOW_FILES and path.parent == folder
@@ -114,13 +96,7 @@ def check_foreign_files(folder: Path, data: str) -> None:
 
 
 def check_size(folder: Path) -> None:
-    """Raise if the files below `folder` reach `MOST_BYTES`.
-
-    Raises
-    ------
-    JobcastError
-        With the largest file and the way out.
-    """
+    """Raise if the files below `folder` reach `MOST_BYTES`."""
     sizes = {path: path.stat().st_size for path in folder.rglob("*") if path.is_file()}
     if sum(sizes.values()) >= MOST_BYTES:
         largest = max(sizes, key=lambda path: sizes[path])
@@ -130,40 +106,24 @@ def check_size(folder: Path) -> None:
         )
 
 
-MANIFEST: Final = "manifest.json"
-"""The file that says what a model is and holds the hashes of the others."""
+MANIFEST: Final = "manifest.json"  # the file that says what a model is and holds the hashes of the others
 
-INSIDE: Final = "data/predictor"
-"""Place of our files within the folder that MLflow makes of a model."""
+INSIDE: Final = "data/predictor"  # place of our files within the folder that MLflow makes of a model
 
 FORMAT: Final = 1
 
 
 @dataclass(frozen=True, kw_only=True)
 class Origin:
-    """Origin of a predictor: the log that it learnt from.
-
-    Attributes
-    ----------
-    predictor : str
-        Name in the registry of predictors, such as `forest`.
-    log : str
-        Name of the log that it learnt from.
-    log_sha256 : str
-        The log's digest.
-    trained_until : int or None
-        Last end that it learnt from [s since the log's first submission].
-    trained_until_utc : str or None
-        The same as a date, where the log has one.
-    """
+    """Origin of a predictor: the log that it learnt from."""
 
     kind: ClassVar[str] = "run time"
 
-    predictor: str
-    log: str
-    log_sha256: str
-    trained_until: int | None = None
-    trained_until_utc: str | None = None
+    predictor: str  # name in the registry of predictors, such as `forest`
+    log: str  # name of the log that it learnt from
+    log_sha256: str  # the log's digest
+    trained_until: int | None = None  # last end that it learnt from [s since the log's first submission]
+    trained_until_utc: str | None = None  # the same as a date, where the log has one
 
     @classmethod
     def of(cls, predictor: str, log: JobLog, trained_until: int | None) -> Self:
@@ -186,40 +146,19 @@ class Origin:
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifierOrigin:
-    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs.
-
-    Attributes
-    ----------
-    classifier : str
-        Name in the registry of classifiers, such as `adaboost`.
-    dataset : str
-        Name of the dataset that it learnt from.
-    dataset_sha256 : str
-        The dataset's digest.
-    scope : {"all", "job"}
-        Which nodes' counters its windows pool: all nodes', or the job's.
-    window : float
-        How long these windows are [s].
-    n_runs : int
-        Runs that it learnt from.
-    trained_until : float
-        Last end among them, in the telemetry's clock [s].
-    labels : str
-        How their labels were made, in words.
-    norms : mapping
-        What is normal for each application and size, as `Norms.to_json` writes it.
-    """
+    """Origin of a classifier: the dataset that it learnt from, and the inputs that it needs."""
 
     kind: ClassVar[str] = "variability"
 
-    classifier: str
-    dataset: str
-    dataset_sha256: str
-    scope: str
-    window: float
-    n_runs: int
-    trained_until: float
-    labels: str
+    classifier: str  # name in the registry of classifiers, such as `adaboost`
+    dataset: str  # name of the dataset that it learnt from
+    dataset_sha256: str  # the dataset's digest
+    scope: str  # {"all", "job"}: which nodes' counters its windows pool: all nodes', or the job's
+    window: float  # how long these windows are [s]
+    n_runs: int  # runs that it learnt from
+    trained_until: float  # last end among them, in the telemetry's clock [s]
+    labels: str  # how their labels were made, in words
+    # what is normal for each application and size, as `Norms.to_json` writes it
     norms: dict[str, Any] = field(repr=False)
 
     @classmethod
@@ -244,10 +183,6 @@ class ClassifierOrigin:
     def trained_until_utc(self) -> str:
         """The same as a date, if the telemetry's clock is Unix time."""
         return _utc(self.trained_until, "seconds")
-
-    def norms_of(self) -> Norms:
-        """Return what is normal for each application and size."""
-        return Norms.from_json(self.norms)
 
     def brief(self) -> dict[str, object]:
         """Return everything but the norms, as plain values."""
@@ -275,13 +210,7 @@ class Saved(Generic[ModelT, OriginT]):
 
 
 def save_model(model: Predictor | Classifier, folder: Path, origin: Origin | ClassifierOrigin) -> str:
-    """Write a fitted model and its origin into an empty folder; return the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If the model is too large, or wrote a file of a format that is not ours.
-    """
+    """Write a fitted model and its origin into an empty folder; return the hash of the whole model."""
     if isinstance(model, Predictor):
         save(model, folder)
     else:
@@ -301,11 +230,6 @@ def open_model(folder: Path, expected: str | None = None) -> Saved[Predictor, Or
         What `save_model` wrote, or an MLflow model that holds it.
     expected : str, optional
         The hash that `save_model` returned, from where it was written down.
-
-    Raises
-    ------
-    JobcastError
-        If it is not a jobcast model of this kind, holds a foreign file, or a file is not the one that was saved.
     """
     return _opened(folder, expected, load, Origin)
 
@@ -324,13 +248,7 @@ def _opened(
 
 
 def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
-    """Return the folder with the manifest, and the hash of the whole model.
-
-    Raises
-    ------
-    JobcastError
-        If there is no manifest, it is not the expected one, or there is a foreign file next to the model's.
-    """
+    """Return the folder with the manifest, and the hash of the whole model."""
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
         raise JobcastError(
@@ -349,13 +267,7 @@ def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
 
 
 def _read_manifest(data: Path, kind: str) -> dict[str, Any]:
-    """Return the origin in a manifest, after checking the files next to it.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is of another kind of model, or a file is not the one that was saved.
-    """
+    """Return the origin in a manifest, after checking the files next to it."""
     path = data / MANIFEST
     try:
         about = json.loads(path.read_text(encoding="utf-8"))

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
     from predictors.data.joblog import JobLog
 
-OUTPUT: Final = "predicted_seconds"
-"""The column of predicted run times [s]."""
+OUTPUT: Final = "predicted_seconds"  # the column of predicted run times [s]
 
 REQUIRED: Final = (REQUESTED_TIME,)
 """Columns that a table must have, be their values known or not; every other one may be absent."""
@@ -35,11 +34,6 @@ _EXAMPLE_ROWS: Final = 5
 
 class ServedModel:
     """A predictor as `mlflow.pyfunc.load_model` wraps it.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Fitted.
 
     Examples
     --------
@@ -63,13 +57,7 @@ class ServedModel:
 
 
 def doubles(table: "pd.DataFrame", columns: Iterable[str]) -> "pd.DataFrame":
-    """Return columns of a table as float64; an absent one is missing.
-
-    Raises
-    ------
-    JobcastError
-        If one holds anything else than numbers.
-    """
+    """Return columns of a table as float64; an absent one is missing."""
     found = table.reindex(columns=list(columns))
     for name, values in found.items():
         try:

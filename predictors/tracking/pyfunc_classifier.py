@@ -24,13 +24,7 @@ _EXAMPLE_ROWS: Final = 5
 
 
 class ServedClassifier:
-    """A classifier as `mlflow.pyfunc.load_model` wraps it.
-
-    Parameters
-    ----------
-    classifier : Classifier
-        Fitted.
-    """
+    """A classifier as `mlflow.pyfunc.load_model` wraps it."""
 
     def __init__(self, classifier: Classifier) -> None:
         self._classifier = classifier

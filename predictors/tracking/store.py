@@ -22,8 +22,7 @@ from predictors.core.files import whole_file
 from predictors.tracking.describe import LoggedRun
 from predictors.tracking.uri import ModelUri
 
-LOCK_SECONDS: Final = 120.0
-"""Longest wait for another process that is making the store [s]; it takes a few."""
+LOCK_SECONDS: Final = 120.0  # longest wait for another process that is making the store [s]; it takes a few
 
 
 @dataclass(frozen=True)
@@ -45,13 +44,8 @@ class Store:
     def current(cls) -> "Store":
         """Return the store in use.
 
-        `MLFLOW_TRACKING_URI` if it is set, unchanged; else `mlruns/mlflow.db` with files in `mlruns/artifacts`, in
-        the folder that `JOBCAST_HOME` names, else in the current one.
-
-        Raises
-        ------
-        JobcastError
-            If `MLFLOW_TRACKING_URI` is a folder.
+        `MLFLOW_TRACKING_URI` if it is set, unchanged; else `mlruns/mlflow.db` with files in `mlruns/artifacts`, in the
+        folder that `JOBCAST_HOME` names, else in the current one. A folder is refused there.
         """
         if uri := os.environ.get("MLFLOW_TRACKING_URI", "").strip():
             if uri.startswith("file:") or (":" not in uri and not uri.startswith("databricks")):
@@ -87,13 +81,7 @@ class Store:
         return Path(path) if self.uri.startswith("sqlite:///") and path not in ("", ":memory:") else None
 
     def require(self) -> None:
-        """Raise if the store is a file that is not there: reading never makes one.
-
-        Raises
-        ------
-        JobcastError
-            With the command that fills a store.
-        """
+        """Raise if the store is a file that is not there: reading never makes one."""
         if self.file is not None and not self.file.is_file():
             raise JobcastError(
                 f"{self.file}: no model store there yet; fill one with `jobcast train LOG --predictor NAME --register "
@@ -110,11 +98,6 @@ class Store:
         ----------
         create : callable of str
             Makes the tables of a store, given its URI.
-
-        Raises
-        ------
-        JobcastError
-            If the place cannot be written, or another process holds the lock for too long.
         """
         if self.file is None or self.file.is_file():
             return
@@ -154,17 +137,8 @@ def fetched(store: Store, location: str, download: Callable[[str, str], str]) ->
 
     Parameters
     ----------
-    store : Store
-        Where the location was found.
-    location : str
-        A path, or any URI.
     download : callable of (str, str)
         Brings what lies at a URI into a folder, and returns where it lies there.
-
-    Raises
-    ------
-    JobcastError
-        If a local folder is gone.
     """
     parts = urlparse(location)
     if parts.scheme not in ("", "file"):
@@ -222,11 +196,6 @@ def find_version(client: Any, store: Store, where: ModelUri) -> Any:
         For the messages.
     where : ModelUri
         With a name, and an alias or a version.
-
-    Raises
-    ------
-    JobcastError
-        If the store has no such model, alias or version, with those that it has.
     """
     with _unless("RESOURCE_DOES_NOT_EXIST"):
         model = client.get_registered_model(where.name)
@@ -251,13 +220,7 @@ def _version_of(client: Any, model: Any, where: ModelUri) -> Any:
 
 
 def model_of_run(client: Any, store: Store, run_id: str) -> Any:
-    """Return MLflow's record of the model that a run logged.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such run, or it logged none.
-    """
+    """Return MLflow's record of the model that a run logged."""
     with _unless("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE"):
         run = client.get_run(run_id)
         if run.outputs is None or not run.outputs.model_outputs:
@@ -290,8 +253,7 @@ def experiment_id(client: Any, store: Store, name: str) -> str:
     return str(found.experiment_id)
 
 
-NOTE: Final = "mlflow.note.content"
-"""The tag with the page of a run, in Markdown."""
+NOTE: Final = "mlflow.note.content"  # the tag with the page of a run, in Markdown
 
 
 def make_version(client: Any, run: LoggedRun, name: str) -> int:
@@ -317,29 +279,11 @@ def _unless(*codes: str) -> Iterator[None]:
             raise
 
 
-START_SECONDS: Final = 300.0
-"""Longest wait for MLflow's server to answer [s]."""
+START_SECONDS: Final = 300.0  # longest wait for MLflow's server to answer [s]
 
 
 def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]) -> None:
-    """Run MLflow's server on a store until Ctrl-C, or until somebody ends this process.
-
-    Parameters
-    ----------
-    store : Store
-        With a database; a store that is a server has pages already.
-    host : str
-        Address to listen on.
-    port : int
-        Must be free.
-    ready : callable of str
-        Receives the address once the server answers.
-
-    Raises
-    ------
-    JobcastError
-        If the store is a server or is not there, the port is taken, or the server ends by itself.
-    """
+    """Run MLflow's server on a store until Ctrl-C, or until its end; `ready` gets the address once it answers."""
     if store.uri.startswith(("http:", "https:", "databricks")):
         raise JobcastError(f"{store} is a server with pages of its own; open that address in a browser.")
     store.require()
@@ -366,7 +310,6 @@ def serve_pages(store: Store, host: str, port: int, ready: Callable[[str], None]
 
 
 def _server(store: Store, host: str, port: int) -> list[str]:
-    """Return the command of MLflow's server."""
     place = [] if store.artifacts is None else ["--default-artifact-root", str(store.artifacts)]
     return [
         sys.executable, "-m", "mlflow", "server", *place, "--no-serve-artifacts",
@@ -387,7 +330,6 @@ def _refuse_taken(host: str, port: int) -> None:
 
 
 def _wait_for(server: "subprocess.Popen[bytes]", host: str, port: int) -> None:
-    """Wait until the server answers, or has ended."""
     until = time.monotonic() + START_SECONDS
     while server.poll() is None and time.monotonic() < until:
         with suppress(OSError), socket.create_connection((host, port), timeout=1.0):

@@ -19,37 +19,17 @@ _STAGES: Final = ("none", "staging", "production", "archived", "latest")
 
 @dataclass(frozen=True)
 class ModelUri:
-    """The parts of a model's address; exactly one of `name`, `run_id` and `folder` is set.
+    """The parts of a model's address; exactly one of `name`, `run_id` and `folder` is set."""
 
-    Attributes
-    ----------
-    name : str or None
-        Registered name, with either `alias` or `version`.
-    alias : str or None
-        One of `ALIASES`.
-    version : int or None
-        Number of the version, from 1.
-    run_id : str or None
-        The run that logged the model.
-    folder : Path or None
-        A folder that holds the model's files.
-    """
-
-    name: str | None = None
-    alias: str | None = None
-    version: int | None = None
-    run_id: str | None = None
-    folder: Path | None = None
+    name: str | None = None  # registered name, with either `alias` or `version`
+    alias: str | None = None  # one of `ALIASES`
+    version: int | None = None  # number of the version, from 1
+    run_id: str | None = None  # the run that logged the model
+    folder: Path | None = None  # a folder that holds the model's files
 
     @classmethod
     def parse(cls, text: str) -> "ModelUri":
-        """Read a model's address.
-
-        Raises
-        ------
-        JobcastError
-            If `text` has none of the known forms, names a stage or an alias that we do not use, or is a path at
-            which nothing lies.
+        """Read a model's address, or path; stages are refused, and aliases that we do not use.
 
         Examples
         --------

@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-MOST_SILENT: Final = 0.1
-"""Share of a job's nodes that may give no sample in the window; the others then stand for all."""
+MOST_SILENT: Final = 0.1  # share of a job's nodes that may give no sample in the window; the others then stand for all
 
 DROPPED: Final = MappingProxyType(
     {
@@ -48,24 +47,13 @@ DROPPED: Final = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """Rows of inputs and the runs that they stand for, sorted by (start, job id).
+    """Rows of inputs and the runs that they stand for, sorted by (start, job id)."""
 
-    Parameters
-    ----------
-    runs : Runs
-        One a row.
-    rows : float64 array of shape (n, 282)
-        In the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
-    scope : {"all", "job"}
-        Which nodes' counters were pooled: all nodes', or the job's.
-    about : mapping
-        Where it came from, as plain values.
-    """
-
-    runs: Runs
+    runs: Runs  # one a row
+    # shape (n, 282); in the order of `predictors.variability.features.FEATURES`, NaN = not measured. Read-only.
     rows: Floats
-    scope: str
-    about: Mapping[str, Any] = field(default_factory=dict)
+    scope: str  # {"all", "job"}: which nodes' counters were pooled: all nodes', or the job's
+    about: Mapping[str, Any] = field(default_factory=dict)  # where it came from, as plain values
 
     __repr__ = short_repr
 
@@ -112,11 +100,6 @@ class Dataset:
             Which nodes' counters were pooled.
         about : mapping, optional
             Where runs and windows come from; `window_s` if the windows are not 300 s long.
-
-        Raises
-        ------
-        JobcastError
-            If no run has a row, or the shapes do not fit.
         """
         check_scope(scope)
         silent = windows.silent if isinstance(windows, Windows) else np.zeros(len(runs), dtype=np.int64)
@@ -212,13 +195,7 @@ _VERSION: Final = 1
 
 
 def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
-    """Write a dataset as Parquet; the file appears whole or not at all.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made.
-    """
+    """Write a dataset as Parquet; the file appears whole or not at all."""
     import pandas as pd
     import pyarrow as pa
 
@@ -231,13 +208,7 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a file that `write_dataset` wrote.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, is damaged, was written by another program, or has other inputs than this jobcast.
-    """
+    """Read a file that `write_dataset` wrote."""
     source = os.fspath(path)
     table = parquet_table(read_bytes(path), source, "make the dataset again")
     about = (table.schema.metadata or {}).get(_KEY)
@@ -301,11 +272,6 @@ def assemble(
         Length of the windows [s].
     about : mapping, optional
         Where runs and telemetry come from.
-
-    Raises
-    ------
-    JobcastError
-        If no run has a row: the telemetry may be of another time, or of other nodes.
     """
     check_scope(scope)
     asked = np.ones(len(runs), dtype=np.bool_) if scope == "all" else np.diff(runs.offsets) > 0

@@ -50,13 +50,7 @@ def named(table: Table, features: Sequence[str] | None) -> tuple[tuple[str, ...]
 
 
 def chosen(model: str, table: Table, features: Sequence[str] | None, wanted: tuple[str, ...]) -> Floats:
-    """Return the inputs that `model` learnt from, shape (n, n_wanted), by name.
-
-    Raises
-    ------
-    JobcastError
-        If one of them is not there, or an array is not as wide as its names are many.
-    """
+    """Return the inputs that `model` learnt from, shape (n, n_wanted), by name."""
     if not isinstance(table, np.ndarray):
         places(model, tuple(str(name) for name in table.columns), wanted)
         return np.asarray(table[list(wanted)].to_numpy(dtype=np.float64, na_value=np.nan))
@@ -70,13 +64,7 @@ def chosen(model: str, table: Table, features: Sequence[str] | None, wanted: tup
 
 @lru_cache(maxsize=64)  # asked before every start of a job
 def places(model: str, names: tuple[str, ...], wanted: tuple[str, ...]) -> Ints:
-    """Return where each of the wanted inputs stands among `names`.
-
-    Raises
-    ------
-    JobcastError
-        Naming the first that is not there.
-    """
+    """Return where each of the wanted inputs stands among `names`."""
     at = {name: place for place, name in enumerate(names)}
     for name in wanted:
         if name not in at:
@@ -113,8 +101,7 @@ def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...])
         )
 
 
-FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)
-"""All inputs, in order."""
+FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)  # all inputs, in order
 
 SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
 """The scopes of nodes with pooled counters."""

@@ -28,14 +28,11 @@ from predictors.data.runs import Runs, Words
 
 Scheme = Literal["binary", "three"]
 
-VARIATION_Z: Final = 1.5
-"""A run with a z above it has variation."""
-LITTLE_Z: Final = 1.2
-"""A run with a z from here up to `VARIATION_Z`, both included, has little variation."""
+VARIATION_Z: Final = 1.5  # a run with a z above it has variation
+LITTLE_Z: Final = 1.2  # a run with a z from here up to `VARIATION_Z`, both included, has little variation
 DDOF: Final = 1
 LEAST_RUNS: Final = 5
-UNLABELLED: Final = -1
-"""The class of a run that cannot be labelled."""
+UNLABELLED: Final = -1  # the class of a run that cannot be labelled
 
 SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"binary": (NONE, VARIATION), "three": CLASSES})
 """Names of the classes 0, 1, … of each scheme; the last is the one that matters."""
@@ -54,33 +51,17 @@ _SAME: Final = 1e-9  # a spread below this share of the mean is rounding
 
 @dataclass(frozen=True)
 class Norm:
-    """The norm of one application on one number of nodes.
+    """The norm of one application on one number of nodes."""
 
-    Attributes
-    ----------
-    mean, std : float
-        Of the run times [s]; the std is NaN for a single run.
-    count : int
-        Runs behind them.
-    """
-
+    # mean, std: of the run times [s]; the std is NaN for a single run
     mean: float
     std: float
-    count: int
+    count: int  # runs behind them
 
 
 @dataclass(frozen=True)
 class Norms:
     """Norms of run times, by (application, number of nodes).
-
-    Parameters
-    ----------
-    by_key : mapping of (str, int) to Norm
-        Read-only after construction.
-    ddof : int
-        The std's denominator is n - ddof.
-    least : int
-        Fewest runs that make a norm, at least 2.
 
     Examples
     --------
@@ -91,9 +72,9 @@ class Norms:
     ['', 'unseen', 'unseen']
     """
 
-    by_key: Mapping[tuple[str, int], Norm]
-    ddof: int = DDOF
-    least: int = LEAST_RUNS
+    by_key: Mapping[tuple[str, int], Norm]  # read-only after construction
+    ddof: int = DDOF  # the std's denominator is n - ddof
+    least: int = LEAST_RUNS  # fewest runs that make a norm, at least 2
 
     def __post_init__(self) -> None:
         if self.ddof not in (0, 1) or self.least < 2:
@@ -175,13 +156,7 @@ class Norms:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote.
-
-        Raises
-        ------
-        JobcastError
-            If it is something else.
-        """
+        """Return what `to_json` wrote."""
         try:
             by_key = {
                 (str(name), int(size)): Norm(float(mean), float("nan") if std is None else float(std), int(count))
@@ -218,27 +193,13 @@ def check_scheme(scheme: str) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """Labels of some runs, and why others have none.
+    """Labels of some runs, and why others have none."""
 
-    Attributes
-    ----------
-    z : float64 array of shape (n,)
-        NaN where there is no label.
-    classes : int64 array of shape (n,)
-        `UNLABELLED` where there is none.
-    reason : array of str, shape (n,)
-        From `REASONS`; empty where there is a label.
-    norms : Norms
-        What they were measured against.
-    scheme : {"binary", "three"}
-        Which classes there are.
-    """
-
-    z: Floats
-    classes: Ints
-    reason: Words
-    norms: Norms
-    scheme: Scheme
+    z: Floats  # shape (n,); NaN where there is no label
+    classes: Ints  # shape (n,); `UNLABELLED` where there is none
+    reason: Words  # shape (n,); from `REASONS`; empty where there is a label
+    norms: Norms  # what they were measured against
+    scheme: Scheme  # which classes there are
 
     __repr__ = short_repr
 
@@ -275,11 +236,6 @@ def label(
         Which classes.
     ddof, least
         As in `Norms`.
-
-    Raises
-    ------
-    JobcastError
-        If the training part is empty, or a run time is not finite.
 
     Examples
     --------

@@ -119,11 +119,6 @@ class CounterRing:
             When [s]; after the sample before.
         rates : array of shape (k, m)
             Rates per second, NaN where not known.
-
-        Raises
-        ------
-        JobcastError
-            If time does not move on, the shape does not fit, or a rate is negative or infinite.
         """
         fresh = np.asarray(rates)
         if fresh.shape != self._rates.shape[1:]:
@@ -146,6 +141,8 @@ class CounterRing:
     def window(self, now: float, nodes: npt.ArrayLike | None = None) -> Floats:
         """Return the features of the window before `now`.
 
+        `EmptyWindow` says that there is no value at all. Samples that are gone from the ring raise JobcastError.
+
         Parameters
         ----------
         now : float
@@ -157,13 +154,6 @@ class CounterRing:
         -------
         float64 array of shape (3 m,)
             In the order of `WINDOW_FEATURES`; NaN where no value of a counter is known.
-
-        Raises
-        ------
-        EmptyWindow
-            If there is no value at all.
-        JobcastError
-            If samples that the window would need are gone, or a node is not known.
         """
         found = self.windows(now, nodes)
         if not found.counts.any():

@@ -28,25 +28,14 @@ from predictors.variability.labels import UNLABELLED, Labels, Scheme, label
 
 @dataclass(frozen=True, eq=False)
 class Fold:
-    """One part to learn from, one to judge.
+    """One part to learn from, one to judge."""
 
-    Attributes
-    ----------
-    name : str
-        Of the application, or of the part.
-    train, test : bool arrays of shape (n,)
-        Rows learnt from and rows judged; labelled ones only, and none in both.
-    classes : int64 array of shape (n,)
-        `UNLABELLED` where the fold gives no label.
-    limits : float64 array of shape (n,)
-        Run time above which each row's run varies [s]; NaN without a label.
-    """
-
-    name: str
+    name: str  # of the application, or of the part
+    # train, test: shape (n,); rows learnt from and rows judged; labelled ones only, and none in both
     train: Bools
     test: Bools
-    classes: Ints
-    limits: Floats
+    classes: Ints  # shape (n,); `UNLABELLED` where the fold gives no label
+    limits: Floats  # shape (n,); run time above which each row's run varies [s]; NaN without a label
 
     __repr__ = short_repr
 
@@ -61,13 +50,7 @@ class Fold:
 
 
 def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fold]:
-    """Return one fold an application, by name.
-
-    Raises
-    ------
-    JobcastError
-        If there are fewer than two applications.
-    """
+    """Return one fold an application, by name."""
     names = np.unique(runs.application).tolist()
     if len(names) < 2:
         raise JobcastError(
@@ -96,11 +79,6 @@ def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", lab
         Which classes.
     labels : {"as_of", "whole"}
         Whether what is normal is measured among the runs learnt from, or among all.
-
-    Raises
-    ------
-    JobcastError
-        If a part is empty.
     """
     if not 0 < share < 1:
         raise JobcastError(f"The share of runs to learn from must lie between 0 and 1; got {share!r}.")
@@ -130,13 +108,7 @@ def random_folds(runs: Runs, n_folds: int, seed: int, scheme: Scheme = "binary")
 
 
 def days_left_out(runs: Runs, n_folds: int, seed: int) -> list[Fold]:
-    """Return `n_folds` folds of whole days (UTC) drawn by chance: runs of one day are never on both sides.
-
-    Raises
-    ------
-    JobcastError
-        If there are fewer days than folds.
-    """
+    """Return `n_folds` folds of whole days (UTC) drawn by chance: runs of one day are never on both sides."""
     day, place = np.unique(runs.start // 86_400, return_inverse=True)
     if len(day) < n_folds:
         raise JobcastError(f"{len(day)} days of runs cannot be dealt into {n_folds} parts; give runs of more days.")

@@ -10,8 +10,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.data.runs import Words
 
-NONE: Final = 0
-"""The class "no variation": also given where the classifier abstains."""
+NONE: Final = 0  # the class "no variation": also given where the classifier abstains
 
 ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
     {
@@ -26,32 +25,15 @@ ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 class Verdict(NamedTuple):
-    """The answer for one start.
+    """The answer for one start."""
 
-    Attributes
-    ----------
-    class_ : int
-        Number of the class; `NONE` where the classifier abstains.
-    label : str
-        The class's name: none, little or variation.
-    probability : float
-        Of variation; NaN where the classifier abstains.
-    abstained : bool
-        Whether nothing stands behind the class.
-    why : str
-        Reason of the abstention, from `ABSTENTIONS`; empty otherwise.
-    filled : int
-        Inputs that were missing, the training part's median standing in for them.
-    model, version : str
-        Which model answered.
-    """
-
-    class_: int
-    label: str
-    probability: float
-    abstained: bool = False
-    why: str = ""
-    filled: int = 0
+    class_: int  # number of the class; `NONE` where the classifier abstains
+    label: str  # the class's name: none, little or variation
+    probability: float  # of variation; NaN where the classifier abstains
+    abstained: bool = False  # whether nothing stands behind the class
+    why: str = ""  # reason of the abstention, from `ABSTENTIONS`; empty otherwise
+    filled: int = 0  # inputs that were missing, the training part's median standing in for them
+    # model, version: which model answered
     model: str = ""
     version: str = ""
 
@@ -63,24 +45,12 @@ class Verdict(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Verdicts:
-    """The answers for many starts.
+    """The answers for many starts."""
 
-    Attributes
-    ----------
-    classes : int64 array of shape (n,)
-        `NONE` where the classifier abstains.
-    probabilities : float64 array of shape (n, n_classes)
-        Each row sums to 1; NaN where the classifier abstains.
-    why : array of str, shape (n,)
-        From `ABSTENTIONS`; empty where it does not abstain.
-    filled : int64 array of shape (n,)
-        Inputs for which the training part's median stood in.
-    """
-
-    classes: Ints
-    probabilities: Floats
-    why: Words
-    filled: Ints
+    classes: Ints  # shape (n,); `NONE` where the classifier abstains
+    probabilities: Floats  # shape (n, n_classes); each row sums to 1; NaN where the classifier abstains
+    why: Words  # shape (n,); from `ABSTENTIONS`; empty where it does not abstain
+    filled: Ints  # shape (n,); inputs for which the training part's median stood in
 
     __repr__ = short_repr
 

@@ -121,8 +121,7 @@ def pool_chosen(
             total[j] += part[j]
 
 
-WINDOW: Final = 300.0
-"""Length of the window before a start [s]."""
+WINDOW: Final = 300.0  # length of the window before a start [s]
 
 WINDOW_FEATURES: Final[tuple[str, ...]] = tuple(
     f"{extreme}_{name}" for name in COUNTER_NAMES for extreme in ("min", "max", "mean")
@@ -140,24 +139,12 @@ class EmptyWindow(JobcastError):
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The windows of several starts.
+    """The windows of several starts."""
 
-    Parameters
-    ----------
-    start : float64 array of shape (n,)
-        The starts [s].
-    values : float64 array of shape (n, 270)
-        In the order of `WINDOW_FEATURES`; NaN where no value of that counter is known.
-    counts : int64 array of shape (n, 90)
-        How many values of each counter were pooled.
-    silent : int64 array of shape (n,)
-        How many of the nodes asked for gave no value at all.
-    """
-
-    start: Floats
-    values: Floats
-    counts: Ints
-    silent: Ints
+    start: Floats  # shape (n,); the starts [s]
+    values: Floats  # shape (n, 270); in the order of `WINDOW_FEATURES`; NaN where no value of that counter is known
+    counts: Ints  # shape (n, 90); how many values of each counter were pooled
+    silent: Ints  # shape (n,); how many of the nodes asked for gave no value at all
 
     __repr__ = short_repr
 
@@ -175,13 +162,7 @@ class Windows:
         return np.asarray(known.all(axis=1) & (self.silent == 0) & ~self.empty)
 
     def require(self, row: int, features: Sequence[str] = WINDOW_FEATURES) -> None:
-        """Raise if one window lacks one of these features, or a node.
-
-        Raises
-        ------
-        EmptyWindow
-            Naming the start and what is missing.
-        """
+        """Raise `EmptyWindow` if one window lacks one of these features, or a node."""
         require(self.start[row], self.values[row], self.counts[row], int(self.silent[row]), features)
 
 

@@ -37,9 +37,9 @@ def random_log(n_jobs: int = 300_000, seed: int = 0) -> JobLog:
 
 def read(path: str) -> JobLog:
     """Return the log of an SWF file."""
-    from predictors.data.formats.swf import read_swf
+    from predictors.data.formats.detect import read_log
 
-    return read_swf(path)[0]
+    return read_log(path)[0]
 
 
 def best(run: Callable[[], object], repeats: int = 7) -> float:

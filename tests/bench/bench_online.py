@@ -55,9 +55,9 @@ def bench(name: str, log: JobLog) -> None:
 def main() -> None:
     """Print all figures."""
     if len(sys.argv) > 1:
-        from predictors.data.formats.swf import read_swf
+        from predictors.data.formats.detect import read_log
 
-        log = read_swf(sys.argv[1])[0]
+        log = read_log(sys.argv[1])[0]
     else:
         log = generate_log(30_000, seed=0)
     log = log.select(log.known("run_time") & (log.filled("run_time") > 0))

@@ -21,21 +21,11 @@ _DELIMITERS: Final = {",": "commas", ";": "semicolons", "\t": "tabs", "|": "bars
 
 @dataclass(frozen=True)
 class Table:
-    """Records as text.
+    """Records as text."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        As the first line has them.
-    columns : mapping of str to arrow array
-        The wanted columns, by lower-case name.
-    places : callable
-        From rows to line numbers.
-    """
-
-    names: tuple[str, ...]
-    columns: Mapping[str, Any]
-    places: Callable[[Ints], Ints]
+    names: tuple[str, ...]  # as the first line has them
+    columns: Mapping[str, Any]  # the wanted columns, arrow arrays by lower-case name
+    places: Callable[[Ints], Ints]  # from rows to line numbers
 
     def __len__(self) -> int:
         return len(next(iter(self.columns.values()), ()))
@@ -162,13 +152,7 @@ _UTF_16: Final = re.compile(rb"(?:\xff\xfe|\xfe\xff)|(?:[\t\n\r -~]\0){4}|(?:\0[
 
 
 def without_utf16(data: bytes, source: str) -> bytes:
-    """Return a text in UTF-16, with or without its mark, as UTF-8; any other as it is.
-
-    Raises
-    ------
-    JobcastError
-        If it has the mark and is no UTF-16.
-    """
+    """Return a text in UTF-16, with or without its mark, as UTF-8; any other as it is."""
     if _UTF_16.match(data) is None:
         return data
     coding = "utf-16" if data[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-16-be" if data[:1] == b"\0" else "utf-16-le"
@@ -279,7 +263,6 @@ def _fields(text: bytes, names: tuple[str, ...], columns: list[str], sound: Any,
 
 
 def _only(text: bytes, starts: Any, ends: Any, sound: Any) -> bytes:
-    """Return the lines that are sound."""
     return b"".join(text[starts[line] : ends[line] + 1] for line in np.flatnonzero(sound).tolist())
 
 

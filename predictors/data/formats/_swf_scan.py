@@ -26,13 +26,6 @@ CODES: Final = frozenset(("job_id", "user", "group", "executable", "queue", "par
 def parse_value(token: bytes, column: str) -> tuple[int, str]:
     """Return a field's value, and the rule that it met or "".
 
-    Parameters
-    ----------
-    token : bytes
-        The field, without blanks.
-    column : str
-        Its column in the job log.
-
     Returns
     -------
     value : int
@@ -90,8 +83,7 @@ FIELDS: Final = (
 )
 """The job log's column behind each field, in the format's order."""
 
-MISSING: Final = np.iinfo(np.int64).min
-"""Stands in a row that has too few fields to be read."""
+MISSING: Final = np.iinfo(np.int64).min  # stands in a row that has too few fields to be read
 _BLANKS: Final = b" \t\r"
 _BLANK_RUN: Final = re.compile(rb"[ \t\r]+")
 
@@ -107,36 +99,19 @@ class Problem(NamedTuple):
 
 @dataclass(frozen=True)
 class Rows:
-    """The rows of a file in its order: values as read, and what to say about them.
+    """The rows of a file in its order: values as read, and what to say about them."""
 
-    Parameters
-    ----------
-    text : bytes
-        The file.
-    kinds, starts : arrays of shape (n_lines,)
-        What each line is (`BLANK`, `COMMENT`, `JOB`, `ODD`) and where it begins.
-    lines : int64 array of shape (n_rows,)
-        Line number of each row, from 1.
-    values : int64 array of shape (n_rows, 18)
-        The fields.
-    fractions : int64 array of shape (n_rows,)
-        Bit c is set where field c was rounded.
-    problems : tuple of Problem
-        In the file's order.
-    more : mapping of int to three texts
-        Fields 19 to 21 of the rows that have 21: GPUs, soft walltime and the site's descriptor.
-    queues : mapping of int to text
-        Field 19 of the rows that have 19 and no number there: the queue's name, as MetaCentrum writes it.
-    """
-
-    text: bytes
+    text: bytes  # the file
+    # kinds, starts: shape (n_lines,); what each line is (`BLANK`, `COMMENT`, `JOB`, `ODD`) and where it begins
     kinds: npt.NDArray[np.uint8]
     starts: Ints
-    lines: Ints
-    values: Ints
-    fractions: Ints
-    problems: tuple[Problem, ...] = ()
+    lines: Ints  # shape (n_rows,); line number of each row, from 1
+    values: Ints  # shape (n_rows, 18); the fields
+    fractions: Ints  # shape (n_rows,); bit c is set where field c was rounded
+    problems: tuple[Problem, ...] = ()  # in the file's order
+    # fields 19 to 21 of the rows that have 21: GPUs, soft walltime and the site's descriptor
     more: Mapping[int, tuple[bytes, bytes, bytes]] = field(default_factory=dict)
+    # field 19 of the rows that have 19 and no number there: the queue's name, as MetaCentrum writes it
     queues: Mapping[int, bytes] = field(default_factory=dict)
 
     def line(self, index: int) -> bytes:

@@ -77,12 +77,6 @@ def parse_alcf(
     ----------
     time_zone : str, optional
         IANA name of the zone of the file's clock; without it they are taken as UTC.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing, the file mixes ways of writing times, or no row is a job; with `strict`, at the
-        first row dropped or changed.
     """
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
@@ -190,30 +184,17 @@ FAILURE_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Failures:
-    """Failures, and the jobs that they hit.
+    """Failures, and the jobs that they hit."""
 
-    Parameters
-    ----------
-    time : int64 array of shape (n,)
-        Seconds since the job log's first submission.
-    row : int64 array of shape (n,)
-        Row of the job in its log, `UNKNOWN` where none was hit.
-    """
-
-    time: Ints
-    row: Ints
+    time: Ints  # shape (n,); seconds since the job log's first submission
+    row: Ints  # shape (n,); row of the job in its log, `UNKNOWN` where none was hit
 
 
 def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, ReadingReport]:
     """Read a CSV of failures: `EVENT_TIME`, and of `JOBID` and `LOCATION` at least one; of `SEVERITY`, FATAL alone.
 
-    An event belongs to the job of its id, else to the one that ran at its location then. Local times are taken to be
-    in the job log's own zone.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, lacks a column, or the job log has no clock or nothing to match with.
+    An event belongs to the job of its id, else to the one that ran at its location then. Local times are taken to be in
+    the job log's own zone. The log needs a date, and ids or places of the kind that the file has.
     """
     source = os.fspath(path)
     if log.epoch is None:
@@ -256,7 +237,6 @@ def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> Bo
 
 
 def _by_id(texts: list[str], log: JobLog) -> Ints:
-    """Return the rows of jobs by their ids, in words or numbers."""
     labels = log.names("label")
     rows = {str(job): row for row, job in enumerate(log.filled("job_id").tolist())}
     if labels:
@@ -265,7 +245,6 @@ def _by_id(texts: list[str], log: JobLog) -> Ints:
 
 
 def _by_place(time: Ints, places: list[str], log: JobLog) -> Ints:
-    """Return the rows of the jobs that ran at a place at a time."""
     found = np.full(len(time), UNKNOWN, dtype=np.int64)
     code_of = {name: code for code, name in enumerate(log.names("location"))}
     start = log.filled("submit") + log.filled("wait", 0)

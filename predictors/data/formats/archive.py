@@ -70,12 +70,7 @@ ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def full_name(name: str) -> str:
-    """Return the archive's name of a log from it, or from enough of its beginning, in any case.
-
-    Raises
-    ------
-    JobcastError
-        If no log, or more than one, begins so.
+    """Return the archive's name of a log from it, or from a beginning, in any case, that one log alone has.
 
     Examples
     --------
@@ -98,13 +93,7 @@ def full_name(name: str) -> str:
 
 
 def log_url(name: str, base_url: str = BASE_URL) -> str:
-    """Return the address of a log, `name` being one of `ARCHIVE`.
-
-    Raises
-    ------
-    JobcastError
-        If `base_url` is not an address for http or https.
-    """
+    """Return the address of a log, `name` being one of `ARCHIVE`."""
     if not base_url.startswith(("http://", "https://")):
         raise JobcastError(f"{base_url}: is no web address; give one that begins with https:// or http://.")
     return f"{base_url.rstrip('/')}/{ARCHIVE[name]}/{name}.swf.gz"
@@ -150,14 +139,6 @@ def fetch_log(
         The archive or a mirror of it.
     folder : Path, optional
         Where to keep it; `log_folder()` by default.
-    progress : callable, optional
-        Called as the download proceeds.
-
-    Raises
-    ------
-    JobcastError
-        If the name or address is not known, the server cannot be reached or does not have the log, the download is
-        cut short, is no job log or differs from the first one, or the folder cannot be written.
     """
     name = full_name(name)
     url = log_url(name, base_url)

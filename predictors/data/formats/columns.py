@@ -14,8 +14,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.formats._swf_scan import parse_value
 from predictors.data.formats.parquet import flag_array, plain_array, row_array, text_array
 
-MISSING: Final = int(np.iinfo(np.int64).min)
-"""The value of a cell that is empty or cannot be read."""
+MISSING: Final = int(np.iinfo(np.int64).min)  # the value of a cell that is empty or cannot be read
 NO_VALUE: Final = ("", "Unknown", "None", "N/A", "NULL", "null", "NaN", "nan", "NA", "\\N", "None assigned", "(null)")
 """The texts of logs for an unknown value."""
 
@@ -42,13 +41,7 @@ def mostly_returns(data: bytes) -> bool:
 
 
 def refuse_returns(data: bytes, source: str) -> None:
-    """Refuse a text with a CR inside a line: two lines would be read as one.
-
-    Raises
-    ------
-    JobcastError
-        Naming the line.
-    """
+    """Refuse a text with a CR inside a line: two lines would be read as one."""
     if b"\r" in data and (found := _BARE_RETURN.search(data)) is not None:
         line = data.count(b"\n", 0, found.start()) + 1
         raise JobcastError(f"{source}:{line}: has {RETURNS}.")
@@ -56,21 +49,11 @@ def refuse_returns(data: bytes, source: str) -> None:
 
 @dataclass(frozen=True)
 class Timestamps:
-    """A column of points in time.
+    """A column of points in time."""
 
-    Parameters
-    ----------
-    seconds : int64 array
-        Unix time where `fixed`, else seconds since 1970 by the log's local clock; `MISSING` where unknown.
-    fixed : bool array
-        Whether the text has an offset from UTC, or is Unix time.
-    bad : int array
-        Rows with a text that is no point in time.
-    """
-
-    seconds: Ints
-    fixed: Bools
-    bad: Ints
+    seconds: Ints  # Unix time where `fixed`, else seconds since 1970 by the log's local clock; `MISSING` where unknown
+    fixed: Bools  # whether the text has an offset from UTC, or is Unix time
+    bad: Ints  # rows with a text that is no point in time
 
 
 def timestamps(column: Any) -> Timestamps:
@@ -221,13 +204,7 @@ def _flags(column: Any) -> Bools:
 
 
 def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], str]) -> bool:
-    """Return whether all times have an offset, False if none has.
-
-    Raises
-    ------
-    JobcastError
-        If some have one and others have none: their clocks may differ.
-    """
+    """Return whether all times have an offset; refuse a mix of both, since their clocks may differ."""
     first: dict[bool, tuple[str, int]] = {}
     for name, times in columns.items():
         known = times.seconds != MISSING
@@ -243,8 +220,7 @@ def check_one_clock(columns: dict[str, Timestamps], place: Callable[[str, int], 
     return first.get(True) is not None
 
 
-Names = tuple[Ints, tuple[str, ...]]
-"""Codes, `MISSING` where unknown, and the names behind them."""
+Names = tuple[Ints, tuple[str, ...]]  # codes, `MISSING` where unknown, and the names behind them
 
 
 def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
@@ -260,8 +236,7 @@ def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
     return values[np.where(codes == MISSING, len(texts), codes)]
 
 
-Report = Callable[..., None]
-"""Takes rule, rows, column and example: `Draft.report`."""
+Report = Callable[..., None]  # takes rule, rows, column and example: `Draft.report`
 
 _PLAIN: Final = r"^-?\d{1,15}$"
 _SECONDS: Final = r"^\d{1,12}\.\d{0,9}$"

@@ -74,13 +74,8 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
     """Return one log of all jobs, and the report of the records that were in two.
 
     The order of the logs makes no difference: the one that begins first gives codes and header. Job ids stay unless one
-    belongs to two submissions: then jobs get new numbers by submission, and `label` keeps the ids.
-
-    Raises
-    ------
-    JobcastError
-        If the logs are of different machines or clocks, one has names where another has numbers, or two
-        contradict each other about one job.
+    belongs to two submissions: then jobs get new numbers by submission, and `label` keeps the ids. Logs of different
+    machines or clocks, names next to numbers, and records that contradict each other are refused.
 
     Examples
     --------
@@ -125,18 +120,15 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
 class _Jobs:
     """The jobs of several files, by what identifies them."""
 
-    names: tuple[str, ...]
-    """Of the files."""
+    names: tuple[str, ...]  # of the files
     file: Ints
-    ids: tuple[str, ...]
-    """The scheduler's id of each job."""
+    ids: tuple[str, ...]  # the scheduler's id of each job
     submit: Ints
     start: Ints
     end: Ints
     ended: Bools
     user: Ints
-    put_back: Bools
-    """Runs after which a job may have gone back into the queue."""
+    put_back: Bools  # runs after which a job may have gone back into the queue
 
     @classmethod
     def of(cls, logs: Sequence[JobLog], base: int | None) -> "_Jobs":
@@ -241,10 +233,7 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
 def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
     """Return the record of one submission that is the job, its last run, and the rules that drop the others.
 
-    Raises
-    ------
-    JobcastError
-        If they contradict one another, or one file has several jobs of that id and submission: which is which?
+    It refuses records that contradict one another, and two jobs of that id and submission in one file.
     """
     if len(set(jobs.file[records].tolist())) < len(records):
         raise _tasks_without_numbers(records, jobs)
@@ -345,19 +334,12 @@ _AT_END: Final = (
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs submitted from `begin` on, as known at `until`, and the report.
+    """Return the jobs of a dated log submitted from `begin` on, at least one, as known at `until`; and the report.
 
     Parameters
     ----------
-    log : JobLog
-        It must have a date.
     begin, until : str or None
         Dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s]; None: no limit.
-
-    Raises
-    ------
-    JobcastError
-        If a time cannot be read, the log has no date, or no job is left.
 
     Examples
     --------

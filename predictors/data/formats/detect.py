@@ -86,12 +86,7 @@ _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
 
 
 def detect(data: bytes, source: str) -> str:
-    """Return the name of the format that a file's bytes are in.
-
-    Raises
-    ------
-    JobcastError
-        If it is none of `FORMATS`, or most of its lines end in CR alone.
+    """Return the name of the format that a file's bytes are in; lines that end in CR alone are refused.
 
     Examples
     --------
@@ -155,12 +150,6 @@ def read_log(
         Sorted by (submit, job id).
     account : ReadingReport
         What was dropped or changed.
-
-    Raises
-    ------
-    JobcastError
-        If the file is missing, a folder, not readable, empty, damaged, cut short or in no known format, or the zone is
-        not known or the format has no local times; with `strict`, naming the first bad row.
     """
     source = os.fspath(path)
     data = without_utf16(read_bytes(path), source)
@@ -179,11 +168,6 @@ def write_log(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     -------
     ReadingReport
         What the format cannot hold.
-
-    Raises
-    ------
-    JobcastError
-        If the name ends otherwise, or the file cannot be made.
     """
     return writer_for(path)(log, Path(path))
 

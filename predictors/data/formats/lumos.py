@@ -66,11 +66,6 @@ def parse_lumos(
     ----------
     time_zone : str, optional
         IANA name of the zone of submissions that are written as local times; Unix times need none.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing or no row is a job; with `strict`, at the first row dropped or changed.
     """
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)
@@ -152,7 +147,6 @@ def _status(draft: Draft, table: Table) -> None:
 
 
 def _are_numbers(column: Any) -> bool:
-    """Return whether the known texts of a column are whole numbers."""
     known = known_texts(column).nonzero()[0].tolist()
     return bool(known) and all(_is_number(column[row].as_py()) for row in known[:1000])
 

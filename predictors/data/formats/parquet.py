@@ -27,11 +27,6 @@ def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
 
     Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account is
     empty, since Parquet holds everything.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made.
     """
     import pyarrow as pa
 
@@ -45,13 +40,7 @@ def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
 
 
 def read_parquet(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, ReadingReport]:
-    """Read a file that `write_parquet` wrote; there is nothing to drop in it, so the account is empty.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, is damaged, or was written by another program.
-    """
+    """Read a file that `write_parquet` wrote; there is nothing to drop in it, so the account is empty."""
     return parse_parquet(read_bytes(path), os.fspath(path), strict)
 
 

@@ -225,11 +225,6 @@ def parse_pbs(
     time_zone : str, optional
         IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
         gives its own end both ways.
-
-    Raises
-    ------
-    JobcastError
-        If no record is a job; with `strict`, at the first record dropped or changed.
     """
     refuse_returns(data, source)
     ledger = ReportBuilder(source, RULES)
@@ -454,7 +449,6 @@ def _exclusive(place: str) -> int:
 
 
 def _ends(draft: Draft, jobs: list[_Job]) -> None:
-    """Fill in exit code, status, array and restarts of each job."""
     codes = [exit_code(job.pairs.get("Exit_status", "")) for job in jobs]
     deleted = np.array([bool({"D", "A"} & set(job.local)) for job in jobs], dtype=np.bool_)
     ended = np.array(["E" in job.local for job in jobs], dtype=np.bool_)

@@ -84,40 +84,20 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 
 @dataclass
 class Draft:
-    """Records that become a job log.
+    """Records that become a job log."""
 
-    Parameters
-    ----------
-    source : str
-        The file.
-    ids : list of str
-        The scheduler's id of each job; "" where it has none.
-    places : callable
-        From rows to line numbers of the file.
-    ledger : ReportBuilder
-        The report.
-    numbers : dict of str to int64 array
-        Columns of the job log that are plain numbers; in addition `submit`, `start`, `end` [s], and `run_time` where
-        the record gives it. `MISSING` where unknown.
-    names : dict of str to (codes, names)
-        Columns that are names.
-    put_back : bool array or None
-        Records of runs after which the job went back into the queue.
-    tells_requeues : bool
-        Whether `put_back` marks every run before a requeue, so that any other run that ended was the last of its job.
-    waiting : bool array or None
-        Records of jobs that had ended without having started.
-    """
-
-    source: str
-    ids: list[str]
-    places: Callable[[Ints], npt.ArrayLike]
-    ledger: ReportBuilder
+    source: str  # the file
+    ids: list[str]  # the scheduler's id of each job; "" where it has none
+    places: Callable[[Ints], npt.ArrayLike]  # from rows to line numbers of the file
+    ledger: ReportBuilder  # the report
+    # columns of the job log that are plain numbers; in addition `submit`, `start`, `end` [s], and `run_time` where the
+    # record gives it. `MISSING` where unknown.
     numbers: dict[str, Ints] = field(default_factory=dict)
-    names: dict[str, Names] = field(default_factory=dict)
-    put_back: Bools | None = None
+    names: dict[str, Names] = field(default_factory=dict)  # columns that are names
+    put_back: Bools | None = None  # records of runs after which the job went back into the queue
+    # whether `put_back` marks every run before a requeue, so that any other run that ended was the last of its job
     tells_requeues: bool = False
-    waiting: Bools | None = None
+    waiting: Bools | None = None  # records of jobs that had ended without having started
 
     def number(self, column: str) -> Ints:
         """Return a column, all `MISSING` if the records have no such column."""
@@ -140,11 +120,6 @@ def finish(
     Of several records with one id and one submission, and of records of a job that was put back into the queue, the
     last run is the job; but runs that overlap in time are different jobs. Other records with one id are different jobs,
     too: then all jobs get new numbers.
-
-    Raises
-    ------
-    JobcastError
-        With `strict`, at the first row dropped or changed; and if no record is a job.
     """
     kept = _keep(draft)
     columns = _columns(draft, kept)
@@ -278,7 +253,6 @@ def _equally_often(group: Ints, alike: Bools) -> Bools:
 
 
 def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
-    """Return the number columns of the job log, of the rows kept."""
     columns = {c: v.copy() for c, v in draft.numbers.items() if c not in ("start", "end", "run_time")}
     submit, start, end, recorded = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
     for column, values in columns.items():
@@ -367,7 +341,7 @@ def clocked(
     time_zone: str | None,
     unix: Mapping[str, Ints] = MappingProxyType({}),
 ) -> dict[str, Ints]:
-    """Return columns of text as Unix time [s], `MISSING` where unknown.
+    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix of times with and without offsets.
 
     Parameters
     ----------
@@ -379,11 +353,6 @@ def clocked(
         IANA name of the zone that local times are in.
     unix : mapping of str to int64 array
         The log's other columns of Unix time [s], which must be on the same clock.
-
-    Raises
-    ------
-    JobcastError
-        If some times have an offset from UTC and others do not, or the zone is not known.
     """
     if time_zone is not None:
         known_zone(time_zone)

@@ -28,13 +28,7 @@ def is_sacct_json(data: bytes) -> bool:
 def parse_sacct_json(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id.
-
-    Raises
-    ------
-    JobcastError
-        If the text is no JSON or holds no list of jobs; with `strict`, at the first job dropped or changed.
-    """
+    """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id."""
     jobs = _jobs(data, source)
     ledger = ReportBuilder(source, RULES, place="job")
     sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]
@@ -119,7 +113,6 @@ _KEYS_READ: Final = (
 
 
 def _tres_text(entries: Any) -> str:
-    """Return trackable resources as sacct's text lists them."""
     if not isinstance(entries, list):
         return ""
     kept = (one for one in entries if isinstance(one, Mapping) and one.get("type") and _plain(one.get("count")))
@@ -189,7 +182,6 @@ def _limit(value: Any) -> str:
 
 
 def _trackable(entries: Any) -> dict[str, str]:
-    """Return the counts of trackable resources by their type."""
     if not isinstance(entries, list):
         return {}
     return {str(e["type"]): _plain(e.get("count")) for e in entries if isinstance(e, Mapping) and e.get("type")}

@@ -245,8 +245,7 @@ ALONE: Final = frozenset(
 )  # fmt: skip
 """Long options of sbatch, salloc and srun without a value of their own in the next word."""
 ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
-_BUNDLED: Final = "EHlOQsuvX"
-"""Letters that never have a value, so that others may follow in one word."""
+_BUNDLED: Final = "EHlOQsuvX"  # letters that never have a value, so that others may follow in one word
 _WANTED: Final = MappingProxyType(
     {
         **{name: name for name in ("dependency", "exclusive", "constraint", "licenses", "reservation")},
@@ -435,12 +434,6 @@ def parse_sacct(
     ----------
     time_zone : str, optional
         IANA name of the zone of the clock that wrote local times; without it they are taken as UTC.
-
-    Raises
-    ------
-    JobcastError
-        If a needed column is missing, the file mixes ways of writing times, or no record is a job; with `strict`, at
-        the first row dropped or changed.
     """
     ledger = ReportBuilder(source, RULES)
     bare = XDMOD if is_bare_sacct(data) else ()

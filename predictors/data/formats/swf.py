@@ -18,7 +18,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.arrays import Bools, Ints
-from predictors.core.compressed import log_name, read_bytes
+from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows, parse_value
@@ -35,8 +35,7 @@ from predictors.data.formats.swf_header import (
 from predictors.data.joblog import FURTHER, UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-MOST_COMMENTS: Final = 50_000
-"""Comment lines that are kept: a header has some dozens."""
+MOST_COMMENTS: Final = 50_000  # comment lines that are kept: a header has some dozens
 RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
         "too-few-fields": ("dropped", "a row has 18 fields"),
@@ -69,31 +68,6 @@ WRITING_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 )
 _PARTIAL: Final = (2, 3, 4)
 _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
-
-
-def read_swf(path: str | os.PathLike[str], strict: bool = False) -> tuple[JobLog, ReadingReport]:
-    """Read an SWF file, plain or packed by gzip.
-
-    Parameters
-    ----------
-    path : path-like
-        The file.
-    strict : bool
-        Raise at the first row that would be dropped or changed.
-
-    Returns
-    -------
-    log : JobLog
-        Sorted by (submit, job id).
-    account : ReadingReport
-        What was dropped or changed, with line numbers.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, or no row of it is a job; with `strict`, naming the first bad row.
-    """
-    return parse_swf(read_bytes(path), os.fspath(path), strict)
 
 
 def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = False) -> tuple[JobLog, ReadingReport]:
@@ -149,8 +123,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     return _job_log(values, header, facts, log_name(source), more, descriptors), account
 
 
-LARGEST_UNIX_TIME: Final = 10_000_000_000
-"""Beyond it a submission is in other units than seconds."""
+LARGEST_UNIX_TIME: Final = 10_000_000_000  # beyond it a submission is in other units than seconds
 _IN_BYTES: Final = 2**25
 """Median memory of a processor [KB] from which on it is bytes, in logs that name queues in field 19."""
 
@@ -219,7 +192,6 @@ def _seen(job_id: Ints, kept: Bools) -> Bools:
 
 
 def _account_values(rows: Rows, kept: Bools, report: ReportBuilder) -> None:
-    """Report the values that were changed in the rows that are kept."""
     places: dict[tuple[str, str], list[Problem]] = {}
     for problem in rows.problems:
         if kept[problem.row]:
@@ -316,17 +288,13 @@ def _padded(names: tuple[str, ...], codes: Ints) -> tuple[str, ...]:
 def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     """Write a log as SWF, in the clock of the file that it came from; packed if the name ends in `.gz`.
 
-    The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all.
+    The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all. SWF
+    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused.
 
     Returns
     -------
     ReadingReport
         What SWF cannot hold.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be made, or a job is submitted before second 0 or has a negative number.
     """
     lowest = int(log.values["job_id"].min(initial=0))
     if log.origin < 0 or lowest < 0:

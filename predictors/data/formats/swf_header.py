@@ -35,28 +35,16 @@ SMALLEST_UNIX_TIME: Final = 100_000_000
 
 @dataclass(frozen=True)
 class HeaderFacts:
-    """The contents of a header.
+    """The contents of a header."""
 
-    Parameters
-    ----------
-    unix_start : int or None
-        Unix time of the file's second 0 [s]; 0 means that the file's times are Unix times.
-    time_zone : str or None
-        IANA name of the machine's time zone.
-    max_procs, max_nodes : int or None
-        Size of the machine.
-    names : mapping of str to tuple of str
-        Names of the codes of `queue` and `partition`, where given; a code without a name has "".
-    notes : tuple of str
-        Lines that are taken as unknown, and why.
-    """
-
-    unix_start: int | None = None
-    time_zone: str | None = None
+    unix_start: int | None = None  # Unix time of the file's second 0 [s]; 0 means that the file's times are Unix times
+    time_zone: str | None = None  # IANA name of the machine's time zone
+    # max_procs, max_nodes: size of the machine
     max_procs: int | None = None
     max_nodes: int | None = None
+    # names of the codes of `queue` and `partition`, where given; a code without a name has ""
     names: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()  # lines that are taken as unknown, and why
 
 
 def parse_header(lines: Iterable[bytes]) -> Header:

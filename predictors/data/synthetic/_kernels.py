@@ -7,8 +7,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.jit import compiled
 
-OPEN: Final = 8
-"""So many sessions are open at once at most; the one longest silent gives way."""
+OPEN: Final = 8  # so many sessions are open at once at most; the one longest silent gives way
 
 
 @compiled

@@ -29,8 +29,7 @@ from predictors.data.synthetic.users import draw_runs
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 MONTH: Final = 30 * DAY
-BEGIN: Final = 1_704_067_200
-"""Monday, 1 January 2024, 00:00 UTC."""
+BEGIN: Final = 1_704_067_200  # Monday, 1 January 2024, 00:00 UTC
 NODES: Final = 4392
 
 SIZES: Final = (
@@ -46,8 +45,7 @@ SIZES: Final = (
     (1.0, 0.003, (0.5, 1.0, 3.0)),
 )
 """Share of the machine, chance of such a job, and the walltimes that its users ask for [h]."""
-ALIKE: Final = 0.8
-"""Correlation of the run times, relative to the requests, of one application's jobs."""
+ALIKE: Final = 0.8  # correlation of the run times, relative to the requests, of one application's jobs
 APPS: Final = 120
 SWING: Final = 0.6
 """Of the daily rhythm: between 1 - swing at three in the morning and 1 + swing at three in the afternoon."""
@@ -63,10 +61,6 @@ def generate_capability_log(
     ----------
     months : sequence of (int, float)
         Jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2.
-    seed : int
-        Any number from 0.
-    procs : int
-        Nodes of the machine.
 
     Returns
     -------
@@ -181,15 +175,12 @@ MIXES: Final = MappingProxyType(
 )
 """Parts and means after Table 2 of Allcock et al.; how widths and times spread around the means is ours."""
 
-TYPICAL: Final = (3.2, 1.5)
-"""Run time / request of an application: a beta distribution, of mean 0.68."""
-NOISE: Final = 0.15
-"""Log deviation of equal runs."""
+TYPICAL: Final = (3.2, 1.5)  # run time / request of an application: a beta distribution, of mean 0.68
+NOISE: Final = 0.15  # log deviation of equal runs
 CRASHED: Final = 0.1
 USERS: Final = 200
 USERS_PER_PROJECT: Final = 3
-OF_SPENT: Final = 1_000
-"""Codes of projects that have spent their allocation lie above this one."""
+OF_SPENT: Final = 1_000  # codes of projects that have spent their allocation lie above this one
 
 
 def mira_like_log(n_jobs: int = 10_000, *, seed: int = 0, load: float = 0.9) -> JobLog:
@@ -199,8 +190,6 @@ def mira_like_log(n_jobs: int = 10_000, *, seed: int = 0, load: float = 0.9) -> 
     ----------
     n_jobs : int
         How many jobs, at least 2; Mira had some 200 a day.
-    seed : int
-        Any number from 0.
     load : float
         Offered load: the sum of run time * nodes over machine * (last - first submission).
 

@@ -12,8 +12,7 @@ from predictors.data.synthetic._kernels import earliest_starts
 from predictors.data.synthetic.lublin import Lublin, draw_gaps, draw_sizes, run_time_quantile, wall_clock
 from predictors.data.synthetic.users import HOUR, POPULAR, ask, deal_shares, deal_sizes, draw_runs
 
-MIDNIGHT: Final = 1_704_067_200
-"""The log's clock begins on Monday, 1 January 2024, 00:00 UTC."""
+MIDNIGHT: Final = 1_704_067_200  # the log's clock begins on Monday, 1 January 2024, 00:00 UTC
 MODEL: Final = Lublin(longest=float(np.log(POPULAR[-1])))
 """The published model of batch jobs, cut at the machine's limit of 24 h (its authors' program cuts at 45.2 h)."""
 QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPULAR[-1]))
@@ -56,11 +55,6 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
     JobLog
         Known but for memory, CPU and think times. Status 1 is completed, 0 crashed early or killed at the request.
         Codes of users, groups, applications, queues and the partition begin at 1.
-
-    Raises
-    ------
-    JobcastError
-        If an argument is out of range.
 
     Notes
     -----

@@ -21,8 +21,7 @@ from predictors.data.synthetic._kernels import mixture_quantile
 DAY: Final = 86_400
 SLOTS: Final = 48
 SLOT: Final = DAY // SLOTS
-_KNOTS: Final = 12_000
-"""Steps of the table of ln(run time): linear between them, off by less than a second at 45 h."""
+_KNOTS: Final = 12_000  # steps of the table of ln(run time): linear between them, off by less than a second at 45 h
 
 
 @dataclass(frozen=True)
@@ -30,43 +29,27 @@ class Lublin:
     """The model's parameters; the defaults are the published ones for batch jobs.
 
     A gamma distribution is (shape, scale). Sizes are log2(processors), times ln(seconds).
-
-    Parameters
-    ----------
-    serial, power_of_two : float
-        Probability of a job on one processor, and of a parallel one rounded to a power of two.
-    low, tail, first : float
-        Parallel sizes are uniform in [low, log2(machine) - tail] with probability `first`, else uniform in the rest
-        up to log2(machine).
-    short, long : (float, float)
-        The two gammas of run times.
-    slope, intercept : float
-        Probability of the short one: slope * size + intercept, within [0, 1].
-    gap : (float, float)
-        Gamma of the times between arrivals, in the rush hours.
-    rush_ratio : float
-        Factor on its shape that turns rush hours into all hours.
-    cycle : (float, float)
-        Gamma of the daily cycle, in half hours since midnight.
-    cycle_start : int
-        First half hour of the cycle; what lies behind midnight wraps.
-    longest, longest_gap : float
-        Longer run times and gaps are drawn again: 45.2 h and 5.1 days.
     """
 
+    # serial, power_of_two: probability of a job on one processor, and of a parallel one rounded to a power of two
     serial: float = 0.2927
     power_of_two: float = 0.6686
+    # low, tail, first: parallel sizes are uniform in [low, log2(machine) - tail] with probability `first`, else uniform
+    # in the rest up to log2(machine)
     low: float = 1.2
     tail: float = 2.5
     first: float = 0.875
+    # short, long: the two gammas of run times
     short: tuple[float, float] = (6.57, 0.823)
     long: tuple[float, float] = (639.1, 0.0156)
+    # slope, intercept: probability of the short one: slope * size + intercept, within [0, 1]
     slope: float = -0.003
     intercept: float = 0.6986
-    gap: tuple[float, float] = (6.0415, 0.8531)
-    rush_ratio: float = 1.0519
-    cycle: tuple[float, float] = (6.1271, 5.2740)
-    cycle_start: int = 11
+    gap: tuple[float, float] = (6.0415, 0.8531)  # gamma of the times between arrivals, in the rush hours
+    rush_ratio: float = 1.0519  # factor on its shape that turns rush hours into all hours
+    cycle: tuple[float, float] = (6.1271, 5.2740)  # gamma of the daily cycle, in half hours since midnight
+    cycle_start: int = 11  # first half hour of the cycle; what lies behind midnight wraps
+    # longest, longest_gap: longer run times and gaps are drawn again: 45.2 h and 5.1 days
     longest: float = 12.0
     longest_gap: float = 13.0
 

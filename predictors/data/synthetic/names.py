@@ -25,10 +25,6 @@ def with_names(log: JobLog, seed: int, *, knowledge: bool = True) -> JobLog:
 
     Parameters
     ----------
-    log : JobLog
-        Any log with users and applications, such as that of `generate_log`.
-    seed : int
-        Any number from 0.
     knowledge : bool
         Whether the names are made of the application; else each job has one of its user's names at random.
 
@@ -36,11 +32,6 @@ def with_names(log: JobLog, seed: int, *, knowledge: bool = True) -> JobLog:
     -------
     JobLog
         Every job has a name of its own: a word and the number of the run.
-
-    Raises
-    ------
-    JobcastError
-        If the log lacks users or applications.
 
     Examples
     --------

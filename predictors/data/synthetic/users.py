@@ -39,14 +39,11 @@ RESIZED: Final = (0.10, 0.3)
 
 SAFETY: Final = (2.0, 1.0)
 """Request / typical run time of an application: median and log deviation over the applications."""
-AT_LIMIT: Final = 0.12
-"""Share of applications that always ask for the machine's limit."""
-NOT_POPULAR: Final = 0.15
-"""Share of applications that ask for a multiple of 5 minutes instead of a popular walltime."""
+AT_LIMIT: Final = 0.12  # share of applications that always ask for the machine's limit
+NOT_POPULAR: Final = 0.15  # share of applications that ask for a multiple of 5 minutes instead of a popular walltime
 NEAR: Final = 0.05
 """A job is killed at a popular walltime only if its sampled run time lies this near, relative to the walltime."""
-OUTGROWN: Final = 2.0
-"""... and only if its user wished at most so many times its run time."""
+OUTGROWN: Final = 2.0  # ... and only if its user wished at most so many times its run time
 
 
 class Runs(NamedTuple):

@@ -45,33 +45,15 @@ DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Counter:
-    """One counter of a node.
+    """One counter of a node."""
 
-    Parameters
-    ----------
-    name : str
-        As LDMS names it, without prefix and device.
-    sampler : {"sysclassib", "opa_info", "lustre2_client"}
-        The sampler, and thus the file, that it comes from.
-    driver : str
-        What moves it in the simulation: see `DRIVERS`.
-    scale : float
-        Its rate per second for each unit of the driver.
-    unit : str
-        What it counts in; its rate is that per second.
-    meaning : str
-        What it counts, in addition to the unit; empty if the name of the counter says it.
-    bits : {32, 64}
-        Width: it begins again at 0 after 2**bits - 1, or stays there if the hardware saturates.
-    """
-
-    name: str
-    sampler: Sampler
-    driver: str
-    scale: float
-    unit: str
-    meaning: str
-    bits: int = 64
+    name: str  # as LDMS names it, without prefix and device
+    sampler: Sampler  # the sampler, and thus the file, that it comes from
+    driver: str  # what moves it in the simulation: see `DRIVERS`
+    scale: float  # its rate per second for each unit of the driver
+    unit: str  # what it counts in; its rate is that per second
+    meaning: str  # what it counts, in addition to the unit; empty if the name of the counter says it
+    bits: int = 64  # width, {32, 64}: it begins again at 0 after 2**bits - 1, or stays there if the hardware saturates
 
     def __post_init__(self) -> None:
         if self.sampler not in SAMPLERS:
@@ -207,8 +189,7 @@ COUNTERS: Final[tuple[Counter, ...]] = (
 COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
 """Their names, in that order; no two are alike."""
 
-_USUAL_BITS: Final = 64
-"""The size of a counter where the page tells none."""
+_USUAL_BITS: Final = 64  # the size of a counter where the page tells none
 
 _PAGE_WIDTH: Final = 120
 

@@ -26,16 +26,11 @@ from predictors.data.telemetry.parse import Losses, Piece, csv_frames, metric_ty
 if TYPE_CHECKING:
     import polars as pl
 
-CHUNK: Final = 16_000_000
-"""Bytes of a file that are worked on at a time."""
-ROWS: Final = 100_000
-"""Rows of a Parquet file that are worked on at a time."""
-LONGEST: Final = 1_000_000
-"""No line may be longer [bytes]."""
-MARGIN: Final = 300.0
-"""Readings that long before the wanted times are read as well [s], to take rates from."""
-SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}
-"""What the time column of a layout is in."""
+CHUNK: Final = 16_000_000  # bytes of a file that are worked on at a time
+ROWS: Final = 100_000  # rows of a Parquet file that are worked on at a time
+LONGEST: Final = 1_000_000  # no line may be longer [bytes]
+MARGIN: Final = 300.0  # readings that long before the wanted times are read as well [s], to take rates from
+SECONDS: Final = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9, "ms+us": 1e-3}  # what the time column of a layout is in
 _GLIMPSE: Final = 50_000
 _HOUR: Final = 3600.0
 
@@ -56,27 +51,13 @@ class TelemetryFile:
 
 @dataclass(frozen=True)
 class FileSet:
-    """Files that follow one another in time.
+    """Files that follow one another in time."""
 
-    Parameters
-    ----------
-    name : str
-        The files' path within the folder, without epoch and endings.
-    files : tuple of TelemetryFile
-        By epoch; one without epoch comes last, since it is still being written.
-    counters : tuple of int
-        The counters that every file has: positions in `COUNTERS`, ascending.
-    mapping : FileMapping, optional
-        What the columns are; absent: LDMS's.
-    share : int
-        How many sets are read side by side, and share the memory.
-    """
-
-    name: str
-    files: tuple[TelemetryFile, ...]
-    counters: tuple[int, ...] = ()
-    mapping: FileMapping | None = None
-    share: int = 1
+    name: str  # the files' path within the folder, without epoch and endings
+    files: tuple[TelemetryFile, ...]  # by epoch; one without epoch comes last, since it is still being written
+    counters: tuple[int, ...] = ()  # the counters that every file has: positions in `COUNTERS`, ascending
+    mapping: FileMapping | None = None  # what the columns are; absent: LDMS's
+    share: int = 1  # how many sets are read side by side, and share the memory
 
     def layout(self, names: tuple[str, ...], source: str) -> Layout:
         """Return what the columns of one of the files are."""
@@ -84,13 +65,7 @@ class FileSet:
 
 
 def file_sets(folder: str | os.PathLike[str]) -> list[FileSet]:
-    """Return the sets of files under a folder, or of one file, by name; hidden and unfinished files are left out.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file or folder, or no file in it.
-    """
+    """Return the sets of files under a folder, or of one file, by name; hidden and unfinished files are left out."""
     root = Path(folder)
     if root.is_file():
         match = _NAME.match(root.name)
@@ -141,12 +116,7 @@ def read_lines(path: Path, share: int = 1) -> Iterator[tuple[int, bytes]]:
     """Yield a file's lines in pieces of whole lines, unpacked, each with the number of its first line.
 
     The pieces are the smaller the more files `share` the memory. If the last line has no newline, it is a piece of its
-    own.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, is damaged, cut short or binary, or has a line of more than a million bytes.
+    own. A line has at most a million bytes.
     """
     line, rest = 1, b""
     with _opened(path) as file:
@@ -213,13 +183,7 @@ def began(file: TelemetryFile, files: FileSet) -> float | None:
 def csv_pieces(
     file: TelemetryFile, files: FileSet, losses: Losses, between: Floats | None = None
 ) -> Iterator[Piece | None]:
-    """Yield the pieces of a CSV file, which may hold several headers; None in place of each piece outside of `between`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no header, or the file is damaged.
-    """
+    """Yield the pieces of a CSV file, which may hold several headers; None in place of each outside of `between`."""
     source = str(file.path)
     layout = None
     if file.header is not None:
@@ -299,13 +263,7 @@ def _overlap(first: float, last: float, between: Floats) -> bool:
 
 
 def parquet_pieces(file: TelemetryFile, files: FileSet, between: Floats | None) -> Iterator[Piece | None]:
-    """Yield the pieces of a Parquet file; None in place of each row group outside of `between`.
-
-    Raises
-    ------
-    JobcastError
-        If the file is damaged.
-    """
+    """Yield the pieces of a Parquet file; None in place of each row group outside of `between`."""
     import polars as pl
     import pyarrow as pa
 

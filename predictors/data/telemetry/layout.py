@@ -48,64 +48,28 @@ _OURS: Final[Mapping[str, int]] = MappingProxyType({name: k for k, name in enume
 
 @dataclass(frozen=True)
 class Metric:
-    """A column that holds a counter.
+    """A column that holds a counter."""
 
-    Parameters
-    ----------
-    column : int
-        Which column.
-    counter : int
-        Which counter: its position in `COUNTERS`.
-    kind : {"cumulative", "rate"}
-        Whether the column counts up, or holds rates per second.
-    bits : {32, 64}
-        Width of a cumulative counter.
-    scale : float
-        One unit of the column in the counter's unit.
-    flag : int
-        Column that is not 0 where LDMS flagged the value as not valid; -1: none.
-    """
-
-    column: int
-    counter: int
-    kind: Kind = "cumulative"
-    bits: int = 64
-    scale: float = 1.0
-    flag: int = -1
+    column: int  # which column
+    counter: int  # which counter: its position in `COUNTERS`
+    kind: Kind = "cumulative"  # whether the column counts up, or holds rates per second
+    bits: int = 64  # {32, 64}, width of a cumulative counter
+    scale: float = 1.0  # one unit of the column in the counter's unit
+    flag: int = -1  # column that is not 0 where LDMS flagged the value as not valid; -1: none
 
 
 @dataclass(frozen=True)
 class Layout:
-    """What the columns of one file are.
+    """What the columns of one file are."""
 
-    Parameters
-    ----------
-    names : tuple of str
-        The columns.
-    clock : str
-        What the time column is in; `ms+us`: milliseconds, and microseconds on top in the second time column.
-    time : tuple of int
-        The time column or columns.
-    node : int
-        The column with the node's id, or with a name that ends in it.
-    component : int
-        Column with LDMS's component_id, the node's id where the name has no number; -1: none.
-    devices : tuple of int
-        Columns that identify a node's devices.
-    metrics : tuple of Metric
-        The counters, by column.
-    ignored : tuple of str
-        The other columns.
-    """
-
-    names: tuple[str, ...]
-    clock: Clock
-    time: tuple[int, ...]
-    node: int
-    component: int = -1
-    devices: tuple[int, ...] = ()
-    metrics: tuple[Metric, ...] = ()
-    ignored: tuple[str, ...] = field(default=(), compare=False)
+    names: tuple[str, ...]  # the columns
+    clock: Clock  # what the time column is in; `ms+us`: milliseconds, and microseconds on top in the second time column
+    time: tuple[int, ...]  # the time column or columns
+    node: int  # the column with the node's id, or with a name that ends in it
+    component: int = -1  # column with LDMS's component_id, the node's id where the name has no number; -1: none
+    devices: tuple[int, ...] = ()  # columns that identify a node's devices
+    metrics: tuple[Metric, ...] = ()  # the counters, by column
+    ignored: tuple[str, ...] = field(default=(), compare=False)  # the other columns
 
     @property
     def counters(self) -> tuple[int, ...]:
@@ -136,11 +100,6 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
     Lustre sampler) or `.value` behind it. With `.rate` or `_rate` behind it the column holds rates, and is ignored if
     the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
     mounted file system counts already. A file belongs to the sampler of most of its counters.
-
-    Raises
-    ------
-    JobcastError
-        If a column that LDMS always writes is missing, or none holds a counter.
 
     Examples
     --------
@@ -217,13 +176,7 @@ class FileMapping(Declaration):
     parallel: bool = False
 
     def layout(self, names: Sequence[str], source: str) -> Layout:
-        """Return what the columns of a file are.
-
-        Raises
-        ------
-        JobcastError
-            If a column that the mapping names is not there.
-        """
+        """Return what the columns of a file are."""
         at = {name: k for k, name in reversed(list(enumerate(names)))}
         for name in (self.time, self.node, *self.devices, *(one.column for one in self.counters)):
             if name not in at:
@@ -252,13 +205,7 @@ class SchemaMapping:
 
 
 def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
-    """Read a mapping file.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be read, is no TOML, has a key that is not known, or lacks one that is needed.
-    """
+    """Read a mapping file."""
     return mapping_of(read_toml(path, "a mapping, a TOML file"), os.fspath(path))
 
 
@@ -274,11 +221,6 @@ def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMa
 
 def node_ids(table: Any, where: str = "") -> dict[str, int]:
     """Return a table `[nodes]`: the id of each host, where its name does not end in it.
-
-    Raises
-    ------
-    JobcastError
-        If it is no table, or an id is no whole number from 0; `where` begins the message.
 
     Examples
     --------

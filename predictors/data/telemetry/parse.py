@@ -63,13 +63,6 @@ class Losses:
     """What the reader dropped, changed or noted, over all files of a folder.
 
     A rule is counted over all files; the places are lines of the file in which it is met first.
-
-    Parameters
-    ----------
-    source : str
-        The folder.
-    strict : bool
-        Raise at the first row or value that is dropped or changed.
     """
 
     def __init__(self, source: str, strict: bool = False) -> None:
@@ -104,11 +97,9 @@ class Losses:
         return ReadingReport(self._source, tuple(self._findings.values()))
 
 
-Texts: TypeAlias = "Callable[[int], pl.Series]"
-"""Returns a column as the file has it, as text, null where it is empty."""
+Texts: TypeAlias = "Callable[[int], pl.Series]"  # returns a column as the file has it, as text, null where it is empty
 _MICROSECONDS: Final[Mapping[str, float]] = {"s": 1e6, "ms": 1e3, "us": 1.0, "ns": 1e-3}
-_END: Final = 2**62
-"""No time is later [µs]."""
+_END: Final = 2**62  # no time is later [µs]
 NO_NODE: Final = -1
 OTHER_NODE: Final = -2
 
@@ -153,14 +144,9 @@ class Rows:
 
 @dataclass
 class Devices:
-    """The devices met so far. Each has a slot, its number, and belongs to a node.
+    """The devices met so far. Each has a slot, its number, and belongs to a node."""
 
-    Parameters
-    ----------
-    nodes : mapping of str to int, optional
-        Producer's name to node id; absent: the number that ends the name, or component_id where there is none.
-    """
-
+    # producer's name to node id; absent: the number that ends the name, or component_id where there is none
     nodes: Mapping[str, int] | None = None
     slots: dict[tuple[str, ...], int] = field(default_factory=dict)
     node: list[int] = field(default_factory=list)
@@ -216,7 +202,6 @@ def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Los
 
 
 def _column_types(layout: Layout) -> dict[int, Any]:
-    """Return the type of each column that is read."""
     import polars as pl
 
     types: dict[int, Any] = dict.fromkeys((layout.node, *layout.devices), pl.String)

@@ -18,12 +18,9 @@ from predictors.data.telemetry.layout import Layout
 from predictors.data.telemetry.parse import Devices, Losses, Rows
 from predictors.data.telemetry.samples import TOLERANCE, Samples
 
-HOUR: Final = 3_600_000_000
-"""Microseconds by which a time may differ from those around it."""
-REACH: Final = 50
-"""Rows on either side with which a time is compared."""
-_ENOUGH: Final = 2000
-"""Readings needed to find the period."""
+HOUR: Final = 3_600_000_000  # microseconds by which a time may differ from those around it
+REACH: Final = 50  # rows on either side with which a time is compared
+_ENOUGH: Final = 2000  # readings needed to find the period
 
 _BY_VERDICT: Final = ((kernel.FIRST, "first"), (kernel.TWICE, "twice"), (kernel.LATE, "late"), (kernel.GAP, "gap"),
                       (kernel.RESTARTED, "restart"))  # fmt: skip
@@ -32,26 +29,14 @@ _BY_EVENT: Final = ((kernel.WRAPS, "wrap"), (kernel.RESETS, "reset"), (kernel.SA
 
 @dataclass(frozen=True)
 class Reading:
-    """How rates are taken from readings.
+    """How rates are taken from readings."""
 
-    Parameters
-    ----------
-    period : float, optional
-        How often counters are read [s]; absent: the median time between a device's readings in the first piece.
-    gap : float
-        No rate across more than this many periods.
-    late : float
-        Readings that come up to this late [s] are sorted in.
-    tolerance : float
-        Devices of one node are added up if they are read within less than this [s].
-    bits : int, optional
-        Width of all cumulative counters; absent: what `COUNTERS` or the mapping file says of each.
-    """
-
+    # how often counters are read [s]; absent: the median time between a device's readings in the first piece
     period: float | None = None
-    gap: float = 3.0
-    late: float = 60.0
-    tolerance: float = TOLERANCE
+    gap: float = 3.0  # no rate across more than this many periods
+    late: float = 60.0  # readings that come up to this late [s] are sorted in
+    tolerance: float = TOLERANCE  # devices of one node are added up if they are read within less than this [s]
+    # width of all cumulative counters; absent: what `COUNTERS` or the mapping file says of each
     bits: int | None = None
 
     def __post_init__(self) -> None:

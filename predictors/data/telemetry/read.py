@@ -37,13 +37,7 @@ from predictors.data.telemetry.samples import Samples, Telemetry
 
 
 def in_step(streams: Sequence[Iterable[Samples]], source: str) -> Iterator[Samples]:
-    """Yield the rows of several streams of the same counters as one, in order of time.
-
-    Raises
-    ------
-    JobcastError
-        If two streams hold the same node at the same time.
-    """
+    """Yield the rows of several streams of the same counters as one, by time; at a time a node stands in one."""
     if len(streams) == 1:
         yield from streams[0]
         return
@@ -99,12 +93,11 @@ def joined_intervals(intervals: npt.ArrayLike) -> Floats:
     return np.array(union, dtype=np.float64).reshape(-1, 2)
 
 
-MOST_VALUES: Final = 2_000_000_000
-"""A dense block has no more values than this (8 GB)."""
+MOST_VALUES: Final = 2_000_000_000  # a dense block has no more values than this (8 GB)
 
 
 class Scan:
-    """The rates in telemetry files: iterate over the parts, then call `account`.
+    """The rates in telemetry files: iterate over the parts, then call `account`; no two sets may hold equal readings.
 
     Parameters
     ----------
@@ -122,11 +115,6 @@ class Scan:
     between : array of shape (n, 2), optional
         Times from and to [s]. Files with an epoch outside, pieces of CSV files and row groups of Parquet files outside
         are skipped; the parts that are yielded reach further than `between`.
-
-    Raises
-    ------
-    JobcastError
-        If nothing there is telemetry, two sets of files hold the same readings, or a file is damaged.
     """
 
     def __init__(
@@ -217,12 +205,8 @@ def read_telemetry(
 ) -> tuple[Telemetry, ReadingReport]:
     """Read the telemetry of a folder as one dense block, its samplers joined by node and time.
 
-    Parameters are those of `Scan`; readings within less than `how.tolerance` belong to one instant.
-
-    Raises
-    ------
-    JobcastError
-        As `Scan`; and if there is no rate at all, or too many for a block.
+    Parameters are those of `Scan`; readings within less than `how.tolerance` belong to one instant. More rates than a
+    block holds are refused.
     """
     parts = Scan(folder, mapping, nodes, how, strict)
     rows, values = [], 0

@@ -23,30 +23,17 @@ from predictors.data.telemetry.counters import COUNTERS
 
 Rates = npt.NDArray[np.float32]
 
-TOLERANCE: Final = 1.0
-"""Readings within less than this [s] belong to one instant of a dense block."""
+TOLERANCE: Final = 1.0  # readings within less than this [s] belong to one instant of a dense block
 
 
 @dataclass(frozen=True, eq=False)
 class Samples:
-    """Rows of rates, one for each node and time: a part of telemetry that does not fit into memory.
+    """Rows of rates, one for each node and time: a part of telemetry that does not fit into memory."""
 
-    Parameters
-    ----------
-    time : float64 array of shape (n,)
-        When the counters were read [s], ascending.
-    node : int64 array of shape (n,)
-        The nodes, ascending within a time.
-    rates : float32 array of shape (n, m)
-        Rates per second, NaN where not known.
-    counters : int64 array of shape (m,)
-        The counters: positions in `COUNTERS`, ascending.
-    """
-
-    time: Floats
-    node: Ints
-    rates: Rates
-    counters: Ints
+    time: Floats  # shape (n,); when the counters were read [s], ascending
+    node: Ints  # shape (n,); the nodes, ascending within a time
+    rates: Rates  # shape (n, m); rates per second, NaN where not known
+    counters: Ints  # shape (m,); the counters: positions in `COUNTERS`, ascending
 
     __repr__ = short_repr
 
@@ -116,11 +103,6 @@ class Telemetry:
         Readings within less than `tolerance` [s] of an instant's first reading belong to it, and it has that reading's
         time. So clocks may differ a little, and samplers may run one after the other. If a node has two readings of a
         counter in an instant, the later known one counts.
-
-        Raises
-        ------
-        JobcastError
-            If there is no row at all.
         """
         rows = [part for part in parts if len(part)]
         if not rows:
@@ -161,11 +143,6 @@ def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathL
     """Write rates to `FOLDER/SAMPLER.parquet`, part by part, and return the number of rows.
 
     Every file appears whole or not at all. `predictors.data.telemetry.read.Scan` reads such a folder like any other.
-
-    Raises
-    ------
-    JobcastError
-        If there is nothing to write, or a file cannot be made.
     """
     import pyarrow as pa
     from pyarrow import parquet

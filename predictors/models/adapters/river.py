@@ -31,24 +31,15 @@ Inputs = dict[str, Any]
 
 OUTCOMES: Final = "outcomes.npz"
 MODEL: Final = "river.json"
-ONE_AT_A_TIME: Final = Lock()
-"""A lock: river's models must not be used by two threads at once."""
+ONE_AT_A_TIME: Final = Lock()  # a lock: river's models must not be used by two threads at once
 
 
 @dataclass(frozen=True, eq=False)
 class RiverEstimator:
-    """A river model at work. Unlike other estimators it changes when its predictor learns; threads take turns.
+    """A river model at work. Unlike other estimators it changes when its predictor learns; threads take turns."""
 
-    Parameters
-    ----------
-    model : river regressor
-        `predict` leaves it unchanged, `teach` changes it.
-    inputs : function
-        From a row to the dictionary that the model takes.
-    """
-
-    model: Any
-    inputs: Callable[[Floats], Inputs] = field(repr=False)
+    model: Any  # `predict` leaves it unchanged, `teach` changes it
+    inputs: Callable[[Floats], Inputs] = field(repr=False)  # from a row to the dictionary that the model takes
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN where the model gives no finite number."""
@@ -70,21 +61,14 @@ class RiverEstimator:
 class KnownFeatures:
     """Rows as dictionaries, without what is missing.
 
-    Parameters
-    ----------
-    features : tuple of str
-        Names of the columns.
-    as_text : bool
-        Whether categories become text.
-
     Examples
     --------
     >>> KnownFeatures(("requested_time", "user", "group"), as_text=True)(np.array([60.0, 7.0, np.nan]))
     {'requested_time': 60.0, 'user': '7'}
     """
 
-    features: tuple[str, ...]
-    as_text: bool = False
+    features: tuple[str, ...]  # names of the columns
+    as_text: bool = False  # whether categories become text
 
     def __call__(self, row: Floats) -> Inputs:
         """Return the dictionary of one row."""
@@ -234,12 +218,7 @@ class RiverPredictor(StreamPredictor):
 
 
 def described(thing: Any) -> Any:
-    """Return a river object as JSON can hold it: its class and its constructor's arguments.
-
-    Raises
-    ------
-    JobcastError
-        If it holds what is neither river's nor plain: a function, a class of the user's.
+    """Return a river object as JSON can hold it: class and arguments; functions and the user's own classes are refused.
 
     Examples
     --------

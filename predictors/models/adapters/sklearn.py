@@ -24,18 +24,10 @@ UNFITTED: Final = "unfitted.skops"
 
 @dataclass(frozen=True, eq=False)
 class SklearnEstimator:
-    """A fitted scikit-learn regressor over tables that have the features as columns; it is not changed any more.
+    """A fitted scikit-learn regressor over tables that have the features as columns; it is not changed any more."""
 
-    Parameters
-    ----------
-    model : scikit-learn regressor
-        As fitted.
-    features : tuple of str
-        Names of the columns.
-    """
-
-    model: Any
-    features: tuple[str, ...]
+    model: Any  # as fitted
+    features: tuple[str, ...]  # names of the columns
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,); NaN where the regressor gives no finite number."""

@@ -155,7 +155,6 @@ class BudgetByClass(WithBudget):
         self.class_shares_ = table
 
     def _enter(self, row: Floats) -> None:
-        """Make the shares those of the row's class."""
         share, low, high = self._table()[int(self._classes(row[None])[0])].tolist()
         self.shares_ = share, low, high
 
@@ -166,7 +165,6 @@ class BudgetByClass(WithBudget):
         self.class_shares_ = table
 
     def _share_with(self, copy: Self) -> None:
-        """Give a copy the shares as they are."""
         copy.class_shares_ = self._table()
 
     def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:

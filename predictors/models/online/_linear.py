@@ -29,12 +29,9 @@ from predictors.models.online._nag import (
 from predictors.models.range import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
-FIRST_PAST: Final = 1
-"""From here on: run times of the past; where missing, the request stands in."""
-FIRST_RUNNING: Final = 5
-"""From here on: elapsed times; where missing, 0."""
-FIRST_AMOUNT: Final = 7
-"""From here on: amounts, taken as log(1 + amount); where missing, 0."""
+FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in
+FIRST_RUNNING: Final = 5  # from here on: elapsed times; where missing, 0
+FIRST_AMOUNT: Final = 7  # from here on: amounts, taken as log(1 + amount); where missing, 0
 PROCS: Final = 7
 HOUR: Final = 13
 WEEKDAY: Final = 14
@@ -45,8 +42,7 @@ EXECUTABLE: Final = 17
 N_INPUTS: Final = 1 + HOUR + 4 + 1
 """The constant, the columns before the hour, two circles of two coordinates, and the mark of a user without history."""
 N_DENSE: Final = N_INPUTS + (N_INPUTS - 1) * N_INPUTS // 2
-TABLE: Final = 1 << 16
-"""Weights of marks; a power of two."""
+TABLE: Final = 1 << 16  # weights of marks; a power of two
 N_MARKS: Final = 7
 
 EXACT: Final = 2.0**53

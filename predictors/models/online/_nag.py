@@ -16,17 +16,13 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.jit import compiled
 
-SEEN: Final = 0
-"""Examples learnt from."""
-NORM: Final = 1
-"""Sum over examples of the squared normalised inputs."""
+SEEN: Final = 0  # examples learnt from
+NORM: Final = 1  # sum over examples of the squared normalised inputs
 SQUARED_ERRORS: Final = 2
-LONGEST: Final = 3
-"""Greatest target so far."""
+LONGEST: Final = 3  # greatest target so far
 N_SUMS: Final = 4
 
-HOURS: Final = 2.0 * math.pi / 24.0
-"""The angle of an hour of the day."""
+HOURS: Final = 2.0 * math.pi / 24.0  # the angle of an hour of the day
 
 
 @compiled

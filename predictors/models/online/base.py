@@ -24,22 +24,13 @@ MODEL: Final = "online.npz"
 
 @dataclass(frozen=True, eq=False)
 class Gradient:
-    """The weights of a linear model so far; learning changes the arrays in place.
+    """The weights of a linear model so far; learning changes the arrays in place."""
 
-    Parameters
-    ----------
-    weights, squares : float64 arrays of shape (n_weights,)
-        Of the dense inputs, then of the marks.
-    scales : float64 array of shape (n_dense,)
-        Greatest absolute value of each dense input.
-    sums : float64 array of shape (4,)
-        Counts at the positions that `predictors.models.online._nag` names.
-    """
-
+    # weights, squares: shape (n_weights,); of the dense inputs, then of the marks
     weights: Floats
-    scales: Floats
+    scales: Floats  # shape (n_dense,); greatest absolute value of each dense input
     squares: Floats
-    sums: Floats
+    sums: Floats  # shape (4,); counts at the positions that `predictors.models.online._nag` names
 
     @classmethod
     def empty(cls, n_dense: int, n_marks: int = 0) -> Self:
@@ -70,12 +61,9 @@ class Gradient:
 class Kernels(NamedTuple):
     """The compiled functions of one linear model; `settings` are those of its predictor, `gradient` its four arrays."""
 
-    estimate: Callable[..., float]
-    """(row, weights, sums): seconds for one row."""
-    estimates: Callable[..., None]
-    """(rows, weights, sums, out): the same for many."""
-    learn_rows: Callable[..., None]
-    """(rows, seconds, *settings, *gradient): learn from jobs in their order."""
+    estimate: Callable[..., float]  # (row, weights, sums): seconds for one row
+    estimates: Callable[..., None]  # (rows, weights, sums, out): the same for many
+    learn_rows: Callable[..., None]  # (rows, seconds, *settings, *gradient): learn from jobs in their order
     advance: Callable[..., int]
     """(events, seconds, rows, jobs, learns, cap, *settings, *gradient): predict at submissions, learn from ends; how
     many jobs had no estimate."""
@@ -85,21 +73,11 @@ class Kernels(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class OnlineEstimator:
-    """The linear model of an online predictor at one time; immutable.
+    """The linear model of an online predictor at one time; immutable."""
 
-    Parameters
-    ----------
-    kind : type of OnlinePredictor
-        Kind of predictor with the kernels for these weights.
-    weights : float64 array
-        Of the dense inputs, then of the marks.
-    sums : float64 array of shape (4,)
-        How many jobs it has learnt from, and the longest.
-    """
-
-    kind: "type[OnlinePredictor]"
-    weights: Floats
-    sums: Floats
+    kind: "type[OnlinePredictor]"  # kind of predictor with the kernels for these weights
+    weights: Floats  # of the dense inputs, then of the marks
+    sums: Floats  # shape (4,); how many jobs it has learnt from, and the longest
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""

@@ -19,18 +19,15 @@ from predictors.models.online.base import Kernels, OnlinePredictor
 from predictors.models.range import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
-FIRST_PAST: Final = 1
-"""From here on: run times of the past; where missing, the request stands in, and it bounds them."""
-FIRST_AMOUNT: Final = 4
-"""From here on: amounts as they are; where missing, 0."""
+FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in, and it bounds them
+FIRST_AMOUNT: Final = 4  # from here on: amounts as they are; where missing, 0
 PROCS: Final = 4
 HOUR: Final = 11
 WEEKDAY: Final = 12
 N_INPUTS: Final = 1 + HOUR + 4
 N_DENSE: Final = N_INPUTS + (N_INPUTS - 1) * N_INPUTS // 2
 
-LONGEST: Final = 1e9
-"""Estimates end here [s]."""
+LONGEST: Final = 1e9  # estimates end here [s]
 
 
 @compiled

@@ -16,8 +16,7 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
 from predictors.schedulers.slurm_files.conf import Setting
 
-ROOT: Final = "root"
-"""The account above all others."""
+ROOT: Final = "root"  # the account above all others
 _SAME: Final[Mapping[str, str]] = MappingProxyType(
     {
         "share": "fairshare", "rawshares": "fairshare", "defqos": "defaultqos", "def qos": "defaultqos",
@@ -33,33 +32,22 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
 """Names that mean the same, in small letters, by the one that is kept."""
 _LINE: Final = re.compile(r"(Cluster|Parent|Account|User|QOS) - ('[^']*'|[^:']*)((?::.*)?)")
 _OPTION: Final = re.compile(r":([\w ]+)=('[^']*'|(?:gres/[\w-]+:[\w.-]+|[^:'])*)")  # gres/gpu:a100=4 is one value
-MOST_OF_A_RESOURCE: Final = 1 << 60
-"""How much of a resource a limit may name."""
+MOST_OF_A_RESOURCE: Final = 1 << 60  # how much of a resource a limit may name
 _HEADERS: Final = {"associations": {"account", "user"}, "qos": {"name", "priority"}}
 
 
 @dataclass(frozen=True, eq=False)
 class Association:
-    """An account, or a user of an account.
+    """An account, or a user of an account."""
 
-    Parameters
-    ----------
-    account, user, partition : str
-        Its account, user and partition; no user for an account's own, no partition where it is for all.
-    parent : str
-        The account above; empty for the root.
-    settings : mapping of str to Setting
-        Shares and limits by their names in small letters, those that are set.
-    place : str
-        File and line.
-    """
-
+    # account, user, partition: its account, user and partition; no user for an account's own, no partition where it is
+    # for all
     account: str
     user: str
     partition: str
-    parent: str
-    settings: Mapping[str, Setting]
-    place: str
+    parent: str  # the account above; empty for the root
+    settings: Mapping[str, Setting]  # shares and limits by their names in small letters, those that are set
+    place: str  # file and line
 
     @property
     def name(self) -> str:
@@ -69,32 +57,17 @@ class Association:
 
 @dataclass(eq=False)
 class Accounts:
-    """What files of `sacctmgr` say.
+    """What files of `sacctmgr` say."""
 
-    Parameters
-    ----------
-    associations : list of Association
-        In the order of the files.
-    qos : dict of str to dict of str to Setting
-        Settings of each QOS by their names in small letters.
-    default_account : dict of str to str
-        Of users.
-    """
-
-    associations: list[Association] = field(default_factory=list)
+    associations: list[Association] = field(default_factory=list)  # in the order of the files
+    # settings of each QOS by their names in small letters
     qos: dict[str, Mapping[str, Setting]] = field(default_factory=dict)
-    default_account: dict[str, str] = field(default_factory=dict)
+    default_account: dict[str, str] = field(default_factory=dict)  # of users
     _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
     _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
 
     def read(self, path: str | Path) -> None:
-        """Add what a file says.
-
-        Raises
-        ------
-        JobcastError
-            If it cannot be read, or is none of these files.
-        """
+        """Add what a file says."""
         lines = [
             (f"{path}:{number}", line.rstrip("\r"))
             for number, line in enumerate(read_text(path, "a file of sacctmgr").split("\n"), 1)
@@ -196,7 +169,6 @@ class Accounts:
 
 
 def _name(key: str) -> str:
-    """Return the one name of a setting."""
     key = key.strip().lower()
     return _SAME.get(key, key)
 
@@ -209,26 +181,14 @@ def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
 
 
 def number_of(found: Setting) -> float:
-    """Return a number from 0 on.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
+    """Return a number from 0 on."""
     if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", found.value) is None:
         raise JobcastError(f"{found.place}: {found.name} is a number from 0 on; found {printable(found.value)[:40]!r}.")
     return float(found.value)
 
 
 def wall_of(found: Setting) -> int:
-    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`.
-
-    Raises
-    ------
-    JobcastError
-        If it is none.
-    """
+    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`."""
     seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
     if seconds is None:
         raise JobcastError(
@@ -240,11 +200,6 @@ def wall_of(found: Setting) -> int:
 
 def tres_of(found: Setting) -> dict[str, float]:
     """Return trackable resources and how much of each, by name in small letters; memory and burst buffers in MB.
-
-    Raises
-    ------
-    JobcastError
-        If it is no list of them.
 
     Examples
     --------
@@ -274,13 +229,7 @@ def tres_of(found: Setting) -> dict[str, float]:
 
 
 def read_accounts(paths: tuple[str, ...]) -> Accounts:
-    """Read files of `sacctmgr`, of whichever kind.
-
-    Raises
-    ------
-    JobcastError
-        If one cannot be read, or is none of them.
-    """
+    """Read files of `sacctmgr`, of whichever kind."""
     accounts = Accounts()
     for path in paths:
         accounts.read(path)

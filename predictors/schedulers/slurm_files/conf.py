@@ -18,10 +18,8 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
 from predictors.schedulers.slurm_text import host_count
 
-MOST_INCLUDES: Final = 8
-"""Files that include one another, at most so deep."""
-MOST_FILES: Final = 256
-"""Files that one includes in all."""
+MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
+MOST_FILES: Final = 256  # files that one includes in all
 # possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
 _PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
@@ -41,17 +39,6 @@ class Setting:
 class SlurmConf:
     """What a slurm.conf says.
 
-    Parameters
-    ----------
-    source : str
-        The file.
-    settings : mapping of str to Setting
-        Parameters by their names in small letters; of two equal ones the last.
-    partitions : mapping of str to mapping of str to Setting
-        Partitions by name, each with its own and the default values.
-    nodes, procs : int
-        Nodes and their processors; 0 where the file has none.
-
     Examples
     --------
     >>> conf = SlurmConf.of_lines("slurm.conf", [("a:1", "PriorityMaxAge=1-0"), ("a:2", "NodeName=n[1-4] CPUs=8")])
@@ -59,21 +46,16 @@ class SlurmConf:
     (86400, 0, 4, 32)
     """
 
-    source: str
-    settings: Mapping[str, Setting]
-    partitions: Mapping[str, Mapping[str, Setting]]
+    source: str  # the file
+    settings: Mapping[str, Setting]  # parameters by their names in small letters; of two equal ones the last
+    partitions: Mapping[str, Mapping[str, Setting]]  # partitions by name, each with its own and the default values
+    # nodes, procs: nodes and their processors; 0 where the file has none
     nodes: int
     procs: int
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
-        """Return what lines say, each with its place.
-
-        Raises
-        ------
-        JobcastError
-            If a line is not of this form.
-        """
+        """Return what lines say, each with its place."""
         settings: dict[str, Setting] = {}
         partitions: dict[str, Mapping[str, Setting]] = {}
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
@@ -107,23 +89,11 @@ class SlurmConf:
         return usual if found is None else found.value
 
     def whole(self, name: str, usual: int) -> int:
-        """Return a whole number.
-
-        Raises
-        ------
-        JobcastError
-            If it is none, or too large for Slurm.
-        """
+        """Return a whole number."""
         return _whole(self.settings.get(name.lower()), usual)
 
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
-        """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
-
-        Raises
-        ------
-        JobcastError
-            If it is none, or 0 where that makes no sense.
-        """
+        """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
         found = self.settings.get(name.lower())
         if found is None:
             return usual
@@ -152,7 +122,6 @@ class SlurmConf:
 
 
 def _procs_of(row: Mapping[str, Setting]) -> int:
-    """Return the processors of one node."""
     if "cpus" in row:
         return _whole(row["cpus"], 1)
     parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
@@ -164,7 +133,6 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
 
 
 def _nodes_of(names: Setting) -> int:
-    """Return how many nodes a list of names has."""
     count = host_count(names.value)
     if not 0 < count < _BIGGEST or names.value.count("[") != names.value.count("]"):
         raise JobcastError(
@@ -179,13 +147,7 @@ def _whole(found: Setting | None, usual: int) -> int:
 
 
 def whole_of(found: Setting) -> int:
-    """Return a whole number.
-
-    Raises
-    ------
-    JobcastError
-        If it is none, or too large for Slurm.
-    """
+    """Return a whole number."""
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "
@@ -195,13 +157,7 @@ def whole_of(found: Setting) -> int:
 
 
 def read_slurm_conf(path: str | Path) -> SlurmConf:
-    """Read a slurm.conf and what it includes.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be read, is no slurm.conf, or includes itself.
-    """
+    """Read a slurm.conf and what it includes."""
     found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
     if not found.settings and not found.partitions:
         raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")
@@ -209,13 +165,7 @@ def read_slurm_conf(path: str | Path) -> SlurmConf:
 
 
 def files_of(path: str | Path) -> tuple[Path, ...]:
-    """Return a slurm.conf and the files that it includes.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be read, or includes itself.
-    """
+    """Return a slurm.conf and the files that it includes."""
     files: list[Path] = []
     for _ in _lines(Path(path), (), files):
         pass

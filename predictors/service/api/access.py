@@ -26,12 +26,6 @@ class RequestLog:
 
     Parameters
     ----------
-    app : ASGI application
-        The application behind it.
-    audit : AuditLog
-        Where changes and refusals are written.
-    tracing : Tracing or None
-        Spans of requests.
     record : callable
         Called with (route, status, seconds) of every request.
     """
@@ -95,7 +89,6 @@ class RequestLog:
 
 
 def _reason(body: bytes) -> str:
-    """Return the reason that the answer to a refused request gives."""
     try:
         return str(json.loads(body)["error"])
     except (ValueError, KeyError, TypeError):

@@ -38,8 +38,7 @@ class Operation(NamedTuple):
     method: str
     path: str
     handle: Handle
-    gives: type | None
-    """None: text."""
+    gives: type | None  # None: text
     takes: tuple[type, ...] = ()
 
 
@@ -48,8 +47,6 @@ class Api:
 
     Parameters
     ----------
-    service : Service
-        Started by the server, and stopped with it.
     starts : StartTimes or None
         Forecasts starts of waiting jobs; None: there are no forecasts.
     variability_state : VariabilityState or None

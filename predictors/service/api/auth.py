@@ -24,8 +24,7 @@ from predictors.core.errors import JobcastError
 from predictors.service.api.connections import HEAD_BYTES, LARGE_HEAD, MOST_HEADERS
 
 WRITE: Final = "write"
-ROLES: Final = ("read", WRITE)
-"""`read` asks; `write` also sends events and reloads models."""
+ROLES: Final = ("read", WRITE)  # `read` asks; `write` also sends events and reloads models
 _BYTES: Final = 32
 
 
@@ -59,10 +58,7 @@ def new_token(role: str, name: str) -> tuple[str, str]:
 def read_tokens(path: Path) -> "tuple[Token, ...]":
     """Return the tokens of a file; blank lines and those that begin with # do not count.
 
-    Raises
-    ------
-    JobcastError
-        If a line cannot be read, the file holds none, or others than its owner may write it.
+    A file that others than its owner may write is refused.
     """
     found = _tokens(read_text(path, "a file of tokens"), path)
     if not found:
@@ -71,13 +67,7 @@ def read_tokens(path: Path) -> "tuple[Token, ...]":
 
 
 def add_token(path: Path, role: str, name: str) -> str:
-    """Return a fresh token and add its line to a file of tokens, made if it is missing.
-
-    Raises
-    ------
-    JobcastError
-        If the file holds anything else, or others than its owner may write it.
-    """
+    """Return a fresh token and add its line to a file of tokens, made if it is missing."""
     token, line = new_token(role, name)
     old = ""
     if path.exists():
@@ -150,30 +140,14 @@ def is_loopback(host: str) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """Rate limits of a client.
+    """Rate limits of a client."""
 
-    Parameters
-    ----------
-    body_bytes : int
-        Largest body of any route; see `ROUTE_BYTES` for less.
-    bytes_at_once : int
-        Bodies in work at once, together; more are turned away.
-    body_seconds : float
-        Longest that a body may take to arrive.
-    rate : float
-        Requests a second of one token, or address, in the long run; 0: no limit.
-    burst : float or None
-        Requests that may come at once; None: those of ten seconds.
-    at_once : int
-        Requests in work at once; more are turned away.
-    """
-
-    body_bytes: int = 16 * 2**20
-    bytes_at_once: int = 256 * 2**20
-    body_seconds: float = 10.0
-    rate: float = 0.0
-    burst: float | None = None
-    at_once: int = 256
+    body_bytes: int = 16 * 2**20  # largest body of any route; see `ROUTE_BYTES` for less
+    bytes_at_once: int = 256 * 2**20  # bodies in work at once, together; more are turned away
+    body_seconds: float = 10.0  # longest that a body may take to arrive
+    rate: float = 0.0  # requests a second of one token, or address, in the long run; 0: no limit
+    burst: float | None = None  # requests that may come at once; None: those of ten seconds
+    at_once: int = 256  # requests in work at once; more are turned away
 
     def most_bytes(self, path: str) -> int:
         """Return the largest body of a route."""
@@ -209,12 +183,8 @@ class AuthMiddleware:
 
     Parameters
     ----------
-    app : ASGI application
-        The application behind it.
     tokens : tuple of Token
         Empty: everyone may do everything (on loopback only, as the server sees to).
-    limits : Limits
-        How much a client may ask.
     """
 
     def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:

@@ -16,8 +16,7 @@ from predictors.service.state.service import Service
 T = TypeVar("T")
 LARGE: Final = 32 * 1024
 """Bodies from so many bytes on are handled outside the event loop, so that small ones do not wait."""
-PATIENCE: Final = 10.0
-"""Longest wait for a commit, or until the learner has reached an event [s]."""
+PATIENCE: Final = 10.0  # longest wait for a commit, or until the learner has reached an event [s]
 _LARGE_AT_ONCE: Final = 8
 
 
@@ -69,13 +68,7 @@ class Context:
 
 
 async def waited(future: "asyncio.Future[T]", otherwise: str) -> T:
-    """Return what the service was asked for; after `PATIENCE` say why that was too long, and let it go on.
-
-    Raises
-    ------
-    Refusal
-        If it was.
-    """
+    """Return what the service was asked for; after `PATIENCE` raise a `Refusal` with the reason, and let it go on."""
     try:
         async with asyncio.timeout(PATIENCE):
             return await asyncio.shield(future)

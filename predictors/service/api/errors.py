@@ -17,8 +17,7 @@ from predictors.service.state.writer import Busy
 from predictors.service.storage.database import StorageError
 
 M = TypeVar("M")
-MOST_VALUES: Final = 16 * MOST_AT_ONCE
-"""Commas in a body, at most: a good event or job has fewer than sixteen values."""
+MOST_VALUES: Final = 16 * MOST_AT_ONCE  # commas in a body, at most: a good event or job has fewer than sixteen values
 
 
 class Refusal(Exception):
@@ -30,12 +29,7 @@ class Refusal(Exception):
 
 
 def valid(kind: type[M], body: bytes, most_values: int = MOST_VALUES) -> M:
-    """Return a body of JSON as what it must be.
-
-    Raises
-    ------
-    Refusal
-        If it is no JSON; with field, rule and value where it breaks a rule; with the key that an object has twice.
+    """Return a body of JSON as what it must be; a `Refusal` names field, rule and value, or a key that stands twice.
 
     Examples
     --------

@@ -26,8 +26,7 @@ _STANDS: Final = (
     "events came that contradict event %s, which stands; if it is wrong, stop the service, run "
     "`jobcast correct --withdraw NUMBER --why …`, and send the right one again"
 )
-_MOST_NAMED: Final = 20
-"""Standing events that one line of the log names."""
+_MOST_NAMED: Final = 20  # standing events that one line of the log names
 _log: Final = logging.getLogger("jobcast.access")
 
 

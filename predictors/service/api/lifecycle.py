@@ -60,13 +60,7 @@ def _on_terminal() -> bool:
 
 
 def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, key: Path | None) -> None:
-    """Let a context, if there is one, show what a certificate's file holds now.
-
-    Raises
-    ------
-    OSError, ssl.SSLError
-        If certificate and key cannot be used: then what was read before stays.
-    """
+    """Let a context, if there is one, show what a certificate's file holds now; what cannot be used changes nothing."""
     if context is None or certificate is None:
         return
     # first in another context: one that fails half-way would hold a certificate without its key
@@ -76,40 +70,19 @@ def read_certificate(context: ssl.SSLContext | None, certificate: Path | None, k
 
 @dataclass(frozen=True, kw_only=True)
 class Listening:
-    """Address, tokens, limits and TLS of a server.
+    """Address, tokens, limits and TLS of a server; without tokens it listens to this machine alone."""
 
-    Parameters
-    ----------
-    host, port
-        Address; port 0 takes a free one.
-    tokens : tuple of Token
-        Roles of clients; empty: every client may do everything, on loopback only.
-    limits : Limits
-        How much a client may ask.
-    certificate, key : Path or None
-        For TLS.
-    token_file : Path or None
-        Where the tokens were read, to be read again at SIGHUP.
-    audit_log : Path or None
-        File that says who did what.
-    early : EarlyHangUps or None
-        What keeps a SIGHUP until the server runs.
-
-    Raises
-    ------
-    JobcastError
-        If there are no tokens though others than this machine can connect, or a key is missing.
-    """
-
+    # host, port: address; port 0 takes a free one
     host: str = "127.0.0.1"
     port: int = 8571
-    tokens: tuple[Token, ...] = ()
-    limits: Limits = field(default_factory=Limits)
+    tokens: tuple[Token, ...] = ()  # roles of clients; empty: every client may do everything, on loopback only
+    limits: Limits = field(default_factory=Limits)  # how much a client may ask
+    # certificate, key: for TLS
     certificate: Path | None = None
     key: Path | None = None
-    token_file: Path | None = None
-    audit_log: Path | None = None
-    early: EarlyHangUps | None = None
+    token_file: Path | None = None  # where the tokens were read, to be read again at SIGHUP
+    audit_log: Path | None = None  # file that says who did what
+    early: EarlyHangUps | None = None  # what keeps a SIGHUP until the server runs
 
     def __post_init__(self) -> None:
         if not self.tokens and not is_loopback(self.host):

@@ -14,13 +14,11 @@ from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser
 
 MOST_SECONDS: Final = 2**40
 MOST_NUMBER: Final = 2**31
-MOST_AT_ONCE: Final = 10_000
-"""Events, or jobs, in one request."""
+MOST_AT_ONCE: Final = 10_000  # events, or jobs, in one request
 MOST_NODES: Final = 20_000
 MOST_STARTS: Final = 1000
 N_COUNTERS: Final = 90
-MOST_FLOAT: Final = 3.4e38
-"""What single precision holds."""
+MOST_FLOAT: Final = 3.4e38  # what single precision holds
 
 
 def _about(text: str) -> Any:
@@ -371,11 +369,6 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
 
 def described(error: msgspec.ValidationError, body: bytes) -> str:
     """Return a validation error in one line: the field, the rule, the value.
-
-    Raises
-    ------
-    msgspec.DecodeError
-        If the body is no JSON behind the fault.
 
     Examples
     --------

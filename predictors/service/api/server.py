@@ -47,13 +47,7 @@ def quicken() -> None:
 
 
 def made_server(api: Api, listening: Listening) -> tuple[uvicorn.Server, socket.socket]:
-    """Return a server that has not begun, and the socket that it is to listen on.
-
-    Raises
-    ------
-    JobcastError
-        If the address cannot be used.
-    """
+    """Return a server that has not begun, and the socket that it is to listen on."""
     audit, tracing = AuditLog(listening.audit_log), configured_tracing()
     opened = bound(listening.host, listening.port)
     auth = AuthMiddleware(make_app(api), listening.tokens, listening.limits)
@@ -93,13 +87,7 @@ def configuration(app: App, listening: Listening, refused: Callable[[], None]) -
 
 
 def bound(host: str, port: int) -> socket.socket:
-    """Return a socket bound to an address; port 0 takes a free one.
-
-    Raises
-    ------
-    JobcastError
-        If the address cannot be used.
-    """
+    """Return a socket bound to an address; port 0 takes a free one."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         opened = socket.socket(family)

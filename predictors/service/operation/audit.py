@@ -21,8 +21,7 @@ from typing import Final
 from predictors.core.errors import JobcastError
 from predictors.service.operation.logs import Throttle, log, request_id, utc
 
-MOST_KEPT: Final = 100_000
-"""Lines that wait to be written."""
+MOST_KEPT: Final = 100_000  # lines that wait to be written
 _AGAIN: Final = 1.0  # seconds before a write that failed is tried again
 _log: Final = logging.getLogger("jobcast.audit")
 
@@ -34,11 +33,6 @@ class AuditLog:
     ----------
     path : Path or None
         The file; None: nothing is written.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be written.
 
     Attributes
     ----------

@@ -22,10 +22,8 @@ from predictors.core.errors import JobcastError
 
 FORMATS: Final = ("text", "json")
 LEVELS: Final = ("debug", "info", "warning", "error")
-EVERY: Final = 10.0
-"""Seconds between two lines of the same warning."""
-MOST_REMEMBERED: Final = 1000
-"""Lines with a remembered last time; beyond, the one written longest ago is forgotten."""
+EVERY: Final = 10.0  # seconds between two lines of the same warning
+MOST_REMEMBERED: Final = 1000  # lines with a remembered last time; beyond, the one written longest ago is forgotten
 
 request_id: Final[ContextVar[str]] = ContextVar("request_id", default="")
 """Id of the request that is being answered; empty outside of one."""
@@ -176,20 +174,7 @@ class _Handler(logging.StreamHandler[TextIO]):
 
 
 def set_up_logs(how: str = "text", level: str = "info") -> Callable[[], None]:
-    """Write the service's log to standard error; return a function that undoes that.
-
-    Parameters
-    ----------
-    how : {"text", "json"}
-        Format of a line.
-    level : {"debug", "info", "warning", "error"}
-        Least level that is written.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such format or level.
-    """
+    """Write the service's log to standard error; return a function that undoes that."""
     if how not in FORMATS:
         raise JobcastError(f"A log's format is one of {', '.join(FORMATS)}; got {how!r}.")
     if level not in LEVELS:

@@ -61,13 +61,7 @@ _PARENT: Final = ("traceparent", "tracestate")
 
 
 def configured_tracing() -> Tracing | None:
-    """Return the traces that the environment asks for; None if it names no endpoint.
-
-    Raises
-    ------
-    JobcastError
-        If it names one, but the packages are missing.
-    """
+    """Return the traces that the environment asks for; None if it names no endpoint."""
     endpoint = next((name for name in _ENDPOINTS if os.environ.get(name)), None)
     if endpoint is None or os.environ.get("OTEL_SDK_DISABLED", "").lower() == "true":
         return None

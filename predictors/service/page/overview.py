@@ -15,14 +15,11 @@ from predictors.service.state.model import Model
 from predictors.service.state.service import Service
 from predictors.service.storage.database import StorageError
 
-MOST_FORECAST: Final = 20
-"""Waiting jobs, in order of submission, with starts that are forecast for the page."""
-FORECAST_EVERY: Final = 30.0
-"""Seconds between two rounds of forecasts."""
+MOST_FORECAST: Final = 20  # waiting jobs, in order of submission, with starts that are forecast for the page
+FORECAST_EVERY: Final = 30.0  # seconds between two rounds of forecasts
 STALE: Final = 3600.0
 """Age of the newest event from which on the page says that what it shows is stale, as the alert does [s]."""
-FORECAST_SECONDS: Final = 5.0
-"""Longest that a round goes on to another job [s]."""
+FORECAST_SECONDS: Final = 5.0  # longest that a round goes on to another job [s]
 
 
 class JobRow(NamedTuple):
@@ -57,10 +54,8 @@ class ModelView:
     figures: dict[str, float]
     failures: int
     trouble: str | None
-    verdict: str
-    """How it compares with last-two, in a sentence; empty before enough jobs ended."""
-    advice: str
-    """What to do where it is worse; empty where it is not."""
+    verdict: str  # how it compares with last-two, in a sentence; empty before enough jobs ended
+    advice: str  # what to do where it is worse; empty where it is not
     weeks: tuple[Week, ...]
 
 
@@ -124,15 +119,7 @@ def shown_code(code: int | None) -> str:
 
 
 class Forecasts:
-    """Starts of the first waiting jobs, forecast in a thread, one round at a time.
-
-    Parameters
-    ----------
-    service : Service
-        Service of the jobs.
-    starts : StartTimes or None
-        What forecasts; None: nothing is.
-    """
+    """Starts of the first waiting jobs, forecast in a thread, one round at a time."""
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:
         self._service, self._starts = service, starts
@@ -179,15 +166,7 @@ class Forecasts:
 
 
 class Collector:
-    """Gathers what the page shows; one view is shared by all who look within a second.
-
-    Parameters
-    ----------
-    service : Service
-        Service of the page.
-    starts : StartTimes or None
-        Forecasts starts of waiting jobs.
-    """
+    """Gathers what the page shows; one view is shared by all who look within a second."""
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:
         self._service = service

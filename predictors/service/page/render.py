@@ -21,8 +21,7 @@ from predictors.service.page.overview import JobRow, Overview
 NONE: Final = "–"
 SECTIONS: Final = ("health", "figures", "rate", "models", "weeks", "forecasts", "history")
 OVER: Final = ' class="over"'
-MOST_STATES: Final = 8
-"""Rendered states that are kept, to tell a page what changed since its own."""
+MOST_STATES: Final = 8  # rendered states that are kept, to tell a page what changed since its own
 
 
 def duration(seconds: float | None) -> str:
@@ -116,22 +115,12 @@ def figure(value: float | None) -> str:
 
 @dataclass(frozen=True)
 class State:
-    """What the page shows at one moment, as HTML.
+    """What the page shows at one moment, as HTML."""
 
-    Attributes
-    ----------
-    number : int
-        Counts on with each state, from the second at which the process began.
-    sections : dict
-        HTML by the section's id.
-    tables : dict
-        HTML of each job's row, by table and job.
-    """
-
-    number: int
+    number: int  # counts on with each state, from the second at which the process began
     overview: Overview
-    sections: dict[str, str]
-    tables: dict[str, dict[str, str]]
+    sections: dict[str, str]  # HTML by the section's id
+    tables: dict[str, dict[str, str]]  # HTML of each job's row, by table and job
 
     @property
     def title(self) -> str:

@@ -18,8 +18,7 @@ from predictors.service.state.service import Service
 
 MOST_WATCHING: Final = 16
 """Pages that receive changes at once; others are loaded again by hand, or by the browser every minute."""
-EVERY: Final = 2.0
-"""Seconds between two looks at what has changed."""
+EVERY: Final = 2.0  # seconds between two looks at what has changed
 _HEARTBEAT: Final = 15.0  # a proxy hangs up on a connection that says nothing
 _LEAVES: Final = 0.25  # how soon a connection ends when the server does
 
@@ -57,13 +56,6 @@ class _Watched(StreamingResponse):
 
 class PageRoutes:
     """Handlers of the page.
-
-    Parameters
-    ----------
-    service : Service
-        Service of the page.
-    starts : StartTimes or None
-        Forecasts starts of waiting jobs.
 
     Attributes
     ----------

@@ -23,55 +23,29 @@ NOTHING_LEARNT: Final = "nothing learnt yet"
 FAILED: Final = "the model failed"
 OUT_OF_RANGE: Final = "the model predicted out of range"
 _REQUEST: Final = EVERY_FEATURE.index(REQUESTED_TIME)
-_WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)
-"""The fallback chain with nothing before its links."""
+_WITHOUT_MODEL: Final = chain_of(None, EVERY_FEATURE)  # the fallback chain with nothing before its links
 
 
 class Answer(NamedTuple):
-    """The prediction for one job; a tuple, since ten thousand of them are made at once.
+    """The prediction for one job; a tuple, since ten thousand of them are made at once."""
 
-    Attributes
-    ----------
-    seconds : float
-        Predicted run time [s].
-    answered_by : str
-        The predictor that gave it.
-    why : str or None
-        Why it is a fallback; None if it is not.
-    lower, upper : float or None
-        Interval of the model's own, where it gives one [s].
-    quantiles : tuple of three float, or None
-        P10, P50 and P90 [s] (`predictors.models.conformal`).
-    """
-
-    seconds: float
-    answered_by: str
-    why: str | None = None
+    seconds: float  # predicted run time [s]
+    answered_by: str  # the predictor that gave it
+    why: str | None = None  # why it is a fallback; None if it is not
+    # lower, upper: interval of the model's own, where it gives one [s]
     lower: float | None = None
     upper: float | None = None
-    quantiles: tuple[float, float, float] | None = None
+    quantiles: tuple[float, float, float] | None = None  # P10, P50 and P90 [s] (`predictors.models.conformal`)
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A model as it was after an event; immutable, safe to call from threads.
+    """A model as it was after an event; immutable, safe to call from threads."""
 
-    Parameters
-    ----------
-    predictor : Predictor
-        See `frozen`.
-    mapping : FeatureMapping
-        How the model reads a row of all features.
-    quantiles : Quantiles
-        Of its predictions, as of that event.
-    sequence : int
-        The event that it had learnt when it was published.
-    """
-
-    predictor: Predictor
-    mapping: FeatureMapping
-    quantiles: Quantiles
-    sequence: int
+    predictor: Predictor  # see `frozen`
+    mapping: FeatureMapping  # how the model reads a row of all features
+    quantiles: Quantiles  # of its predictions, as of that event
+    sequence: int  # the event that it had learnt when it was published
 
     def answer(self, row: Floats) -> Answer:
         """Return the answer for one row of every feature."""

@@ -37,10 +37,7 @@ _OF_JOBS: Final = re.compile(
 def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
     """Let events never have happened; return them. What was refused because of them may take effect.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such event, it was withdrawn already, or it stands behind the base.
+    An event behind the base (see `let_go`) can no longer be withdrawn.
     """
     withdrawn, base = EFFECTS.index(WITHDRAWN), store.base()
     known = [sequence for sequence in sequences if sequence <= store.last]  # others no database may be able to look up
@@ -74,12 +71,8 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
     ----------
     store : Store
         Of a stopped service.
-    key : Pseudonymiser
-        The service's.
     user : str or int
         As clients sent it; digits may have come as a number or as a name, and both are erased.
-    why : str
-        Kept with the time.
 
     Raises
     ------
@@ -176,7 +169,6 @@ def let_go(store: Store, before: int, why: str) -> int:
 
 
 def _values(connection: Connection, column: Any, which: Any) -> list[int]:
-    """Return the different values of a column of events."""
     return [int(row[0]) for row in connection.execute(select(column).where(which).distinct())]
 
 
@@ -214,7 +206,6 @@ def _write_down(connection: Connection, what: str, why: str, n_events: int) -> N
 
 
 def _knows(arrays: Arrays, code: int) -> bool:
-    """Return whether the code of a name stands in arrays."""
     return code >= FIRST_NAME and any(bool((array == code).any()) for array in arrays.values() if _is_number(array))
 
 

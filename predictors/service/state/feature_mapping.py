@@ -25,8 +25,7 @@ class _Table:
     place: int
     known: Mapping[float, float]
     taken: frozenset[float]
-    below: int
-    """Every code below it is taken, too."""
+    below: int  # every code below it is taken, too
     free: int
 
     def code(self, code: float) -> float:
@@ -38,13 +37,6 @@ class _Table:
 @dataclass(frozen=True, slots=True)
 class FeatureMapping:
     """The columns and codes by which one model reads rows of every feature.
-
-    Parameters
-    ----------
-    columns : int64 array
-        Where its features stand.
-    tables : tuple
-        Codes of names, for each of its features with codes that it knows by name.
 
     Examples
     --------
@@ -60,17 +52,15 @@ class FeatureMapping:
     (np.float64(1.0), np.True_, np.float64(3.0))
     """
 
-    columns: npt.NDArray[np.int64]
-    tables: tuple[_Table, ...] = ()
+    columns: npt.NDArray[np.int64]  # where its features stand
+    tables: tuple[_Table, ...] = ()  # codes of names, for each of its features with codes that it knows by name
 
     @classmethod
     def of(cls, predictor: Predictor, key: Pseudonymiser) -> Self:
         """Return how a predictor reads rows, names being hashed with a key.
 
-        Raises
-        ------
-        JobcastError
-            If it reads what the service does not receive: names of jobs, or what the site predicted.
+        A predictor that reads names of jobs, or what the site predicted, is refused: the service does not receive
+        these.
         """
         place = {name: i for i, name in enumerate(NAMELESS_FEATURES)}
         if absent := [name for name in predictor.features if name not in place]:

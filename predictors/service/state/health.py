@@ -9,8 +9,7 @@ from predictors.service.operation.logs import log
 from predictors.service.state.roles import Roles
 from predictors.service.state.writer import Writer
 
-MOST_WAIT: Final = 5.0
-"""Longest that an event may wait for its commit before the service is not ready [s]."""
+MOST_WAIT: Final = 5.0  # longest that an event may wait for its commit before the service is not ready [s]
 STORAGE, WAITING, REBUILD, MODEL = "storage", "waiting", "rebuild", "model"
 KINDS: Final = (STORAGE, WAITING, REBUILD, MODEL)
 """The database cannot be written; events wait for too long; the state was lost; a role's newest model is not in use."""

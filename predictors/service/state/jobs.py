@@ -63,10 +63,8 @@ class ReadersWriterLock:
             yield
 
 
-EVERY_FEATURE: Final = NAMELESS_FEATURES
-"""A row holds all there are: a model that comes later finds its own among them."""
-ROWS: Final = "history_rows"
-"""The array of a snapshot that takes most: it may come packed."""
+EVERY_FEATURE: Final = NAMELESS_FEATURES  # a row holds all there are: a model that comes later finds its own among them
+ROWS: Final = "history_rows"  # the array of a snapshot that takes most: it may come packed
 _MANY: Final = 32  # from so many on a slice is cheaper than one after the other
 _NOTHING: Final = np.empty(0)
 
@@ -77,12 +75,9 @@ class Happened(NamedTuple):
     kind: int
     job: int
     time: int
-    row: Floats
-    """Every feature of the job as of its submission; of submissions and ends only."""
-    seconds: float
-    """Run time of an ended job [s]."""
-    sequence: int
-    """The event's own number."""
+    row: Floats  # every feature of the job as of its submission; of submissions and ends only
+    seconds: float  # run time of an ended job [s]
+    sequence: int  # the event's own number
 
 
 class LiveJob(NamedTuple):
@@ -93,10 +88,8 @@ class LiveJob(NamedTuple):
     procs: int | None
     requested_time: int | None
     user: int | None
-    start: int | None
-    """None: it waits."""
-    predicted: float | None
-    """The prediction at its submission [s]."""
+    start: int | None  # None: it waits
+    predicted: float | None  # the prediction at its submission [s]
 
 
 class StartTimes(Protocol):
@@ -276,11 +269,6 @@ class JobState:
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
         that it did not know stay unknown. Other snapshots of earlier versions are made again from the events.
-
-        Raises
-        ------
-        JobcastError
-            If it was made by other settings, or by a version with another layout.
         """
         kept = part(arrays, "history_")
         history = JobHistory.restore(_with_every_feature(kept) if is_base else kept)

@@ -38,30 +38,14 @@ _REQUEST, _LAST_TWO = (EVERY_FEATURE.index(name) for name in (REQUESTED_TIME, La
 
 @dataclass(frozen=True)
 class Identity:
-    """Identity of a model.
+    """Identity of a model."""
 
-    Attributes
-    ----------
-    uri : str
-        What was asked for: an address of the registry, a folder, or a predictor's name.
-    name : str
-        Registered name; where it has none, the predictor's.
-    version : int or None
-        Registered version.
-    predictor : str
-        The predictor's registered name.
-    sha256 : str
-        Hash of the model's files; empty for one that begins untrained.
-    trained_until : str or None
-        Last end that it learnt from before it came here (UTC).
-    """
-
-    uri: str
-    name: str
-    version: int | None
-    predictor: str
-    sha256: str = ""
-    trained_until: str | None = None
+    uri: str  # what was asked for: an address of the registry, a folder, or a predictor's name
+    name: str  # registered name; where it has none, the predictor's
+    version: int | None  # registered version
+    predictor: str  # the predictor's registered name
+    sha256: str = ""  # hash of the model's files; empty for one that begins untrained
+    trained_until: str | None = None  # last end that it learnt from before it came here (UTC)
 
     @property
     def same_as(self) -> tuple[str, int | None, str, str]:
@@ -74,8 +58,6 @@ class Model:
 
     Parameters
     ----------
-    identity : Identity
-        Name, version and hash of the model.
     predictor : Predictor
         Its own: it is changed as it learns.
     role : {"champion", "challenger"}
@@ -93,11 +75,6 @@ class Model:
     ----------
     monitor : Monitor
         Its errors compared with last-two's, and P10, P50 and P90 of its predictions.
-
-    Raises
-    ------
-    JobcastError
-        If its parameters cannot be used.
     """
 
     def __init__(
@@ -249,10 +226,7 @@ class Model:
     def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
         """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
 
-        Raises
-        ------
-        JobcastError, KeyError, ValueError
-            If the state is not that of such a model.
+        A state of another kind raises JobcastError, KeyError or ValueError.
         """
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
@@ -288,20 +262,13 @@ class Predicted(NamedTuple):
     answers: list[Answer]
     identity: Identity
     published: Published
-    sequence: int
-    """Number of the newest event that the job state holds."""
+    sequence: int  # number of the newest event that the job state holds
 
 
 def made_model(
     found: tuple[Identity, Predictor], settings: Settings, key: Pseudonymiser, role: str = CHAMPION
 ) -> Model:
-    """Return a model that was loaded, for a service with these settings.
-
-    Raises
-    ------
-    JobcastError
-        If its parameters cannot be used, or it counts other jobs as ended than the service.
-    """
+    """Return a model that was loaded; it must count the same jobs as ended as these settings do."""
     identity, predictor = found
     if predictor.as_of != settings.as_of:
         raise JobcastError(
@@ -311,8 +278,7 @@ def made_model(
     return Model(identity, predictor, role, learns=settings.learn, key=key, **options)
 
 
-Load = Callable[[str], tuple[Identity, Predictor]]
-"""Brings a model; raises a `JobcastError` if it cannot."""
+Load = Callable[[str], tuple[Identity, Predictor]]  # brings a model; raises a `JobcastError` if it cannot
 
 
 def load(uri: str) -> tuple[Identity, Predictor]:
@@ -325,11 +291,6 @@ def load(uri: str) -> tuple[Identity, Predictor]:
     ----------
     uri : str
         `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model, or it is damaged or foreign.
 
     Examples
     --------

@@ -25,8 +25,7 @@ from predictors.service.storage.database import parsed_url
 from predictors.tracking.client import load_model
 from predictors.tracking.model_folder import open_model
 
-PATIENCE: Final = 30.0
-"""Longest that the registry may take where there is a copy [s]."""
+PATIENCE: Final = 30.0  # longest that the registry may take where there is a copy [s]
 _FROM_REGISTRY: Final = ("models:", "runs:")
 _MODEL, _IDENTITY = "model", "identity.json"
 _log: Final = logging.getLogger("jobcast.service")
@@ -60,13 +59,7 @@ class ModelCopies:
         self._folder: Final = folder
 
     def load(self, uri: str) -> tuple[Identity, Predictor]:
-        """Return a model and its identity, from its copy where the registry cannot be used.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such model, or it is damaged or foreign, and no copy that can be used.
-        """
+        """Return a model and its identity, from its copy where the registry cannot be used."""
         if not uri.startswith(_FROM_REGISTRY):
             return load(uri)
         place = self._folder / hashlib.sha256(uri.encode()).hexdigest()[:16]

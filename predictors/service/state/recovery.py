@@ -75,10 +75,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
 def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) -> Arrays:
     """Return a model's own history as arrays without objects, times as Unix time.
 
-    Raises
-    ------
-    JobcastError
-        If it has none, or one without a date or that not every feature can go on with.
+    It needs a date, and what every feature goes on from.
     """
     history, now, epoch = usable_history(identity, predictor)
     clock = new_clock(EVERY_FEATURE, history.as_of, 0, None)
@@ -96,13 +93,7 @@ def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) 
 
 
 def usable_history(identity: Identity, predictor: Predictor) -> tuple[JobHistory, int, int]:
-    """Return the history that a model was saved with, its newest second, and its epoch, if a service can go on with it.
-
-    Raises
-    ------
-    JobcastError
-        As for `model_history`.
-    """
+    """Return the history that a model was saved with, its newest second and its epoch, if a service can use it."""
     history: JobHistory | None = getattr(predictor, "history_", None)
     if history is None or history.now is None:
         raise JobcastError(f"{identity.uri}: carries no history to begin with; serve it without --warm.")
@@ -117,13 +108,7 @@ def usable_history(identity: Identity, predictor: Predictor) -> tuple[JobHistory
 
 
 def history_of(empty: JobHistory, arrays: Arrays) -> JobHistory:
-    """Return a history that goes on from a model's; `empty` is one without any event, with the settings of the service.
-
-    Raises
-    ------
-    JobcastError
-        If it was written by a version with another layout.
-    """
+    """Return a history that goes on from a model's; `empty` is one without events, with the service's settings."""
     newest, events = arrays["newest"].tolist()
     snapshot = {**empty.snapshot(), "users": arrays["users"], "recent": arrays["recent"]}
     snapshot["clock"][at.NOW], snapshot["clock"][at.EVENTS] = newest, events
@@ -181,10 +166,8 @@ _RULES: Final = "2"  # of the order of events; a database says by which its even
 class Rebuilt(NamedTuple):
     """The result of rebuilding."""
 
-    events: int
-    """Events taken in."""
-    snapshot: int
-    """The event behind which the newest snapshot stands; 0 if there is none that can be used."""
+    events: int  # events taken in
+    snapshot: int  # the event behind which the newest snapshot stands; 0 if there is none that can be used
 
 
 def snapshot_of(
@@ -331,10 +314,7 @@ def first_order(store: Store) -> EventOrder:
 def check_settings(store: Store, settings: Settings, key: Pseudonymiser) -> None:
     """Refuse a key, clock or time zone that is not that of the database's first start.
 
-    Raises
-    ------
-    JobcastError
-        If one differs: names, or times, would mean something else from here on.
+    Names, or times, would mean something else from here on.
     """
     warm = store.first_history() is not None
     there, empty = ({"clock": "unix"} if warm else {}) | store.about(), not store.last and not warm

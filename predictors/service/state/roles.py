@@ -20,13 +20,7 @@ from predictors.service.storage.store import Store
 
 
 def first_models(settings: Settings, load: Load, key: Pseudonymiser) -> dict[str, Model]:
-    """Return the models that are asked for, by role; a challenger that is the champion is left out.
-
-    Raises
-    ------
-    JobcastError
-        If one cannot be used.
-    """
+    """Return the models that are asked for, by role; a challenger that is the champion is left out."""
     models = {CHAMPION: made_model(load(settings.model), settings, key)}
     if settings.challenger is not None:
         challenger = made_model(load(settings.challenger), settings, key, CHALLENGER)
@@ -119,7 +113,6 @@ class Roles:
         return self._assign(model, role, f"{uri} moved to version {version}")
 
     def _is(self, version: int, role: str) -> bool:
-        """Return whether that version of the champion's model is in a role."""
         in_role = self._learner.models.get(role)
         name = self._learner.champion.identity.name
         return in_role is not None and in_role.identity.name == name and in_role.identity.version == version

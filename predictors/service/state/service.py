@@ -43,8 +43,7 @@ from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
 from predictors.service.storage.store import Store
 
-MOST: Final = 50_000
-"""Newest predictions of record that are kept."""
+MOST: Final = 50_000  # newest predictions of record that are kept
 _FORGET_AT_ONCE: Final = 1000
 _SILENCE_EVERY: Final = 60.0
 _SNAPSHOT_SECONDS: Final = 3600.0
@@ -93,11 +92,6 @@ class Service:
         Brings models.
     versions : callable
         Returns which version an address means now.
-
-    Raises
-    ------
-    JobcastError
-        If the database or the model cannot be used.
     """
 
     def __init__(
@@ -174,13 +168,7 @@ class Service:
         self._watch.start()
 
     def wait(self, seconds: float = 600.0) -> None:
-        """Wait until the state has been rebuilt.
-
-        Raises
-        ------
-        JobcastError
-            If that failed, or took longer.
-        """
+        """Wait until the state has been rebuilt."""
         if not self._ready.wait(seconds) or self.failed:
             raise JobcastError(self.failed or f"The state was not rebuilt within {seconds:g} s.")
 
@@ -223,13 +211,7 @@ class Service:
         return Predicted(published.answers(rows), model.identity, published, sequence)
 
     def recorded(self, jobs: Sequence[int], role: str) -> dict[int, dict[str, Any]]:
-        """Return the predictions of a role's model at the submission of jobs, by job; jobs without one are left out.
-
-        Raises
-        ------
-        StorageError
-            If the database cannot be read.
-        """
+        """Return the predictions of a role's model at the submission of jobs, by job; jobs without one are left out."""
         found = self._recent.of(jobs, role)
         missing = [job for job in jobs if job not in found]
         if missing:

@@ -29,13 +29,7 @@ class Start(NamedTuple):
 
 
 class VariabilityState:
-    """Judges starts by the counters of the last minutes; any thread may call it, one at a time.
-
-    Parameters
-    ----------
-    loaded : LoadedClassifier
-        The classifier.
-    """
+    """Judges starts by the counters of the last minutes; any thread may call it, one at a time."""
 
     def __init__(self, loaded: LoadedClassifier) -> None:
         self.loaded: Final = loaded
@@ -54,15 +48,8 @@ class VariabilityState:
         ----------
         time : float
             When [s]; after the sample before.
-        nodes : sequence of int
-            Ids, each once.
         rates : array of shape (n_nodes, 90)
             Rates per second in the order of `COUNTERS`, NaN where not known.
-
-        Raises
-        ------
-        JobcastError
-            If a node is not known, or twice there, the shape does not fit, or time does not move on.
         """
         values, ids = np.asarray(rates, dtype=np.float64), np.asarray(nodes, dtype=np.int64)
         if values.shape != (len(ids), len(COUNTERS)) or len(np.unique(ids)) != len(ids):
@@ -81,13 +68,7 @@ class VariabilityState:
             self._ring.push(time, whole)
 
     def judge(self, starts: Sequence[Start], now: float) -> list[Verdict]:
-        """Return the classifier's verdicts on starts at a second; abstentions where the counters are missing.
-
-        Raises
-        ------
-        JobcastError
-            If a node is not known, or a classifier of jobs' own nodes is not given them.
-        """
+        """Return the classifier's verdicts on starts at a second; abstentions where the counters are missing."""
         with self._lock:
             return [self._one(start, now) for start in starts]
 

@@ -13,8 +13,6 @@ class Worker:
 
     Parameters
     ----------
-    name : str
-        The thread's.
     crashed : callable
         Called with a failure that ends the thread: the process must restart from what is stored.
     """

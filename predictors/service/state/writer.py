@@ -15,10 +15,8 @@ from predictors.service.state.worker import Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 
-GROUP: Final = 4096
-"""Events of different requests that share one commit, at most."""
-SLICE: Final = 128
-"""Events taken in while questions wait, at most: less than a millisecond."""
+GROUP: Final = 4096  # events of different requests that share one commit, at most
+SLICE: Final = 128  # events taken in while questions wait, at most: less than a millisecond
 _MOST_KEPT: Final = 500_000
 
 T = TypeVar("T")
@@ -29,13 +27,7 @@ class Busy(Exception):
 
 
 def outcome(future: "Future[T]", stopping: threading.Event) -> T:
-    """Wait for what the writer or the learner was asked for.
-
-    Raises
-    ------
-    JobcastError
-        If the service stops meanwhile.
-    """
+    """Wait for what the writer or the learner was asked for; raise JobcastError if the service stops meanwhile."""
     while True:
         try:
             return future.result(0.5)
@@ -91,13 +83,7 @@ class Writer(Worker):
             return time.monotonic() - self._arrivals[0] if self._arrivals else 0.0
 
     def put(self, events: Sequence[Event]) -> "Future[list[Receipt]]":
-        """Queue the events of one request; return its receipts to come, or the `StorageError` that kept them away.
-
-        Raises
-        ------
-        Busy
-            If too many wait already.
-        """
+        """Queue the events of one request; return its receipts to come, or the `StorageError`; or raise `Busy`."""
         with self._lock:
             if self.pending + self._learner.pending + len(events) > self._most_pending:
                 raise Busy("too many events wait")

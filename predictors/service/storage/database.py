@@ -67,13 +67,7 @@ def shown(url: str) -> str:
 
 
 def made_engine(url: str) -> Engine:
-    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`.
-
-    Raises
-    ------
-    JobcastError
-        If it is another kind of database, or its driver is not installed.
-    """
+    """Return the engine of a database, `sqlite:///FILE` or `postgresql+psycopg://…`."""
     parsed = parsed_url(url)
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
@@ -98,13 +92,7 @@ def made_engine(url: str) -> Engine:
 
 
 def parsed_url(url: str) -> URL:
-    """Return the address of a database in its parts.
-
-    Raises
-    ------
-    JobcastError
-        If it is no address.
-    """
+    """Return the address of a database in its parts."""
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:
@@ -117,11 +105,6 @@ def _no_database(url: str) -> JobcastError:
 
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
-
-    Raises
-    ------
-    JobcastError
-        If nor is its folder.
 
     Examples
     --------
@@ -150,18 +133,7 @@ def _durable(connection: Any) -> None:
 
 
 class Ownership:
-    """The right to write to a database, for one process at a time.
-
-    Parameters
-    ----------
-    engine : Engine
-        Of the database.
-
-    Raises
-    ------
-    JobcastError
-        If another process has it.
-    """
+    """The right to write to a database, for one process at a time."""
 
     def __init__(self, engine: Engine) -> None:
         self._file: int | None = None
@@ -186,13 +158,7 @@ class Ownership:
             connection.commit()
 
     def check(self) -> None:
-        """See to it that the file is the one that was claimed: SQLite would go on writing to one that is gone.
-
-        Raises
-        ------
-        StorageError
-            If it is not.
-        """
+        """Raise `StorageError` unless the file is the claimed one: SQLite would go on writing to one that is gone."""
         if self._path is not None and self._file is not None:
             with contextlib.suppress(OSError):
                 if os.path.samestat(self._path.stat(), os.fstat(self._file)):
@@ -206,8 +172,7 @@ class Ownership:
             self._file = None
 
 
-HEAD: Final = "0002"
-"""The newest migration."""
+HEAD: Final = "0002"  # the newest migration
 log = logging.getLogger("jobcast.service")
 
 
@@ -222,10 +187,7 @@ def version_of(connection: Connection) -> str | None:
 def migrate(engine: Engine) -> None:
     """Make the tables, or bring them up to date; the caller owns the database.
 
-    Raises
-    ------
-    JobcastError
-        If the database cannot be reached, is another program's, or was written by a newer jobcast.
+    Tables of another program, or of a newer jobcast, are refused.
     """
     try:
         with engine.connect() as connection:

@@ -10,10 +10,8 @@ from typing import Any, Final
 
 from sqlalchemy import Engine, event
 
-STATEMENT_SECONDS: Final = 5
-"""Longest that a statement may take; the server ends it."""
-MOST_WAIT: Final = 7.0
-"""Longest wait for the server's answer, past its own limit; then the connection is given up [s]."""
+STATEMENT_SECONDS: Final = 5  # longest that a statement may take; the server ends it
+MOST_WAIT: Final = 7.0  # longest wait for the server's answer, past its own limit; then the connection is given up [s]
 ADDRESS: Final[dict[str, Any]] = {
     "keepalives": 1,
     "keepalives_idle": 5,

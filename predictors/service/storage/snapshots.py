@@ -24,8 +24,7 @@ Arrays = dict[str, npt.NDArray[Any]]
 Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
 """Arrays, of which some are unpacked piece by piece as they are written."""
 
-PIECE: Final = 1 << 20
-"""Bytes that are moved at once."""
+PIECE: Final = 1 << 20  # bytes that are moved at once
 _ROWS_AT_ONCE: Final = 256
 _MAGIC: Final = b"jobcast-snapshot-1\n"
 _BEGIN: Final = len(_MAGIC) + hashlib.sha256().digest_size
@@ -49,15 +48,7 @@ class _Hashed(io.RawIOBase):
 
 
 def write(arrays: Streamed | Arrays, file: BinaryIO) -> None:
-    """Write arrays to an empty file; each is taken out of `arrays` when it has been written.
-
-    Raises
-    ------
-    ValueError
-        If one holds objects.
-    OSError
-        If the file cannot be written.
-    """
+    """Write arrays to an empty file; each is taken out of `arrays` once written; objects raise ValueError."""
     file.write(_MAGIC + bytes(hashlib.sha256().digest_size))
     sink = _Hashed(file)
     with (

@@ -47,8 +47,7 @@ _KEPT_SNAPSHOTS: Final = 2
 class Receipt(NamedTuple):
     """Receipt of one event: its number, and what became of it."""
 
-    sequence: int
-    """Its number, or that of the one that was there before."""
+    sequence: int  # its number, or that of the one that was there before
     what: str
     """`applied`, `held` or `refused`; `duplicate`: the same event was there; `conflict`: another of this job and kind
     was, which stands."""
@@ -66,18 +65,7 @@ Judge = Callable[[Event], tuple[str, Sequence[tuple[Event, str]]]]
 
 
 class Store:
-    """The database of one service. Writing is for one thread, reading for any.
-
-    Parameters
-    ----------
-    url : str
-        See `predictors.service.storage.database`.
-
-    Raises
-    ------
-    JobcastError
-        If the database cannot be used, or belongs to another process.
-    """
+    """The database of one service. Writing is for one thread, reading for any."""
 
     def __init__(self, url: str) -> None:
         self.engine = made_engine(url)
@@ -147,13 +135,7 @@ class Store:
         return receipts
 
     def check_writing(self) -> None:
-        """Write what is there already.
-
-        Raises
-        ------
-        StorageError
-            If that cannot be done now.
-        """
+        """Write what is there already; a `StorageError` says that the database cannot be written now."""
         with self._writing() as connection:
             connection.execute(update(ABOUT).values(value=ABOUT.c.value))
 
@@ -181,11 +163,6 @@ class Store:
 
         It lies next to SQLite's file, where there has to be room for the snapshot anyway; with PostgreSQL in TMPDIR.
         Any thread may ask for one.
-
-        Raises
-        ------
-        OSError
-            If none can be made.
         """
         is_file = self.engine.dialect.name == "sqlite"
         folder = Path(str(self.engine.url.database)).absolute().parent if is_file else None
@@ -231,13 +208,7 @@ class Store:
             raise
 
     def vacuum(self) -> None:
-        """Overwrite what was deleted, where the database is a file.
-
-        Raises
-        ------
-        JobcastError
-            If that cannot be done: what was deleted can still be found in the file.
-        """
+        """Overwrite what was deleted, where the database is a file; if that fails, it can still be found there."""
         if self.engine.dialect.name == "sqlite":
             self._drop_connection()
             try:

@@ -117,11 +117,6 @@ class Classifier(Parameters, ABC):
             Which classes.
         applications : array-like of str, shape (n,), optional
             The application of each run, to be remembered.
-
-        Raises
-        ------
-        JobcastError
-            If a parameter, a column or a class cannot be used, if there is but one class, or nothing to learn from.
         """
         self.check()
         check_scheme(scheme)
@@ -169,11 +164,6 @@ class Classifier(Parameters, ABC):
             Names of an array's columns.
         applications : array-like of str, shape (n,), optional
             What is to be started; only looked at with `seen_only`.
-
-        Raises
-        ------
-        JobcastError
-            If it is not fitted, or an input is missing as a whole column.
         """
         self.require_fit()
         rows = chosen(self.name, table, features, self.features_)
@@ -236,11 +226,6 @@ class Classifier(Parameters, ABC):
         """Write everything into an existing folder: JSON, arrays, skops, XGBoost's own; never a pickle.
 
         `predictors.variability.classifiers.registry.load` reads it back.
-
-        Raises
-        ------
-        JobcastError
-            If it is not fitted, or the folder is not there or cannot be written.
         """
         place = Path(folder)
         if not place.is_dir():
@@ -269,26 +254,14 @@ class Classifier(Parameters, ABC):
 
 
 def make(classifiers: Mapping[str, type[Classifier]], name: str, params: Mapping[str, Any]) -> Classifier:
-    """Return a fresh, unfitted classifier of one of these kinds by its name.
-
-    Raises
-    ------
-    JobcastError
-        If there is no classifier, or no parameter, of that name.
-    """
+    """Return a fresh, unfitted classifier of one of these kinds by its name."""
     if name not in classifiers:
         raise unknown_name("classifier", name, classifiers)
     return classifiers[name]().set_params(**params)
 
 
 def read(classifiers: Mapping[str, type[Classifier]], folder: Path) -> Classifier:
-    """Return the classifier of one of these kinds that `Classifier.save` wrote: it judges the same, to the last bit.
-
-    Raises
-    ------
-    JobcastError
-        If a file is missing, damaged or not ours.
-    """
+    """Return the classifier of one of these kinds that `Classifier.save` wrote: it judges the same, to the last bit."""
     with damage_as_error(folder / ABOUT):
         about = read_about(folder / ABOUT, FORMAT)
         name, params, scheme = str(about["name"]), dict(about["params"]), about["scheme"]

@@ -21,21 +21,12 @@ from predictors.variability.classifiers.base import Classifier, between
 
 @dataclass(frozen=True, eq=False)
 class BoostedVoter:
-    """One boosted model a limit between classes; immutable.
+    """One boosted model a limit between classes; immutable."""
 
-    Parameters
-    ----------
-    models : tuple of bytes
-        What XGBoost made, in its own JSON; empty where no run lay above the limit, or none below.
-    forests : tuple of CompiledForest or None
-        The same trees.
-    starts : tuple of float
-        What is added to the trees' sums; infinite where there is no model.
-    """
-
+    # what XGBoost made, in its own JSON; empty where no run lay above the limit, or none below
     models: tuple[bytes, ...]
-    forests: tuple[CompiledForest | None, ...]
-    starts: tuple[float, ...]
+    forests: tuple[CompiledForest | None, ...]  # the same trees
+    starts: tuple[float, ...]  # what is added to the trees' sums; infinite where there is no model
 
     @classmethod
     def of(cls, models: tuple[bytes, ...]) -> "BoostedVoter":

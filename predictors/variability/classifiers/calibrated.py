@@ -42,14 +42,9 @@ MAPS: Final = "calibration.npz"
 
 @dataclass(frozen=True, eq=False)
 class Curve:
-    """A rising map from a score, 0 to 1, to a probability; linear between its points.
+    """A rising map from a score, 0 to 1, to a probability; linear between its points."""
 
-    Parameters
-    ----------
-    at, value : float64 arrays of shape (n_points,)
-        Log-odds of the score, ascending, and the probability there.
-    """
-
+    # at, value: shape (n_points,); log-odds of the score, ascending, and the probability there
     at: Floats
     value: Floats
 

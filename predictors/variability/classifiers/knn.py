@@ -17,18 +17,10 @@ MODEL: Final = "classifier.skops"
 
 @dataclass(frozen=True, eq=False)
 class NeighbourVoter:
-    """A fitted pipeline of scaling and neighbours; immutable.
+    """A fitted pipeline of scaling and neighbours; immutable."""
 
-    Parameters
-    ----------
-    model : scikit-learn pipeline
-        As fitted.
-    n_classes : int
-        Classes of the labels, some of which may not have been seen.
-    """
-
-    model: Any
-    n_classes: int
+    model: Any  # as fitted
+    n_classes: int  # classes of the labels, some of which may not have been seen
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""

@@ -15,42 +15,22 @@ from predictors.variability.verdict import NONE, Verdict
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """A start that is being considered.
+    """A start that is being considered."""
 
-    Attributes
-    ----------
-    window : float64 array of shape (270,)
-        The counters before it, in the order of `predictors.variability.windows.WINDOW_FEATURES`; NaN where no sample.
-    workload : str
-        compute, network or io; empty where it is not known.
-    application : str
-        What is to be started.
-    probes : float64 array of shape (9,), optional
-        Last known waits of the probes [s], in the order of `predictors.data.runs.PROBES`.
-    silent : float
-        Share of the nodes asked for that gave no sample in the window.
-    """
-
+    # shape (270,); the counters before it, in the order of `predictors.variability.windows.WINDOW_FEATURES`; NaN where
+    # no sample
     window: Floats
-    workload: str
-    application: str = ""
+    workload: str  # compute, network or io; empty where it is not known
+    application: str = ""  # what is to be started
+    # shape (9,), optional; last known waits of the probes [s], in the order of `predictors.data.runs.PROBES`
     probes: Floats | None = None
-    silent: float = 0.0
+    silent: float = 0.0  # share of the nodes asked for that gave no sample in the window
 
     __repr__ = short_repr
 
 
 def ask(classifier: Classifier, question: Question, version: str = "") -> Verdict:
     """Return the classifier's verdict on a start.
-
-    Parameters
-    ----------
-    classifier : Classifier
-        Fitted on inputs of `FEATURES`.
-    question : Question
-        The start.
-    version : str
-        Of the model, handed on.
 
     Examples
     --------

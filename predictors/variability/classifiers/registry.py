@@ -21,11 +21,6 @@ OF_THE_PAPER: Final = ("extra-trees", "decision-forest", "knn", "adaboost")
 def make_classifier(name: str, **params: Any) -> Classifier:
     """Return a fresh, unfitted classifier by its registered name.
 
-    Raises
-    ------
-    JobcastError
-        If there is no classifier, or no parameter, of that name.
-
     Examples
     --------
     >>> make_classifier("adaboost", n_estimators=100)
@@ -45,11 +40,5 @@ def seeded(name: str, seed: int, **params: Any) -> Classifier:
 
 
 def load(folder: str | Path) -> Classifier:
-    """Return the classifier that `Classifier.save` wrote: it judges the same, to the last bit.
-
-    Raises
-    ------
-    JobcastError
-        If a file is missing, damaged or not ours.
-    """
+    """Return the classifier that `Classifier.save` wrote: it judges the same, to the last bit."""
     return read(CLASSIFIERS, Path(folder))

@@ -43,30 +43,18 @@ def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Sin
 class TreeVoter:
     """An immutable map from complete rows to probabilities; safe to call from threads.
 
-    Parameters
-    ----------
-    nodes : structured array of shape (n_nodes,)
-        Threshold, slot to compare and left child (`predictors.models.trees`).
-    votes : float64 array of shape (n_nodes, n_classes)
-        Votes of a leaf: shares of the classes, or AdaBoost's weighted votes.
-    roots : int64 array of shape (n_trees,)
-        First node of each tree.
-    n_inputs : int
-        Width of a row.
-    link : {"mean", "samme"}
-        How sums become probabilities: their share, or the softmax of SAMME [1]_.
-
     References
     ----------
     .. [1] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
        doi:10.4310/SII.2009.v2.n3.a8
     """
 
+    # shape (n_nodes,); threshold, slot to compare and left child (`predictors.models.trees`)
     nodes: npt.NDArray[np.void]
-    votes: Floats
-    roots: Ints
-    n_inputs: int
-    link: Literal["mean", "samme"]
+    votes: Floats  # shape (n_nodes, n_classes); votes of a leaf: shares of the classes, or AdaBoost's weighted votes
+    roots: Ints  # shape (n_trees,); first node of each tree
+    n_inputs: int  # width of a row
+    link: Literal["mean", "samme"]  # how sums become probabilities: their share, or the softmax of SAMME [1]_
 
     def __post_init__(self) -> None:
         for array in (self.nodes, self.votes, self.roots):
@@ -76,10 +64,7 @@ class TreeVoter:
     def from_sklearn(cls, model: Any, n_classes: int) -> Self:
         """Compile scikit-learn's AdaBoost, extra trees or random forest, fitted; a class never seen gets no vote.
 
-        Raises
-        ------
-        JobcastError
-            If a tree points outside itself: a damaged or hostile file. Nothing is traversed before this is checked.
+        A tree that points outside itself, from a damaged or hostile file, is refused before anything is traversed.
         """
         boosts = hasattr(model, "estimator_weights_")
         n_inputs, seen = int(model.n_features_in_), np.asarray(model.classes_, dtype=np.int64)
@@ -137,18 +122,10 @@ MODEL: Final = "classifier.skops"
 
 @dataclass(frozen=True, eq=False)
 class SklearnTrees:
-    """A fitted scikit-learn classifier and the same trees compiled; immutable.
+    """A fitted scikit-learn classifier and the same trees compiled; immutable."""
 
-    Parameters
-    ----------
-    model : scikit-learn classifier
-        As fitted: to be saved and explained.
-    compiled : TreeVoter
-        Its votes.
-    """
-
-    model: Any
-    compiled: TreeVoter
+    model: Any  # as fitted: to be saved and explained
+    compiled: TreeVoter  # its votes
 
     def probabilities(self, rows: Floats) -> Floats:
         """Return shape (n_rows, n_classes), each row summing to 1."""

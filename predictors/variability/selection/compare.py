@@ -63,8 +63,6 @@ class Map(Protocol):
         ----------
         function : callable
             Of a module's top level; draws nothing by chance but by seeds in its task.
-        shared : object
-            What tasks have in common.
         tasks : sequence
             Small.
         """
@@ -89,39 +87,18 @@ def seed_of(seed: int, *names: object) -> int:
 
 @dataclass(frozen=True)
 class Plan:
-    """Plan of a selection: its models and its thoroughness.
+    """Plan of a selection: its models and its thoroughness."""
 
-    Parameters
-    ----------
-    models : tuple of str
-        Names of classifiers to compare.
-    params : mapping of str to mapping
-        Parameters of theirs that are not the default.
-    oracle : {"decision-forest", "extra-trees"}
-        What learns from the true loads.
-    train : float
-        Share of the runs, the earliest, that the chronological split learns from.
-    step : float
-        Share of the inputs that each step of elimination drops.
-    inner : int
-        Groups of applications on which the number of inputs is chosen, within each fold.
-    folds : int
-        Parts of the three-class model's cross-validation.
-    most_runs : int or None
-        Keep no more runs than this, evenly over time.
-    seed : int
-        Of everything drawn by chance.
-    """
-
-    models: tuple[str, ...] = (*OF_THE_PAPER, "boosted")
+    models: tuple[str, ...] = (*OF_THE_PAPER, "boosted")  # names of classifiers to compare
+    # parameters of theirs that are not the default
     params: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    oracle: str = "decision-forest"
-    train: float = 0.7
-    step: float = 1 / 3
-    inner: int = 3
-    folds: int = 5
-    most_runs: int | None = None
-    seed: int = 0
+    oracle: str = "decision-forest"  # {"decision-forest", "extra-trees"}: what learns from the true loads
+    train: float = 0.7  # share of the runs, the earliest, that the chronological split learns from
+    step: float = 1 / 3  # share of the inputs that each step of elimination drops
+    inner: int = 3  # groups of applications on which the number of inputs is chosen, within each fold
+    folds: int = 5  # parts of the three-class model's cross-validation
+    most_runs: int | None = None  # keep no more runs than this, evenly over time
+    seed: int = 0  # of everything drawn by chance
 
     def __post_init__(self) -> None:
         for name in self.models:
@@ -155,33 +132,19 @@ class Plan:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Predictions of one model in one split of one dataset.
+    """Predictions of one model in one split of one dataset."""
 
-    Attributes
-    ----------
-    scope, split, model : str
-        Which.
-    folds : tuple of str
-        Names of the folds that could be judged.
-    fold : int64 array of shape (n,)
-        Which fold each row was judged in, -1 where in none.
-    truth, predicted : bool arrays of shape (n,)
-        Which rows vary, and which were predicted to.
-    probability : float64 array of shape (n,)
-        Of variation; 0 where the model abstained.
-    abstained : int64 array of shape (n_folds,)
-        How often.
-    """
-
+    # scope, split, model: which
     scope: str
     split: str
     model: str
-    folds: tuple[str, ...]
-    fold: Ints
+    folds: tuple[str, ...]  # names of the folds that could be judged
+    fold: Ints  # shape (n,); which fold each row was judged in, -1 where in none
+    # truth, predicted: shape (n,); which rows vary, and which were predicted to
     truth: npt.NDArray[np.bool_]
     predicted: npt.NDArray[np.bool_]
-    probability: Floats
-    abstained: Ints
+    probability: Floats  # shape (n,); of variation; 0 where the model abstained
+    abstained: Ints  # shape (n_folds,); how often
 
     __repr__ = short_repr
 
@@ -287,11 +250,6 @@ def compare(datasets: Sequence[Dataset], plan: Plan | None = None, *, map_tasks:
         By default the full one.
     map_tasks : Map
         What does the tasks, here or in other processes; the results do not depend on it.
-
-    Raises
-    ------
-    JobcastError
-        If two datasets have the same scope, or one has too little in it.
     """
     plan = plan or Plan()
     by_scope = {dataset.scope: plan.thinned(dataset) for dataset in datasets}

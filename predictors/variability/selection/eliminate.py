@@ -15,11 +15,9 @@ from predictors.variability.classifiers.base import Classifier
 from predictors.variability.labels import Scheme
 from predictors.variability.splits import deal
 
-LEAST: Final = 5
-"""Inputs at which elimination ends."""
+LEAST: Final = 5  # inputs at which elimination ends
 
-HELD_OUT: Final = 3
-"""To measure importances by shuffling, every third run is held out."""
+HELD_OUT: Final = 3  # to measure importances by shuffling, every third run is held out
 
 
 def sizes(n_features: int, step: float, least: int = LEAST) -> list[int]:
@@ -57,14 +55,8 @@ def eliminate(
         Cloned for every fit.
     rows : float64 array of shape (n, n_features)
         The part learnt from.
-    classes : int64 array of shape (n,)
-        Of these rows.
-    features : tuple of str
-        Names of the inputs.
     wanted : list of int
         Sizes of the sets, falling, from `sizes`.
-    scheme : {"binary", "three"}
-        Which classes.
     seed : int
         Of the shuffling.
 

@@ -20,40 +20,19 @@ N_BLOCKS: Final = 50
 
 @dataclass(frozen=True, kw_only=True)
 class Scores:
-    """The figures of one classifier on one set of runs.
+    """The figures of one classifier on one set of runs."""
 
-    Attributes
-    ----------
-    n_test : int
-        Runs judged.
-    n_variation : int
-        Runs with variation among them.
-    base_rate : float
-        Their share: the PR-AUC of a classifier that knows nothing.
-    f1 : float
-        tp / (tp + (fp + fn) / 2) for variation; NaN if there is none and none is predicted.
-    precision, recall : float
-        Share of runs predicted to vary that do; share of runs that vary that are predicted to.
-    pr_auc : float
-        Average precision over all thresholds of the probability; NaN without variation.
-    accuracy : float
-        Share of runs judged rightly, as varying or not.
-    none_accuracy : float
-        The same for the rule that always predicts none; its F1 is 0.
-    n_abstained : int
-        Runs for which the classifier abstained; they count as predicted not to vary.
-    """
-
-    n_test: int
-    n_variation: int
-    base_rate: float
-    f1: float
+    n_test: int  # runs judged
+    n_variation: int  # runs with variation among them
+    base_rate: float  # their share: the PR-AUC of a classifier that knows nothing
+    f1: float  # tp / (tp + (fp + fn) / 2) for variation; NaN if there is none and none is predicted
+    # precision, recall: share of runs predicted to vary that do; share of runs that vary that are predicted to
     precision: float
     recall: float
-    pr_auc: float
-    accuracy: float
-    none_accuracy: float
-    n_abstained: int
+    pr_auc: float  # average precision over all thresholds of the probability; NaN without variation
+    accuracy: float  # share of runs judged rightly, as varying or not
+    none_accuracy: float  # the same for the rule that always predicts none; its F1 is 0
+    n_abstained: int  # runs for which the classifier abstained; they count as predicted not to vary
 
     def to_dict(self) -> dict[str, float]:
         """Return the figures by name, in order."""

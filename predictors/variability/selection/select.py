@@ -53,30 +53,16 @@ Sets = list[tuple[str, ...]]
 
 @dataclass(frozen=True, eq=False)
 class Elimination:
-    """The inputs that elimination kept, and their worth.
+    """The inputs that elimination kept, and their worth."""
 
-    Attributes
-    ----------
-    sizes : tuple of int
-        Numbers of inputs that were tried, falling.
-    features : tuple of str
-        The set that is kept.
-    honest : Judged
-        The number of inputs chosen separately in each fold, without the application left out.
-    chosen : tuple of int
-        The number chosen in each fold.
-    by_size : float64 array of shape (n_sizes,)
-        Mean F1 with one application left out, the ranking made without it: what the number that is kept is chosen by.
-    paper : float64 array of shape (n_sizes,)
-        The same with one ranking on all runs: the paper's way, optimistic.
-    """
-
-    sizes: tuple[int, ...]
-    features: tuple[str, ...]
-    honest: Judged
-    chosen: tuple[int, ...]
+    sizes: tuple[int, ...]  # numbers of inputs that were tried, falling
+    features: tuple[str, ...]  # the set that is kept
+    honest: Judged  # the number of inputs chosen separately in each fold, without the application left out
+    chosen: tuple[int, ...]  # the number chosen in each fold
+    # shape (n_sizes,); mean F1 with one application left out, the ranking made without it: what the number that is kept
+    # is chosen by
     by_size: Floats
-    paper: Floats
+    paper: Floats  # shape (n_sizes,); the same with one ranking on all runs: the paper's way, optimistic
 
     __repr__ = short_repr
 
@@ -90,34 +76,17 @@ class Elimination:
 
 @dataclass(frozen=True, eq=False)
 class Selection:
-    """The result of a selection.
+    """The result of a selection."""
 
-    Attributes
-    ----------
-    comparison : Comparison
-        Comparison of all models.
-    winner : Judged
-        The best of them.
-    elimination : Elimination or None
-        What was kept of its inputs; None: all.
-    three : DataFrame
-        The three-class model's figures by part of the cross-validation; `optimistic` if its inputs were selected, as
-        that has seen the runs that are judged.
-    classifier : Classifier
-        The model, fitted on all labelled runs.
-    labels : Labels
-        Theirs.
-    dataset : Dataset
-        What it learnt from.
-    """
-
-    comparison: Comparison
-    winner: Judged
-    elimination: Elimination | None
+    comparison: Comparison  # comparison of all models
+    winner: Judged  # the best of them
+    elimination: Elimination | None  # what was kept of its inputs; None: all
+    # the three-class model's figures by part of the cross-validation; `optimistic` if its inputs were selected, as that
+    # has seen the runs that are judged
     three: "pd.DataFrame"
-    classifier: Classifier
-    labels: Labels
-    dataset: Dataset
+    classifier: Classifier  # the model, fitted on all labelled runs
+    labels: Labels  # theirs
+    dataset: Dataset  # what it learnt from
 
     __repr__ = short_repr
 
@@ -152,11 +121,6 @@ def select(
         Leave out the elimination.
     map_tasks : Map
         What does the tasks, here or in other processes; the results do not depend on it.
-
-    Raises
-    ------
-    JobcastError
-        If there is too little to learn from.
     """
     plan = plan or Plan()
     comparison = compare(datasets, plan, map_tasks=map_tasks)

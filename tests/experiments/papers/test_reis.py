@@ -10,7 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from experiments.papers.reis.figures import ratios, times
 from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, run
 from experiments.runs.setting import Setting
-from predictors.data.formats.swf import read_swf
+from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
@@ -82,7 +82,7 @@ def test_histograms_count_every_job_once():
 
 def test_last_two_on_curie_is_the_published_sum(trace):
     """V. Reis, Table 2: 1.24186e13 s²; recomputed 1.241909e13."""
-    log, _ = read_swf(trace("CEA-Curie-2011-2.1-cln"))
+    log, _ = read_log(trace("CEA-Curie-2011-2.1-cln"))
     found = evaluate(log, ["last-two"], protocol="reis")
     assert found.n_test == 62_566
     assert found["last-two"].figures.sse_s2 == pytest.approx(1.241909e13, rel=1e-4)

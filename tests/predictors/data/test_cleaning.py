@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean, of_partition, within_requests
-from predictors.data.formats.swf import parse_swf, read_swf
+from predictors.data.formats.detect import read_log
+from predictors.data.formats.swf import parse_swf
 from predictors.data.joblog import JobLog
 
 
@@ -112,20 +113,20 @@ def test_laws(jobs: list[tuple[int, int, int, int]]) -> None:
 
 
 def test_curie(trace) -> None:  # type: ignore[no-untyped-def]
-    log, _ = read_swf(trace("CEA-Curie-2011-2.1-cln"))
+    log, _ = read_log(trace("CEA-Curie-2011-2.1-cln"))
     cleaned, account = clean(log, procs=80_640)
     assert (len(cleaned), account.dropped, cleaned.max_procs) == (295_540, 17_286, 80_640)
 
 
 def test_a_log_without_requests(trace) -> None:  # type: ignore[no-untyped-def]
-    log, _ = read_swf(trace("NASA-iPSC-1993-3.1-cln"))
+    log, _ = read_log(trace("NASA-iPSC-1993-3.1-cln"))
     with pytest.raises(JobcastError, match=r"no jobs left.*requested time"):
         clean(log)
 
 
 def test_reference_inputs_are_already_clean(reference) -> None:  # type: ignore[no-untyped-def]
     for name, jobs, procs in (("kth.swf.gz", 28_481, 100), ("sdsc-sp2.swf.gz", 53_999, 128)):
-        log, account = clean(read_swf(reference(name))[0], procs=procs)
+        log, account = clean(read_log(reference(name))[0], procs=procs)
         assert (len(log), account.dropped) == (jobs, 0)
 
 

@@ -311,9 +311,9 @@ def test_empty_log():
 
 def test_last_two_of_curie_as_in_the_paper(trace):
     """V. Reis, Learning job run-times in HPC systems, Table 2: 1.24186e13 s²; recomputed: 1.241909e13 s²."""
-    from predictors.data.formats.swf import read_swf
+    from predictors.data.formats.detect import read_log
 
-    log, _ = read_swf(trace("CEA-Curie-2011-2.1-cln"))
+    log, _ = read_log(trace("CEA-Curie-2011-2.1-cln"))
     assert len(log) == 312_826
     mean, requested = replay(log, ["last_two_mean", "requested_time"], "reis").T
     error = np.where(np.isnan(mean), requested, mean) - log.filled("run_time")

@@ -66,9 +66,9 @@ def test_production_rules_by_hand():
 
 @pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln"])
 def test_similar_is_nearer_than_the_users_last_two_and_the_mean(trace, name):
-    from predictors.data.formats.swf import read_swf
+    from predictors.data.formats.detect import read_log
 
-    log, _ = read_swf(trace(name))
+    log, _ = read_log(trace(name))
     found = evaluate(log, ["similar", "similar-mean", "user-mean"])
     best = found["similar"].figures
     for other in ("last-two", "similar-mean", "user-mean"):

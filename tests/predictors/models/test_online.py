@@ -171,9 +171,9 @@ def test_a_forest_of_online_trees(log):
 
 def test_online_linear_beats_last_two_on_a_real_log(trace):
     """KTH-SP2, learnt online, squared error of the last fifth: less than half of last-two's."""
-    from predictors.data.formats.swf import read_swf
+    from predictors.data.formats.detect import read_log
 
-    log = read_swf(trace("KTH-SP2-1996-2.1-cln"))[0]
+    log = read_log(trace("KTH-SP2-1996-2.1-cln"))[0]
     log = log.select(log.known("run_time") & (log.filled("run_time") > 0))
     last, ran = slice(int(0.8 * len(log)), None), log.filled("run_time")
     errors = [((p - ran)[last] ** 2).sum() for p in (in_the_loop(OnlineLinear(), log), LastTwo().predict(log))]

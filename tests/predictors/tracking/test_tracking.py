@@ -36,6 +36,7 @@ from predictors.tracking.uri import ALIASES
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
+from predictors.variability.labels import Norms
 
 LOG = generate_log(300, seed=3)
 SMALL = {
@@ -519,7 +520,7 @@ def test_a_loaded_classifier_says_where_it_came_from(kept_classifier):
     assert about["dataset_sha256"] == DATA.digest() and about["n_runs"] == 80 and "norms" not in about
     assert loaded.origin.trained_until == DATA.runs.end.max()
     assert loaded.origin.trained_until_utc.startswith("1970-01-01T02:1")
-    assert loaded.origin.norms_of() == DATA.labels().norms
+    assert Norms.from_json(loaded.origin.norms) == DATA.labels().norms
 
 
 def test_mlflow_serves_rows_of_inputs(kept_classifier):

@@ -38,26 +38,13 @@ _WEEK_IN_MINUTES: Final = 7 * 24 * 60
 
 @dataclass(frozen=True)
 class KnownTable:
-    """A public data set.
+    """A public data set."""
 
-    Parameters
-    ----------
-    title : str
-        Its name, for messages.
-    marks : frozenset of str
-        Names of columns, in small letters, that tell it from other tables.
-    table_map : TableMap
-        What its columns are; those that a release lacks are left out.
-    note : str
-        What a reader of its figures must know; goes into the account.
-    minutes_or_seconds : str
-        A column of limits that releases give in either: seconds where one is beyond a week of minutes.
-    """
-
-    title: str
-    marks: frozenset[str]
-    table_map: TableMap
-    note: str = ""
+    title: str  # its name, for messages
+    marks: frozenset[str]  # names of columns, in small letters, that tell it from other tables
+    table_map: TableMap  # what its columns are; those that a release lacks are left out
+    note: str = ""  # what a reader of its figures must know; goes into the account
+    # a column of limits that releases give in either: seconds where one is beyond a week of minutes
     minutes_or_seconds: str = ""
 
     def recognises(self, data: bytes) -> bool:

@@ -50,11 +50,6 @@ def parse_philly(
 
     The last attempt is the job's run, as with jobs that went back into the queue; `restarts` counts those before. GPUs
     are those of the last attempt; a processor is a GPU. Times are local, without a zone.
-
-    Raises
-    ------
-    JobcastError
-        If the text is no list of jobs; with `strict`, at the first job dropped or changed.
     """
     try:
         jobs = json.loads(data)

@@ -26,8 +26,7 @@ from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
 from predictors.data.formats.tables.vectors import vector_of
 from predictors.data.report import ReportBuilder
 
-LOOKED_AT: Final = 10_000
-"""Rows from the top of a table that are looked at."""
+LOOKED_AT: Final = 10_000  # rows from the top of a table that are looked at
 _SHOWN: Final = 3
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -140,36 +139,17 @@ _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "C
 
 @dataclass(frozen=True)
 class Proposal:
-    """What a column may be.
+    """What a column may be."""
 
-    Parameters
-    ----------
-    name : str
-        The column of the table.
-    column : str
-        What it is called in the map.
-    unit : str
-        The unit guessed; "" where values tell it, or there is none.
-    why : str
-        What the guess rests on.
-    examples : tuple of str
-        A few of its values.
-    """
-
-    name: str
-    column: str
-    unit: str = ""
-    why: str = ""
-    examples: tuple[str, ...] = ()
+    name: str  # the column of the table
+    column: str  # what it is called in the map
+    unit: str = ""  # the unit guessed; "" where values tell it, or there is none
+    why: str = ""  # what the guess rests on
+    examples: tuple[str, ...] = ()  # a few of its values
 
 
 def propose(data: bytes, source: str) -> str:
     r"""Return the TOML of a map for a table, to be read and confirmed by a person.
-
-    Raises
-    ------
-    JobcastError
-        If the text has no line of names with at least two columns.
 
     Examples
     --------

@@ -43,8 +43,7 @@ from predictors.data.formats.tables.vectors import sign_vectors
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
-MOST_CONTRADICTIONS: Final = 0.01
-"""Share of the rows that may end before they start, or start before their submission."""
+MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
 MOST_OVERRUNS: Final = 0.5
 """Share of the jobs that may run for twice their requested time: with more, one of the two is in another unit."""
 _PARTS: Final[Mapping[str, float]] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
@@ -68,21 +67,12 @@ def parse_table(
     ----------
     data : bytes
         Text with one line of names, or Parquet.
-    source : str
-        The file, for messages.
     table_map : TableMap
         Which column is what.
-    strict : bool
-        Raise at the first row that would be dropped or changed.
     time_zone : str, optional
         IANA name of the zone of times without an offset; goes before the map's.
     header : tuple of (str, str)
         What the log's header says.
-
-    Raises
-    ------
-    JobcastError
-        If the table lacks a column of the map, the map one that a job log needs, or units contradict one another.
 
     Examples
     --------
@@ -119,11 +109,6 @@ def parquet_texts(
     """Return columns of a Parquet file as texts, whatever the case of their names; a place is the row, from 1.
 
     Columns that have no texts, such as records and pictures, are empty; lists of `vectors` stay lists.
-
-    Raises
-    ------
-    JobcastError
-        If the file is damaged, or one of the `needed` columns has no texts.
     """
     import pyarrow as pa
 
@@ -378,13 +363,7 @@ def _scaled(column: Any, target: str, draft: Draft, factor: float) -> Ints:
 
 
 def _check_units(draft: Draft, table_map: TableMap) -> None:
-    """Refuse units by which too many jobs end before they start, or run for far longer than they may.
-
-    Raises
-    ------
-    JobcastError
-        Naming the column, the share of such jobs, and the unit that would fit.
-    """
+    """Refuse units by which too many jobs end before they start, or run for far longer than they may."""
     for earlier, later in (("submit", "start"), ("start", "end")):
         share, row = _share(draft.number(later) < draft.number(earlier), draft, earlier, later)
         if share > MOST_CONTRADICTIONS:

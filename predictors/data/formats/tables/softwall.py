@@ -59,11 +59,6 @@ def parse_softwall(data: bytes, source: str, strict: bool = False) -> tuple[JobL
 
     Arrival is Unix time; memory is in bytes with a comma as decimal mark; -1 is unknown. A job of an array is written
     as `16922[16921]`: its id, and that of the array.
-
-    Raises
-    ------
-    JobcastError
-        If no row is a job; with `strict`, at the first row dropped or changed.
     """
     report = ReportBuilder(source, RULES)
     rows: list[list[str]] = []

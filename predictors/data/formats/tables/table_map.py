@@ -11,8 +11,7 @@ from predictors.core.declarations import Declaration, Text, Texts, declared
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import CODED, FURTHER
 
-UNUSED: Final = "unused"
-"""What a column is called in a map that goes into no column of the job log."""
+UNUSED: Final = "unused"  # what a column is called in a map that goes into no column of the job log
 
 TIMES: Final = ("submit", "eligible", "start", "end")
 SPANS: Final = ("wait", "run_time", "requested_time", "soft_walltime", "eligible_wait", "cpu_time")
@@ -68,43 +67,18 @@ assert set(NAMES) <= {"user", "group", "executable", "queue", "partition", *FURT
 
 
 class Column(Declaration):
-    """What one column of the table is.
+    """What one column of the table is."""
 
-    Parameters
-    ----------
-    column : str
-        One of `TARGETS`.
-    unit : str
-        One of `UNITS` for its kind. Without one, times are texts with a date or Unix time [s], spans are
-        `[days-]hh:mm:ss` or seconds, memory is in KB, counts are whole; one in `milli`, of thousandths, is rounded up.
-    per : {"job", "node", "processor"} or ""
-        What memory is asked for; by default what the column of the job log says.
-    """
-
-    column: Text
+    column: Text  # one of `TARGETS`
+    # one of `UNITS` for its kind. Without one, times are texts with a date or Unix time [s], spans are
+    # `[days-]hh:mm:ss` or seconds, memory is in KB, counts are whole; one in `milli`, of thousandths, is rounded up.
     unit: str = ""
+    # what memory is asked for; by default what the column of the job log says
     per: Literal["", "job", "node", "processor"] = ""
 
 
 class TableMap(Declaration):
     """A map from a table's columns to those of a job log.
-
-    Parameters
-    ----------
-    columns : mapping of str to str or Column
-        What each column of the table is; columns that are not named are not used, and counted.
-    delimiter : str
-        The letter between fields of a text.
-    decimal : str
-        The decimal mark, `.` or `,`.
-    unknown : tuple of str
-        Texts that stand for an unknown value, such as -1, in addition to the usual ones.
-    time_zone : str
-        IANA name of the zone of times without an offset; empty if not known.
-    status : mapping of str to str
-        How a job ended by its word in the column `state`: completed, failed, cancelled or unended.
-    procs, nodes, gpus : int, optional
-        Size of the machine; `gpus` 0 says that it has none.
 
     Examples
     --------
@@ -113,12 +87,16 @@ class TableMap(Declaration):
     ('Limit', 'min', '')
     """
 
+    # what each column of the table is; columns that are not named are not used, and counted
     columns: dict[str, Text | Column]
+    # the letter between fields of a text
     delimiter: Annotated[str, Field(min_length=1, max_length=1, pattern=r"[\x01-\x7f]")] = ","
-    decimal: Literal[".", ","] = "."
-    unknown: Texts = ()
-    time_zone: str = ""
+    decimal: Literal[".", ","] = "."  # the decimal mark, `.` or `,`
+    unknown: Texts = ()  # texts that stand for an unknown value, such as -1, in addition to the usual ones
+    time_zone: str = ""  # IANA name of the zone of times without an offset; empty if not known
+    # how a job ended by its word in the column `state`: completed, failed, cancelled or unended
     status: dict[str, Literal["completed", "failed", "cancelled", "unended"]] = Field(default_factory=dict)
+    # procs, nodes, gpus: size of the machine; `gpus` 0 says that it has none
     procs: Annotated[int, Field(ge=1)] | None = None
     nodes: Annotated[int, Field(ge=1)] | None = None
     gpus: Annotated[int, Field(ge=0)] | None = None
@@ -151,13 +129,7 @@ class TableMap(Declaration):
         return found
 
     def require_complete(self, source: str) -> None:
-        """Refuse a map without the columns that a job log needs.
-
-        Raises
-        ------
-        JobcastError
-            Naming what is missing.
-        """
+        """Refuse a map without the columns that a job log needs."""
         given = set(self.by_target)
         lacking = [] if "submit" in given else ["submit"]
         lacking += [] if given & {"start", "wait"} else ["start (or wait)"]

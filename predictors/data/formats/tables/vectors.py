@@ -18,8 +18,7 @@ from predictors.data.formats.columns import MISSING
 from predictors.data.formats.records import Draft
 from predictors.data.joblog import SIGNATURE_BITS
 
-MOST_NUMBERS: Final = 1 << 16
-"""Numbers of a vector at most."""
+MOST_NUMBERS: Final = 1 << 16  # numbers of a vector at most
 _PLANES: Final = 2 * SIGNATURE_BITS
 _BLOCK: Final = 8192
 _MOST_AT_ONCE: Final = 1 << 23
@@ -38,8 +37,6 @@ def sign_vectors(column: Any, name: str, draft: Draft) -> None:
     ----------
     column : arrow array
         Lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers.
-    name : str
-        The table's name of it.
     draft : Draft
         Gets the columns `signature` and `signature_2`.
     """

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.data.formats.swf import parse_swf, read_swf, swf_text, write_swf
+from predictors.data.formats.detect import read_log
+from predictors.data.formats.swf import parse_swf, swf_text, write_swf
 from predictors.data.formats.swf_header import header_of
 from predictors.data.joblog import COLUMNS, JobLog
 from predictors.data.report import ReadingReport
@@ -291,7 +292,7 @@ def test_what_swf_has_no_place_for_is_told(tmp_path: Path) -> None:
     told = {(finding.rule, finding.column, finding.places) for finding in account.findings}
     assert told == {("negative", "think_time", (4,)), ("names", "", ()), ("clock", "", ())}
     assert ["user" in finding.text for finding in account.findings if finding.rule == "names"] == [True]
-    back, again = read_swf(tmp_path / "a.swf")
+    back, again = read_log(tmp_path / "a.swf")
     assert (back["think_time"].tolist(), back.epoch, again.findings) == ([None, 3], None, ())
 
 
@@ -299,7 +300,7 @@ def test_files_plain_and_packed(tmp_path: Path) -> None:
     log, _ = parse("; MaxProcs: 64", ROW)
     for name in ("a.swf", "a.swf.gz"):
         assert not write_swf(log, tmp_path / name).findings
-        back, _ = read_swf(tmp_path / name)
+        back, _ = read_log(tmp_path / name)
         assert same(parse_swf(swf_text(log), "a.swf")[0], back)
     assert gzip.decompress((tmp_path / "a.swf.gz").read_bytes()) == (tmp_path / "a.swf").read_bytes()
 
@@ -400,7 +401,7 @@ def test_any_bytes_give_a_log_or_a_clear_error(data: bytes) -> None:
     ],
 )
 def test_real_logs_survive_being_written(trace, name: str, jobs: int, dropped: int) -> None:  # type: ignore[no-untyped-def]
-    log, account = read_swf(trace(name))
+    log, account = read_log(trace(name))
     assert (len(log), account.dropped, account.changed) == (jobs, dropped, 0)
     back, again = parse_swf(swf_text(log), name)
     assert not again.findings
@@ -420,9 +421,9 @@ def test_a_gzip_file_that_holds_too_much_is_refused_before_it_is_unpacked(tmp_pa
     monkeypatch.setattr("predictors.core.compressed.HARMLESS", 1 << 20)
     monkeypatch.setattr("predictors.core.compressed._PIECE", 1 << 16)
     with pytest.raises(JobcastError, match=r"bomb\.swf\.gz: the gzip file .* holds more than"):
-        read_swf(bomb)
+        read_log(bomb)
     monkeypatch.setattr("predictors.core.compressed.HARMLESS", 1 << 23)
-    assert len(read_swf(bomb)[0]) == 0
+    assert len(read_log(bomb)[0]) == 0
 
 
 def test_of_a_header_without_end_the_beginning_is_kept(monkeypatch):
