@@ -88,11 +88,6 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def check_options(name: str, given: Mapping[str, object]) -> None:
     """Refuse options that an experiment would ignore.
 
-    Raises
-    ------
-    JobcastError
-        Naming the option, and the experiments that it is for.
-
     Examples
     --------
     >>> check_options("reis", {"partition": 1, "procs": None})
@@ -108,13 +103,7 @@ def check_options(name: str, given: Mapping[str, object]) -> None:
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
-    """Return an experiment by its name.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name.
-    """
+    """Return an experiment by its name."""
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)
     run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run
@@ -122,13 +111,7 @@ def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
 
 
 def perform(name: str, setting: Setting) -> Report:
-    """Run an experiment by its name, and leave in its folder the page to read and what that is made from.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name, or it cannot be run so.
-    """
+    """Run an experiment by its name, and leave in its folder the page to read and what that is made from."""
     run = experiment_by_name(name)
     if name in MANY:
         with with_checkpoints(name, setting) as kept:

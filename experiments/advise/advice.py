@@ -179,11 +179,6 @@ def advise(
         Figure that decides.
     lacks : tuple of Lack
         What the log lacks.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such case or measure.
     """
     real = runs[runs["case"] != perfect] if perfect else runs
     names = [name for name in dict.fromkeys(real["case"]) if name != current]

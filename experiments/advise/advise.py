@@ -56,13 +56,7 @@ MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASU
 
 
 def case_with(predictor: str) -> Case:
-    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name, or it is in the short list already.
-    """
+    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model."""
     for case in (*SHORT_LIST, PERFECT):
         if estimates_name(predictor) == case.estimates:
             raise JobcastError(f"{predictor} is in the short list already, as {case.name}; name another predictor.")
@@ -73,11 +67,6 @@ def case_with(predictor: str) -> Case:
 
 def case_of(agent: str) -> Case:
     """Return an agent file as a way to schedule, by the estimates that it names.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file, or it cannot be used.
 
     Examples
     --------
@@ -92,11 +81,6 @@ def case_of(agent: str) -> Case:
 
 def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy.
 
     Examples
     --------
@@ -139,11 +123,6 @@ class Question:
         The nodes with the processors, GPUs and memory that jobs take; without it processors count alone.
     kill : bool
         Whether jobs are stopped at their requested time.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, predictor, agent or measure, or too few seeds to say anything.
     """
 
     log: JobLog

@@ -68,11 +68,6 @@ class Backtest:
         The policy of the machine.
     seeds : int
         How many shaken copies.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such predictor, policy or scheduler, they do not go together, or the seeds are too few.
     """
 
     log: JobLog

@@ -82,11 +82,6 @@ def compare(
         pays.
     tolerated : float
         A price certainly above this ratio is paid.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such case or measure, or no log and seed that both cases have.
     """
     measure = measure or MEASURE[kind]
     if measure not in COMPARED or measure not in runs:
@@ -170,11 +165,6 @@ def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Cho
     """Name the best case, if it is certainly better than each of the others, without cost to anyone.
 
     With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
-
-    Raises
-    ------
-    JobcastError
-        If there are not two cases.
     """
     cases = list(dict.fromkeys(runs["case"]))
     if len(cases) < 2:

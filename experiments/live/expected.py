@@ -74,11 +74,6 @@ class ExpectedStarts:
         """Return when such jobs would start: asked now, or at most five minutes ago.
 
         Classes of which no job could start by what is known now are left out.
-
-        Raises
-        ------
-        JobcastError
-            If Slurm does not answer.
         """
         if self._asked is not None and self._clock() - self._asked < EVERY:
             return self._found

@@ -52,13 +52,7 @@ class LiveQueue:
     default: str = ""
 
     def job(self, name: str) -> QueuedJob:
-        """Return a job by its id, such as 123 or 123_4.
-
-        Raises
-        ------
-        JobcastError
-            If there is none.
-        """
+        """Return a job by its id, such as 123 or 123_4."""
         for one in self.jobs:
             if name in (one.key, str(one.job_id)):
                 return one
@@ -69,13 +63,7 @@ class LiveQueue:
 
     @classmethod
     def from_slurm(cls) -> Self:
-        """Read the cluster that Slurm's commands on the PATH speak to.
-
-        Raises
-        ------
-        JobcastError
-            If a command fails, or prints what cannot be read.
-        """
+        """Read the cluster that Slurm's commands on the PATH speak to."""
         slurm = Slurm()
         now, rows = slurm.config().now, slurm.queue()
         if rows.bad:
@@ -90,13 +78,7 @@ class LiveQueue:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file that `write` made.
-
-        Raises
-        ------
-        JobcastError
-            If it is none.
-        """
+        """Read a file that `write` made."""
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise JobcastError(f"{path}: is too big for a queue, {path.stat().st_size:,} bytes.")

@@ -84,11 +84,6 @@ class Past:
     ----------
     log : JobLog or None
         Cleaned; its epoch must be known. None: nothing ended.
-
-    Raises
-    ------
-    JobcastError
-        If the log does not tell its date.
     """
 
     def __init__(self, log: JobLog | None) -> None:
@@ -140,11 +135,6 @@ class Present:
         Which part of it.
     past : Past
         Only what ended by the queue's clock is read; what ended and stands in the queue still counts, too.
-
-    Raises
-    ------
-    JobcastError
-        If the number of processors of the partition is unknown.
     """
 
     def __init__(self, queue: LiveQueue, partition: str, past: Past) -> None:
@@ -210,13 +200,7 @@ class Present:
         return found
 
     def row(self, job: QueuedJob) -> int:
-        """Return the number of a job that waits here.
-
-        Raises
-        ------
-        JobcastError
-            If it does not wait for processors: the message tells why.
-        """
+        """Return the number of a job that waits here."""
         if job in self.jobs[self.n_running :]:
             return self.jobs.index(job, self.n_running)
         why = obstacle(job, self.queue.now)

@@ -42,13 +42,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def report_folder(out: Path, name: str) -> Path:
-    """Return the folder `out/name`, made where it is missing.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made.
-    """
+    """Return the folder `out/name`, made where it is missing."""
     folder = out / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,13 +52,7 @@ def report_folder(out: Path, name: str) -> Path:
 
 
 def refuse_report_folder(out: Path, name: str) -> None:
-    """Refuse a folder `out/name` that could not be made in the end; what is made to try it is taken away.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made, or must not be written to.
-    """
+    """Refuse a folder `out/name` that could not be made in the end; what is made to try it is taken away."""
     folder = out / name
     refuse_unwritable(folder, is_folder=True)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]

@@ -94,11 +94,6 @@ def keep(folder: Path, report: "Report") -> Path:
     -------
     Path
         The document.
-
-    Raises
-    ------
-    JobcastError
-        If a file that the report names is not in the folder, or nothing can be written there.
     """
     names = [path.name for path in report.figures]
     tables = []
@@ -132,13 +127,7 @@ def keep(folder: Path, report: "Report") -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise JobcastError(

@@ -46,13 +46,7 @@ _UNSEEN: Final = dict.fromkeys(
 
 
 def write_page(folder: Path) -> Path:
-    """Make the page of a folder from its `report.json`, whole or not at all, and return its path.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Make the page of a folder from its `report.json`, whole or not at all, and return its path."""
     text = page_of(read_manifest(folder), folder)
     path = folder / PAGE
     with whole_file(path) as part:
@@ -61,25 +55,13 @@ def write_page(folder: Path) -> Path:
 
 
 def write_report(folder: Path, report: "Report") -> Path:
-    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path.
-
-    Raises
-    ------
-    JobcastError
-        If a file that the report names is not in the folder, or nothing can be written there.
-    """
+    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path."""
     keep(folder, report)
     return write_page(folder)
 
 
 def files_of(folder: Path) -> list[str]:
-    """Return every file of a report that was just written, tables and pictures among them, the page first.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Return every file of a report that was just written, tables and pictures among them, the page first."""
     names = [PAGE, MANIFEST, *(file["name"] for file in read_manifest(folder)["files"])]
     return [str(folder / name) for name in names]
 

@@ -63,13 +63,7 @@ class LiveStarts:
         self._policy, self._procs = make_policy(policy), procs
 
     def forecast(self, live: Sequence[LiveJob], now: int, job: LiveJob) -> tuple[int, int, int]:
-        """Return the seconds by which the job has started with a chance of 10, 50 and 90 %.
-
-        Raises
-        ------
-        JobcastError
-            If jobs run on more processors than the machine has, or the job needs more.
-        """
+        """Return the seconds by which the job has started with a chance of 10, 50 and 90 %."""
         if job.start is not None:
             return job.start, job.start, job.start
         known = [one for one in live if one.procs and one.requested_time]

@@ -17,11 +17,6 @@ from schedsim.policies.traits import NODES, clash, refuse
 def processors(procs: int | None, nodes: Machine | None) -> int | None:
     """Return the processors of the machine: as its nodes have, else as asked for.
 
-    Raises
-    ------
-    JobcastError
-        If these differ.
-
     Examples
     --------
     >>> from schedsim.machine.node_groups import NodeGroup
@@ -83,13 +78,7 @@ def ready_for(
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
 ) -> Ready:
-    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`.
-
-    Raises
-    ------
-    JobcastError
-        As of `prepare` and `schedsim.machine.node_groups.demands_of`; or `procs` are not those of the nodes.
-    """
+    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`."""
     prepared = prepare(log, processors(procs, nodes), drop_wide, partition, requests_from, reading)
     if nodes is None:
         return Ready(prepared, prepared.used, prepared.account, ReadingReport(log.name), None)
@@ -128,12 +117,6 @@ def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> b
 
 
 def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
-    """Refuse a case with a policy that cannot plan on this machine.
-
-    Raises
-    ------
-    JobcastError
-        Naming the case, what counts processors alone, and the policies that do not.
-    """
+    """Refuse a case with a policy that cannot plan on this machine."""
     if nodes is not None:
         refuse({*(policy_named(policy) if rule is None else rule).traits, NODES}, f"Case {case!r}: ")

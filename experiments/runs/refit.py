@@ -63,11 +63,6 @@ def drift_at(url: str, token: str | None, name: str) -> DriftThere:
         Bearer token.
     name : str
         Registered name that the champion must have.
-
-    Raises
-    ------
-    JobcastError
-        If the service does not answer, is a version without drift, or has another model.
     """
     with Client(url, token, timeout=60.0) as client:
         document = client.models()
@@ -100,11 +95,6 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
         The log that was evaluated.
     there : DriftThere
         Champion of the service.
-
-    Raises
-    ------
-    JobcastError
-        If the champion cannot be loaded, or the predictor's squared error is not below the champion's.
     """
     champion = load_model(f"models:/{there.name}/{there.version}")
     jobs, _ = jobs_that_count(log)

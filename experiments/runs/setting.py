@@ -85,13 +85,7 @@ class Setting:
     checkpoints: Path | None = None
 
     def jobs(self) -> "JobLog":
-        """Return the log, or of it the jobs of the partition.
-
-        Raises
-        ------
-        JobcastError
-            If the log has no job in that partition.
-        """
+        """Return the log, or of it the jobs of the partition."""
         return of_partition(self.log, self.partition)[0]
 
 

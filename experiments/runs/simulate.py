@@ -62,11 +62,6 @@ _ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
 def roles_of(name: str) -> dict[str, str] | None:
     """Return the estimates' name of each role; None where one name stands for all roles.
 
-    Raises
-    ------
-    JobcastError
-        If a role is no role or named twice, or its estimates must be for all roles.
-
     Examples
     --------
     >>> roles_of("order=last-two")
@@ -96,13 +91,7 @@ STORED: Final = ("models:/", "runs:/")
 
 
 def agent_named(policy: str) -> NamedAgent:
-    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such agent, or its file cannot be used.
-    """
+    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`."""
     uri = policy.removeprefix(PREFIX)
     if not uri.startswith(STORED):
         return agent_of_file(policy)
@@ -114,11 +103,6 @@ def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
 
     `slurm:FILE` is that of a slurm.conf (see `experiments.runs.slurm`) for the jobs of a cleaned log.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or its agent or slurm.conf cannot be used.
     """
     if is_slurm(name):
         if log is None:
@@ -150,13 +134,7 @@ def usual_correction(soft_limits: str | None) -> str:
 
 
 def loaded(name: str) -> "str | LoadedModel":
-    """Return the kept model, if the name is a model's address, else the name as it stands.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model.
-    """
+    """Return the kept model, if the name is a model's address, else the name as it stands."""
     if "/" not in name or roles_of(name) is not None:
         return name
 
@@ -180,13 +158,7 @@ def check_names(
     budget: float | None = None,
     soft_limits: str | None = None,
 ) -> None:
-    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
-    """
+    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up."""
     rule = None if is_slurm(policy) else policy_named(policy)
     correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
@@ -228,11 +200,6 @@ def estimates_by_name(
     budget : float or None
         Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
         end (`predictors.models.conformal`).
-
-    Raises
-    ------
-    JobcastError
-        If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
@@ -299,13 +266,7 @@ TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
 
 
 def check_table(what: str, queues: bool) -> None:
-    """Refuse a table that there is not, or that needs queues where there are none.
-
-    Raises
-    ------
-    JobcastError
-        Naming the tables.
-    """
+    """Refuse a table that there is not, or that needs queues where there are none."""
     if what not in (*TABLES, "queue"):
         raise unknown_name("table by", what, (*TABLES, "queue"))
     if what == "queue" and not queues:
@@ -316,11 +277,6 @@ def table_by(schedule: Schedule, what: str, rules: Rules | None = None, log: Job
     """Return a schedule's figures by group, under the groups' names.
 
     By queue, the mean wait that the log itself records, over jobs with a known wait, stands next to it.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be split by that.
     """
     check_table(what, rules is not None)
     if what == "queue" and rules is not None:
@@ -439,13 +395,7 @@ class NamedSimulation:
         )  # fmt: skip
 
     def check(self, schedule: Schedule) -> dict[str, Any]:
-        """Check the laws of the schedule of this simulation; return those kept, and those left out with the reason.
-
-        Raises
-        ------
-        JobcastError
-            At the first law that is broken.
-        """
+        """Check the laws of the schedule of this simulation; return those kept, and those left out with the reason."""
         checked = check(schedule, self._rule(), self._estimated(schedule.workload), self.kill, self.rules)
         return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}
 

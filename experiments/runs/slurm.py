@@ -79,11 +79,6 @@ def is_slurm(policy: str) -> bool:
 def files_of_policy(policy: str) -> tuple[str, ...]:
     """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
 
-    Raises
-    ------
-    JobcastError
-        If one has no name.
-
     Examples
     --------
     >>> files_of_policy("slurm:slurm.conf,site.dump,qos.txt")
@@ -110,25 +105,13 @@ def names_of_policies(text: str) -> tuple[str, ...]:
 
 
 def read_from(policy: str) -> tuple[Path, ...]:
-    """Return all files that a policy is read from, included ones too.
-
-    Raises
-    ------
-    JobcastError
-        If one has no name, or the slurm.conf cannot be read.
-    """
+    """Return all files that a policy is read from, included ones too."""
     first, *others = files_of_policy(policy)
     return *files_of(first), *map(Path, others)
 
 
 def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
-    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use.
-
-    Raises
-    ------
-    JobcastError
-        If a file is none of Slurm's, or a job's partition is not in them.
-    """
+    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use."""
     return SlurmFiles.read(policy).policy(log)
 
 
@@ -149,13 +132,7 @@ class SlurmFiles:
 
     @classmethod
     def read(cls, policy: str) -> Self:
-        """Read the files of a policy's name.
-
-        Raises
-        ------
-        JobcastError
-            If one has no name, cannot be read, or is none of Slurm's.
-        """
+        """Read the files of a policy's name."""
         first, *others = files_of_policy(policy)
         return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
 
@@ -294,13 +271,7 @@ def _resets(conf: SlurmConf, log: JobLog) -> tuple[int, ...]:
 
 
 def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> bool:
-    """Return whether a parameter is the first of two kinds, which is also the usual one.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither.
-    """
+    """Return whether a parameter is the first of two kinds, which is also the usual one."""
     found = conf.settings.get(name.lower())
     kind = first if found is None else found.value.lower().removeprefix(prefix)
     if kind not in (first, second):

@@ -174,13 +174,7 @@ class Owners:
         return self._places[1]
 
     def shares(self) -> Shares:
-        """Return the tree of shares.
-
-        Raises
-        ------
-        JobcastError
-            If shares are no whole number and not "parent".
-        """
+        """Return the tree of shares."""
         entries, _ = self._places
         number = {one.account: i for i, one in enumerate(entries) if not one.user}
 

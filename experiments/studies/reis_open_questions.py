@@ -265,11 +265,6 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
     Columns: predictor, budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them
     that ran longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is
     inside, and without_killed: the same share of the jobs that ran within their request.
-
-    Raises
-    ------
-    JobcastError
-        If fewer than 2 jobs are left to learn from, or none to be counted.
     """
     jobs = log.select(log.known("run_time") & (log.filled("run_time") > 0))
     jobs = jobs.select(slice(-QUICK_JOBS, None)) if quick and len(jobs) > QUICK_JOBS else jobs

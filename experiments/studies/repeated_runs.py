@@ -53,13 +53,7 @@ DRIFT: Final = {"left in": False, "taken out": True}
 
 
 def run(setting: Setting) -> Report:
-    """Read the table, and study coincidence and F1 with drift left in and taken out.
-
-    Raises
-    ------
-    JobcastError
-        If no table is given, or it has too few runs, days or applications.
-    """
+    """Read the table, and study coincidence and F1 with drift left in and taken out."""
     begin = perf_counter()
     if setting.runs is None:
         raise JobcastError("repeated-runs needs a table of runs: give it with --runs TABLE.")
@@ -97,13 +91,7 @@ def run(setting: Setting) -> Report:
 
 
 def check(runs: Runs, source: str) -> ReadingReport:
-    """Return the account of the runs that have no label, by reason.
-
-    Raises
-    ------
-    JobcastError
-        If too few runs have one, or of too few applications, or a run has no length.
-    """
+    """Return the account of the runs that have no label, by reason."""
     if (runs.run_time <= 0).any():
         raise JobcastError(f"{source}: a run of no length cannot be compared with others; leave such runs out.")
     found = label_runs(runs.application, runs.node_count, runs.run_time)

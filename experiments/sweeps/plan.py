@@ -217,13 +217,7 @@ def _planned(
 
 
 def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dict[str, PlannedLog]:
-    """Return logs by name; of one that is simulated on several machines the name tells which.
-
-    Raises
-    ------
-    JobcastError
-        If two on one machine have the same jobs or the same name.
-    """
+    """Return logs by name; of one that is simulated on several machines the name tells which."""
     times = Counter((log.path, log.jobs.name) for log in logs if log.path and kind == "simulate")
     found: dict[str, PlannedLog] = {}
     for log, path in zip(logs, paths, strict=True):

@@ -83,13 +83,7 @@ def write_results(folder: Path, found: Results) -> list[Path]:
 
 
 def read_results(folder: Path) -> Results:
-    """Return what a sweep left in a folder.
-
-    Raises
-    ------
-    JobcastError
-        If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
-    """
+    """Return what a sweep left in a folder."""
     path = folder / TABLE
     if not path.is_file():
         raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")

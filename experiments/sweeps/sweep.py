@@ -364,13 +364,7 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, text: str, where: str, folder: Path = Path()) -> Self:
-        """Read a declaration; paths of logs start from `folder`, `seeds = 10` means 1 to 10.
-
-        Raises
-        ------
-        JobcastError
-            If it is no TOML, has an unknown key, or declares what cannot be run; `where` is named.
-        """
+        """Read a declaration; paths of logs start from `folder`, `seeds = 10` means 1 to 10."""
         table = parse_toml(text, where)
         seeds = table.get("seeds", [])
         if not isinstance(seeds, list):

@@ -85,11 +85,6 @@ class Objective:
     tolerance : float
         Of the constrained one: 0.05 lets p99, longest wait and the widest jobs' wait become 5 % longer at no cost.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such objective, or the tolerance is no number from 0 to 10.
-
     Examples
     --------
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05, 1.05])), 3)

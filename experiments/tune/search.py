@@ -134,11 +134,6 @@ def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambd
     """Return the weights that a search ends with; `advance` is called with 1 after each generation.
 
     The search begins with longest waiting first, which is EASY.
-
-    Raises
-    ------
-    JobcastError
-        If the package cma is missing.
     """
     frame, reserve = search.frame, search.reserve
     seed = int(unit(frame.seed, RESERVES[reserve], _SEED) * 2**31)

@@ -137,11 +137,6 @@ class Tuning:
     find : function
         The search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
         networks, which may have no generations: then they are untrained.
-
-    Raises
-    ------
-    JobcastError
-        If there are no such rules or estimates, a number is out of range, or the package cma is missing.
     """
 
     split: Split

@@ -112,11 +112,6 @@ class NamedAgent:
     origin : mapping of str to text, number or None
         Where it comes from: digest of the log, the part it was tuned on, objective, seed, version.
 
-    Raises
-    ------
-    JobcastError
-        If the parts do not go together.
-
     Examples
     --------
     >>> NamedAgent(OLDEST_FIRST).policy.window
@@ -188,11 +183,6 @@ def write_agent(agent: NamedAgent, path: str | PathLike[str]) -> None:
     ----------
     path : path-like
         `.npz`, or `.json` to be read by people.
-
-    Raises
-    ------
-    JobcastError
-        If the suffix is another, or the file cannot be written.
     """
     check_suffix(path)
     about, arrays = agent._about(), agent._arrays()
@@ -343,11 +333,6 @@ def is_agent(policy: str) -> bool:
 def agent_named(policy: str) -> NamedAgent:
     """Return the agent of a policy's name, `agent:FILE` or `agent:` and a name of `SHIPPED`.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such file or name; see `read_agent`.
-
     Examples
     --------
     >>> agent_named("agent:random-oldest").reserve
@@ -363,11 +348,6 @@ def agent_named(policy: str) -> NamedAgent:
 
 def policy_named(name: str) -> Policy:
     """Return a policy by its name: an agent's, or one of `schedsim.policies.policy.make_policy`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or its agent file cannot be used.
 
     Examples
     --------

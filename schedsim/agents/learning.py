@@ -98,11 +98,6 @@ class DrasSettings:
     explore, explore_decay, explore_floor : float
         Chance of Q-learning to pick any job; what it is multiplied by at each update; where that ends.
 
-    Raises
-    ------
-    JobcastError
-        If a value is out of its range.
-
     Examples
     --------
     >>> DrasSettings("pg", 436).shape.parameters, DrasSettings("dql", 436).shape.parameters
@@ -380,11 +375,6 @@ def run(
         Whether its weights move on; a frozen agent does not explore.
     estimates : function of a workload, optional
         What the scheduler and the network believe; by default the requested times.
-
-    Raises
-    ------
-    JobcastError
-        If the agent is not of the settings' shape, or the machine is another.
     """
     if agent.shape != settings.shape:
         raise JobcastError(f"The settings have a network of {settings.shape}, the agent one of {agent.shape}.")
@@ -467,11 +457,6 @@ def train(
         Is called with the job sets done and all of them.
     checkpoint : Path, optional
         A folder from which a broken training goes on after the last job set learnt; it comes to the same bits.
-
-    Raises
-    ------
-    JobcastError
-        If a job set is for another machine, or the folder holds another training.
     """
     check_whole(seed, "a training's seed", 0, (1 << 62) - 1)
     check_whole(keep_every, "the job sets between two kept agents", 1)

@@ -66,11 +66,6 @@ def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Comman
     """Read commands from a CSV file with the columns `time,job,action,procs,requested`, times in the log's clock.
 
     Empty cells are as they were. The order within a second is the file's.
-
-    Raises
-    ------
-    JobcastError
-        Naming file and line, if a column is missing or a value cannot be used.
     """
     reader = csv.DictReader(read_text(path, "a CSV file of commands").splitlines())
     try:

@@ -98,11 +98,6 @@ def rules_of_log(
         The jobs that some queue takes, and that no failed job holds for ever.
     ReadingReport
         Jobs and dependencies that were left out, by reason; and what the site names that the log has not.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be used; the message names file, section and value.
     """
     machine = int(log.max_procs or 0)
     given = Site(queues="mira") if site == "mira" else Site() if site is None else _read(site)

@@ -104,11 +104,6 @@ class Router:
     partitions : tuple of int
         Sizes in which nodes are given out, if they are: a job is routed by the smallest that holds it.
 
-    Raises
-    ------
-    JobcastError
-        If routes overlap or a name is used twice.
-
     Examples
     --------
     >>> router = mira_router()
@@ -157,13 +152,7 @@ class Router:
         return np.asarray(np.maximum(sizes[place], procs), dtype=np.int64)
 
     def number(self, name: str) -> int:
-        """Return the number of a queue.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such queue.
-        """
+        """Return the number of a queue."""
         names = [queue.name for queue in self.queues]
         if name not in names:
             raise unknown_name("queue", name, names)

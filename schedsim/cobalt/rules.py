@@ -49,13 +49,7 @@ class Rules:
     commands: tuple[Command, ...] = ()
 
     def routes(self, workload: Workload) -> Ints:
-        """Return the number of each job's queue.
-
-        Raises
-        ------
-        JobcastError
-            If no queue takes a job, or one takes a job wider than its share.
-        """
+        """Return the number of each job's queue."""
         found = self.router.route(workload.procs, workload.requested)
         if (found < 0).any():
             row = int(np.argmax(found < 0))
@@ -108,13 +102,7 @@ class Rules:
         return np.asarray(weights[self.accounts.rows(workload)])
 
     def table(self, workload: Workload) -> Records[SiteJob]:
-        """Return what the rules say of each job, as the kernels read it.
-
-        Raises
-        ------
-        JobcastError
-            If the rules do not go with these jobs.
-        """
+        """Return what the rules say of each job, as the kernels read it."""
         table: Records[SiteJob] = np.zeros(len(workload), at.SITE_JOB)  # type: ignore[assignment]
         for column in ("parent", "first_child", "next_child", "account"):
             table[column] = -1

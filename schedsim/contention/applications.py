@@ -105,11 +105,6 @@ that 190 jobs of 16 nodes drain from 512 nodes in 30 to 50 minutes."""
 def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[App, ...]:
     """Return applications by name.
 
-    Raises
-    ------
-    JobcastError
-        If one is not known.
-
     Examples
     --------
     >>> [app.workload for app in apps_named(["AMG", "SWFFT", "LBANN"])]

@@ -433,13 +433,7 @@ class ContentionModel:
         apps_named(sorted(set(self.applications)), self.apps)
 
     def begun(self, workload: Workload) -> ContentionState:
-        """Return the model before the first second of a simulation.
-
-        Raises
-        ------
-        JobcastError
-            If there is not one application a job.
-        """
+        """Return the model before the first second of a simulation."""
         if len(self.applications) != len(workload):
             raise JobcastError(
                 f"The model knows the applications of {len(self.applications)} jobs, {workload.name} has "

@@ -217,13 +217,7 @@ class SiteCommands:
                 enqueue(arrays, slot)
 
     def refuse_held(self, state: State) -> None:
-        """Refuse to end with jobs that nothing will release.
-
-        Raises
-        ------
-        JobcastError
-            Naming the first of them and why it is held.
-        """
+        """Refuse to end with jobs that nothing will release."""
         held = int(state.record.site.n_held)
         if not held:
             return

@@ -28,13 +28,7 @@ class LoopsNow:
 
     @classmethod
     def of(cls, policy: Policy, n_jobs: int) -> "LoopsNow | None":
-        """Return the loops before the first second; None where the policy has none.
-
-        Raises
-        ------
-        JobcastError
-            If the policy's limits are of other jobs.
-        """
+        """Return the loops before the first second; None where the policy has none."""
         loops = policy.backfill
         if not isinstance(loops, Loops):
             return None

@@ -64,13 +64,7 @@ class MachineState:
         kill: bool,
         outages: Outages | None = None,
     ) -> "MachineState | None":
-        """Return the machine state of a simulation; None if it needs none.
-
-        Raises
-        ------
-        JobcastError
-            If allocator, run times, policy and workload do not go together.
-        """
+        """Return the machine state of a simulation; None if it needs none."""
         failing = failures_of(outages, allocator, workload)
         needed = policy.gate is not None or (allocator is not None and allocator.by_identity)
         on_nodes = run_times is not None and run_times.topology is not None
@@ -262,13 +256,7 @@ class MachineState:
 
 
 def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Allocator | None:
-    """Return the allocator of a simulation: the one given, else a scattering one where the run-time model needs nodes.
-
-    Raises
-    ------
-    JobcastError
-        If it is for another machine than the run-time model.
-    """
+    """Return the allocator given, else a scattering one where the run-time model needs nodes."""
     if run_times is None or run_times.topology is None:
         return allocator
     if allocator is None:
@@ -285,11 +273,6 @@ def failures_of(outages: Outages | None, allocator: Allocator | None, workload: 
     """Return the outages of a machine before its first second; None if there are none.
 
     What is reserved of the nodes of a machine file is kept with these.
-
-    Raises
-    ------
-    JobcastError
-        If they do not go with the machine.
     """
     if outages is None or not (outages.parts if workload.demands is None else outages.changes):
         return None

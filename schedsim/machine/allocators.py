@@ -173,11 +173,6 @@ ALLOCATORS: Final[Mapping[str, type[Scattered] | type[FirstFit] | type[BestFit] 
 def make_allocator(name: str, topology: Topology, seed: int = 0) -> Allocator:
     """Return an allocator by its name.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such allocator.
-
     Examples
     --------
     >>> make_allocator("first-fit", Topology.flat(100)).by_identity

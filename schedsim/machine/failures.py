@@ -34,13 +34,7 @@ class Site:
 
     @classmethod
     def of(cls, outages: Outages, allocator: Allocator) -> Self:
-        """Place the reservations: each as a job of its size on the nodes that no other one has at a time.
-
-        Raises
-        ------
-        JobcastError
-            If one has no place.
-        """
+        """Place the reservations: each as a job of its size on the nodes that no other one has at a time."""
         usable = allocator.topology.usable
         spans: list[tuple[int, int, Bools]] = []
         for number, r in enumerate(outages.reservations):
@@ -148,13 +142,7 @@ class FailureProcess:
         return mixed(self.outages.seed, self.drawn, DRAWN) % n_up
 
     def apply(self, change: Change) -> list[int]:
-        """Apply a change where nodes have numbers; return those that fail.
-
-        Raises
-        ------
-        JobcastError
-            If a node fails that is down already, or one is repaired that is not.
-        """
+        """Apply a change where nodes have numbers; return those that fail."""
         assert self.site is not None
         if change.nodes is not None:
             named = np.flatnonzero(mask_of(change.nodes, len(self.site.usable))).tolist()

@@ -123,11 +123,6 @@ class Machine:
     source : str
         Where it was read, for messages.
 
-    Raises
-    ------
-    JobcastError
-        If it has no node, too many nodes or processors, or two groups of one name.
-
     Examples
     --------
     >>> machine = Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64)))
@@ -211,13 +206,7 @@ class Machine:
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
-    """Return the machine that a TOML file declares.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, or a value cannot be; the message names the file, the group and the key.
-    """
+    """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     return Machine(made.nodes, os.fspath(path))

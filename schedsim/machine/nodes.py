@@ -32,11 +32,6 @@ class Nodes:
         The jobs.
     failing : FailureProcess, optional
         Which nodes are reserved or down.
-
-    Raises
-    ------
-    JobcastError
-        If the allocator's machine has another number of nodes for jobs than the workload's.
     """
 
     def __init__(self, allocator: Allocator, workload: Workload, failing: FailureProcess | None = None) -> None:

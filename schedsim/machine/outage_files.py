@@ -113,11 +113,6 @@ def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | Non
         The file; TOML by its suffix, else CSV.
     origin, epoch : int
         Of the log that is simulated, see `Clock`.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read; the message names file and line, the rule and the value.
     """
     clock = Clock(origin, epoch)
     text = read_text(path, WHAT)

@@ -41,11 +41,6 @@ class Reservation:
         Which nodes, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If it ends before it begins, or reserves nothing.
     """
 
     start: int
@@ -78,11 +73,6 @@ class Change:
         Which nodes instead, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither, or concerns no node.
     """
 
     time: int
@@ -142,11 +132,6 @@ class Outages:
     seed : int
         Which nodes fail is drawn by hash(seed, number of the failure).
 
-    Raises
-    ------
-    JobcastError
-        If the rule is not one of these.
-
     Examples
     --------
     >>> from schedsim.engine.simulation import simulate
@@ -200,14 +185,7 @@ class Outages:
         return replace(self, reservations=(*self.reservations, *more))
 
     def check_machine(self, nodes: int) -> None:
-        """Refuse what does not go with a machine of so many nodes.
-
-        Raises
-        ------
-        JobcastError
-            If a reservation or failure takes more than the machine has or names nodes that it lacks, or nodes that have
-            not failed are repaired.
-        """
+        """Refuse what does not go with a machine of so many nodes."""
         for part in self.parts:
             beyond = max((end - 1 for _, end in part.nodes), default=-1) if part.nodes else -1
             if beyond >= nodes:

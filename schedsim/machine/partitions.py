@@ -59,11 +59,6 @@ class Level:
     skip : int
         Nodes left out in the middle: half of the partition lies before them, half behind.
 
-    Raises
-    ------
-    JobcastError
-        If there is no partition, or one cannot lie so.
-
     Examples
     --------
     >>> Level(4, (0, 2), skip=2).pieces
@@ -117,11 +112,6 @@ class Hierarchy:
         Nodes of the machine.
     levels : tuple of Level
         The partitions by size, no size twice but for one with and one without a gap; the whole machine is among them.
-
-    Raises
-    ------
-    JobcastError
-        If a partition reaches beyond the machine, none is the whole machine, or there are too many.
 
     Examples
     --------
@@ -301,11 +291,6 @@ class Within:
     set_of : mapping of int to int
         Which set a job, by its id, is kept to; jobs not named may have all nodes.
 
-    Raises
-    ------
-    JobcastError
-        If a set reaches beyond the machine, or a job is kept to a set that is not there.
-
     Examples
     --------
     >>> small = Within(Partitions(Hierarchy.binary(8)), sets=(((4, 8),),), set_of={1: 0})
@@ -360,11 +345,6 @@ def widened(workload: Workload, allocator: Allocator | None) -> Workload:
 
     `asked_procs` keeps what they asked for, which Cobalt's score counts.
 
-    Raises
-    ------
-    JobcastError
-        If the allocator's machine has another number of nodes for jobs than the workload's.
-
     Examples
     --------
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[3, 8], requested=[60, 60], run_time=[30, 60],
@@ -404,11 +384,6 @@ def allocator_named(
         For allocators that draw.
     hierarchy : Hierarchy, optional
         For `partitions`; by default Mira's where the machine has as many nodes, else `Hierarchy.binary`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such allocator, or the machine cannot be built so.
 
     Examples
     --------
@@ -470,13 +445,7 @@ class _Machine:
 
 
 def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
-    """Return the partitions that a TOML file tells.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or a partition cannot lie so; the message names file and level.
-    """
+    """Return the partitions that a TOML file tells."""
     machine = declared(_Machine, read_toml(path, "partitions, a TOML file"), str(path))
     found = []
     for number, level in enumerate(machine.level, start=1):

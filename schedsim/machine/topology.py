@@ -27,11 +27,6 @@ class Topology:
     apart : tuple of int
         Nodes that no job may have, ascending: those of a noise job, or of services.
 
-    Raises
-    ------
-    JobcastError
-        If there are no nodes, too many, or nodes apart that the machine lacks.
-
     Examples
     --------
     >>> machine = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
@@ -62,13 +57,7 @@ class Topology:
         return cls(1, nodes)
 
     def with_apart(self, share: float) -> Self:
-        """Return this machine with a share of its nodes set apart, spread evenly.
-
-        Raises
-        ------
-        JobcastError
-            If the share is not from 0 to 1.
-        """
+        """Return this machine with a share of its nodes set apart, spread evenly."""
         if not 0 <= share < 1:
             raise JobcastError(f"The share of nodes set apart is from 0 to less than 1; got {share}.")
         count = round(share * self.nodes)

@@ -126,11 +126,6 @@ class Linear:
     weights : tuple of float
         One for each of `FEATURES`, within -1e9 and 1e9.
 
-    Raises
-    ------
-    JobcastError
-        If they are not so many such numbers.
-
     Examples
     --------
     Longest waiting first is first come, first served:

@@ -95,11 +95,6 @@ class Ceiling:
         Share of the machine that no start may lift utilisation above, but of jobs that alone need as much.
     refused : {"reserves", "passed over"}
         Whether a head that only the ceiling stops holds its reservation, or the next job is tried in its place.
-
-    Raises
-    ------
-    JobcastError
-        If the share is not above 0 and at most 1.
     """
 
     share: float = CEILING

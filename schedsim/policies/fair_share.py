@@ -54,11 +54,6 @@ class Shares:
     is_user : bool array of shape (n,)
         Users have no children.
 
-    Raises
-    ------
-    JobcastError
-        If it is no such tree.
-
     Examples
     --------
     >>> tree = Shares(np.array([-1, 0, 0]), np.array([1, 3, 1]), np.array([False, True, True]))
@@ -240,11 +235,6 @@ class FairShare:
         FairShareDampeningFactor.
     usage : float64 array of shape (n,), optional
         What users have used before the first second.
-
-    Raises
-    ------
-    JobcastError
-        If a number is out of its range.
     """
 
     tree: Shares

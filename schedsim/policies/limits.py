@@ -90,13 +90,7 @@ class Limits:
         object.__setattr__(self, "records", records)
 
     def check_jobs(self, n_jobs: int) -> None:
-        """Refuse limits of other jobs.
-
-        Raises
-        ------
-        JobcastError
-            If there are not so many.
-        """
+        """Refuse limits of other jobs."""
         if self.n_jobs != n_jobs:
             raise JobcastError(
                 f"These limits are of {self.n_jobs:,} jobs, the workload has {n_jobs:,}: make them for its jobs."

@@ -45,11 +45,6 @@ class Multifactor:
         Whether the size factor falls with the size.
     relative_to_time : bool
         Whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME).
-
-    Raises
-    ------
-    JobcastError
-        If a time is not above 0.
     """
 
     age: int = 0

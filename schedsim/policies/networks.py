@@ -55,11 +55,6 @@ class Shared:
     activation : {"relu", "tanh"}
         Of the hidden layers.
 
-    Raises
-    ------
-    JobcastError
-        If the weights are not so many numbers, or a size is none.
-
     Examples
     --------
     RLScheduler's network has eight features and 961 parameters; over twelve features it has more:
@@ -122,13 +117,7 @@ class Shared:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         activation: Any = _at_place(tuple(ACTIVATIONS), arrays["activation"], "activation")
         return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), activation)
 
@@ -226,11 +215,6 @@ class Dras:
     permuted : bool
         Whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
         nothing from them.
-
-    Raises
-    ------
-    JobcastError
-        If a value is out of its range, or the weights are not so many.
     """
 
     shape: Shape
@@ -253,13 +237,7 @@ class Dras:
             object.__setattr__(self, "drawn", self.shape.kind == "pg")
 
     def check_machine(self, machine_procs: int, window: int) -> None:
-        """Refuse another machine than the network's, or a policy's window that it cannot see.
-
-        Raises
-        ------
-        JobcastError
-            Naming both.
-        """
+        """Refuse another machine than the network's, or a policy's window that it cannot see."""
         if machine_procs != self.shape.nodes:
             raise JobcastError(
                 f"This network sees a machine of {self.shape.nodes} nodes, and this one has {machine_procs} "
@@ -285,13 +263,7 @@ class Dras:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         nodes, window, first, second = arrays["sizes"].tolist()
         kind: Any = _at_place(KINDS, arrays["kind"], "kind")
         drawn, raw, permuted = map(bool, arrays["flags"].tolist())
@@ -320,13 +292,7 @@ def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str
 
 
 def weights_of(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:
-    """Return weights as an array of one's own that is not writeable.
-
-    Raises
-    ------
-    JobcastError
-        If they are not so many numbers.
-    """
+    """Return weights as an array of one's own that is not writeable."""
     try:
         weights = np.array(given, dtype=kind)
     except (TypeError, ValueError) as error:

@@ -88,11 +88,6 @@ class Priority:
     share : float
         0 or more, at most 1e6.
 
-    Raises
-    ------
-    JobcastError
-        If a number is none, or out of its range.
-
     Examples
     --------
     >>> Priority(estimate=float("nan"))
@@ -135,11 +130,6 @@ class LookAhead:
         Names of `ORDERS`, each once; of equally good ones the first is taken.
     aim : str
         What the best order makes smallest, one of `AIMS`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such order or aim, or an order is named twice.
 
     Examples
     --------

@@ -60,11 +60,6 @@ class Policy:
     postpone : Postponing, optional
         Postpones jobs with a deadline.
 
-    Raises
-    ------
-    JobcastError
-        If the parts do not go together.
-
     Examples
     --------
     >>> Policy(backfill=Easy(order=SJF), promise=Promise(slack=86_400)) == make_policy("careful")
@@ -266,11 +261,6 @@ def with_limits(
     queue_only : bool
         Whether jobs are backfilled from the queue alone, not from the postponed ones.
 
-    Raises
-    ------
-    JobcastError
-        If no job is postponed under the policy, or a share cannot be so.
-
     Examples
     --------
     >>> with_limits(make_policy("easy+ceil"), ceiling=0.9, low=0.5).postpone.low
@@ -306,11 +296,6 @@ def make_policy(name: str) -> Policy:
     `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, `ceil`, which is
     `wfp3-easy+ceil`, and `look-ahead`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
     `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or a name is not enough to make it.
 
     Examples
     --------

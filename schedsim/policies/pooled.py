@@ -40,11 +40,6 @@ class Pooled:
     hidden : tuple of int
         Neurons of the embedding and of the second layer, both with tanh.
 
-    Raises
-    ------
-    JobcastError
-        If the weights are not so many numbers, or a size is none.
-
     Examples
     --------
     >>> Pooled.count((16, 16))
@@ -108,13 +103,7 @@ class Pooled:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         return cls(arrays["weights"], tuple(np.atleast_1d(arrays["hidden"]).tolist()))
 
     @cached_property

@@ -244,26 +244,14 @@ class Rush:
 def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESHOLD,
          labels: Sequence[str] = (VARIATION,), recheck: int = RECHECK,
          count_on: CountOn = "release", window: int = COUNTER_WINDOW, ask_seconds: int = 0) -> Policy:  # fmt: skip
-    """Return a policy with RUSH's gate in front of it; parameters as of `Rush`.
-
-    Raises
-    ------
-    JobcastError
-        If the policy has a gate already, or its kind asks none.
-    """
+    """Return a policy with RUSH's gate in front of it; parameters as of `Rush`."""
     if base.gate is not None:
         raise JobcastError("RUSH: the policy has a gate already; one gate a policy.")
     return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on, Tally(), window, ask_seconds))
 
 
 def _asks(candidate: Candidate) -> dict[int, Ask]:
-    """Return the asks under way.
-
-    Raises
-    ------
-    JobcastError
-        If the model of run times keeps none, or jobs have no nodes of their own.
-    """
+    """Return the asks under way."""
     if candidate.nodes is None or not isinstance(candidate.run_times, Asking):
         raise JobcastError(
             "RUSH: asks that take time need a machine with nodes and a model of run times that keeps them, such as "

@@ -88,13 +88,7 @@ def to_frame(schedule: Schedule) -> "pd.DataFrame":
 
 
 def to_log(schedule: Schedule, log: JobLog) -> JobLog:
-    """Return the cleaned log that was simulated with the simulated waits and run times in place of its own.
-
-    Raises
-    ------
-    JobcastError
-        If it is another log.
-    """
+    """Return the cleaned log that was simulated with the simulated waits and run times in place of its own."""
     if not np.array_equal(log.filled("job_id"), schedule.workload.job_id):
         raise JobcastError(f"{log.name}: is not the log of this schedule; give the cleaned log that was simulated.")
     return log.replaced({"wait": schedule.wait, "run_time": schedule.run_time, "allocated_procs": log.procs})
@@ -171,11 +165,6 @@ WRITERS: Final[Mapping[str, Writer]] = MappingProxyType(
 
 def schedule_writer(path: str | os.PathLike[str]) -> Writer:
     """Return the writer for a file by its name.
-
-    Raises
-    ------
-    JobcastError
-        If its ending belongs to no format.
 
     Examples
     --------

@@ -310,13 +310,7 @@ def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
 
 
 def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
-    """Return the figures of each user.
-
-    Raises
-    ------
-    JobcastError
-        If the workload does not tell its users.
-    """
+    """Return the figures of each user."""
     if schedule.workload.user is None:
         raise JobcastError(f"{schedule.workload.name}: does not tell its users; no table by user can be made.")
     return by_group(schedule, schedule.workload.user)

@@ -112,13 +112,7 @@ class Schedule:
         disturbed: Disturbed | None = None,
         placements: Placements | None = None,
     ) -> "Schedule":
-        """Build the schedule from a finished simulation's log.
-
-        Raises
-        ------
-        JobcastError
-            If a job has not ended yet.
-        """
+        """Build the schedule from a finished simulation's log."""
         started, ended = events[:, KIND] == STARTED, events[:, KIND] == ENDED
         if np.count_nonzero(ended) < len(workload):
             waiting = len(workload) - np.count_nonzero(ended)

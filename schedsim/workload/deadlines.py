@@ -41,11 +41,6 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
 
     By one seed, a smaller share's jobs are among a larger one's.
 
-    Raises
-    ------
-    JobcastError
-        If the share is not from 0 to 1.
-
     Examples
     --------
     >>> w = Workload.from_columns(range(1, 101), submit=[0] * 100, procs=[1] * 100, requested=[60] * 100,
@@ -104,11 +99,6 @@ def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
         Cleaned by `predictors.data.cleaning.clean`.
     seed : int
         Of a share.
-
-    Raises
-    ------
-    JobcastError
-        If it is none of these, or names no column, no job, or a deadline before its job's submission.
 
     Examples
     --------

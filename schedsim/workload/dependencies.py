@@ -33,11 +33,6 @@ class Dependencies:
     on_failure : {"hold", "run"}
         What becomes of the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
         ended well.
-
-    Raises
-    ------
-    JobcastError
-        If a child is named twice, waits for itself, thinks less than 0 s, or waits in a circle.
     """
 
     child: Ints
@@ -109,13 +104,7 @@ class Dependencies:
         return cls(ids[there], parent[there], np.maximum(think, 0), failed, on_failure), account
 
     def rows(self, workload: Workload) -> tuple[Ints, Ints]:
-        """Return each job's parent by row, or -1, and its think time [s].
-
-        Raises
-        ------
-        JobcastError
-            If a child or a parent is not in the workload.
-        """
+        """Return each job's parent by row, or -1, and its think time [s]."""
         place = {job: row for row, job in enumerate(workload.job_id.tolist())}
         parents, think = np.full(len(workload), -1, dtype=np.int64), np.zeros(len(workload), dtype=np.int64)
         for child, parent, pause in zip(self.child.tolist(), self.parent.tolist(), self.think.tolist(), strict=True):

@@ -117,11 +117,6 @@ def cqsim(workload: Workload) -> Separate:
 def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
     """Return estimates given beforehand as an int64 array.
 
-    Raises
-    ------
-    JobcastError
-        If they are not one positive whole number of seconds a job.
-
     Examples
     --------
     >>> w = Workload.from_columns([7], submit=[0], procs=[1], requested=[60], run_time=[30], machine_procs=8)

@@ -54,13 +54,7 @@ class Rounded:
         self.given[rows] = seconds[rows]
 
     def fork(self) -> Self:
-        """Return a copy that goes on by itself.
-
-        Raises
-        ------
-        JobcastError
-            If what is asked cannot be copied.
-        """
+        """Return a copy that goes on by itself."""
         if not isinstance(self.inner, Forkable):
             raise JobcastError(f"{type(self.inner).__name__} cannot be copied: it has no fork().")
         copy = type(self)(self.inner.fork(), self._step, self._requested)

@@ -52,11 +52,6 @@ class Workload:
     demands : Demands, optional
         What the jobs ask of which nodes, where nodes have GPUs and memory too; without them processors are counted.
 
-    Raises
-    ------
-    JobcastError
-        If a row breaks one of these rules; the message names the first job that does.
-
     Examples
     --------
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[4, 8], requested=[60, 60], run_time=[30, 60],
@@ -205,13 +200,7 @@ class Workload:
 
 
 def row_of(workload: Workload, job_id: int) -> int:
-    """Return the row of a job.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such job.
-    """
+    """Return the row of a job."""
     rows = np.flatnonzero(workload.job_id == job_id)
     if not rows.size:
         ids = workload.job_id

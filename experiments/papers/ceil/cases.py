@@ -128,11 +128,6 @@ def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
     """Return the months of a log that have enough jobs, in the order of time.
 
     Months are those of UTC, or spans of 30 days where a log has no date.
-
-    Raises
-    ------
-    JobcastError
-        If no month has enough jobs.
     """
     cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)

@@ -101,11 +101,6 @@ class Span:
     text : str
         `45d`, `6w` or `2mo`: at most four digits and the unit.
 
-    Raises
-    ------
-    JobcastError
-        If it is written otherwise.
-
     Examples
     --------
     >>> Span("2mo").after(0, None) // DAY, Span("6w").after(100, None) == 100 + 6 * WEEK
@@ -217,11 +212,6 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
         How long to test on, or "rest".
     nodes : int
         Nodes of the scaled machine.
-
-    Raises
-    ------
-    JobcastError
-        If a part has too few jobs.
     """
     span = Span(train)
     log = scaled(within_requests(log), nodes)

@@ -140,13 +140,7 @@ def run(setting: Setting) -> Report:
 
 
 def plan_of(setting: Setting) -> Plan:
-    """Return how much is done, as the options say.
-
-    Raises
-    ------
-    JobcastError
-        If there are fewer seeds than one, more orders than there are, or no such scale.
-    """
+    """Return how much is done, as the options say."""
     if setting.scale not in ("", "tenth", "full"):
         raise unknown_name("scale", setting.scale, ("tenth", "full"))
     if setting.scale and setting.quick:

@@ -74,11 +74,6 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
     """Return the frame of a log's jobs.
 
     Jobs that never started, or of which no processors or run time are known, are left out and counted in a note.
-
-    Raises
-    ------
-    JobcastError
-        If no job is left.
     """
     notes: list[str] = []
     run_time, wait, width = log.filled("run_time"), log.filled("wait", 0), _given(log)

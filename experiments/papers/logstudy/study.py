@@ -38,13 +38,7 @@ OBSERVED: Final = ("observation", "question", "paper_mira", "this_log")
 
 
 def run(setting: Setting) -> Report:
-    """Study a log: every observation that it has the columns for, and the applications that it repeats.
-
-    Raises
-    ------
-    JobcastError
-        If no job of the log ran, or the failure log cannot be used.
-    """
+    """Study a log: every observation that it has the columns for, and the applications that it repeats."""
     begun = perf_counter()
     log, folder = setting.jobs(), setting.folder
     jobs = study_jobs(log, setting.procs)

@@ -159,13 +159,7 @@ def run(setting: Setting) -> Report:
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return which parts of the study to do; no name: all.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of a name.
-    """
+    """Return which parts of the study to do; no name: all."""
     for name in names:
         if name not in PARTS:
             raise unknown_name("part of rush-dose", name, PARTS)

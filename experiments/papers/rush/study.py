@@ -219,13 +219,7 @@ def settings_of(setting: Setting) -> AskSettings:
 
 
 def experiments_of(names: Sequence[str]) -> list[Experiment]:
-    """Return experiments of Table II by name; no name: all.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of a name.
-    """
+    """Return experiments of Table II by name; no name: all."""
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown_name("experiment of Table II", name, EXPERIMENTS)

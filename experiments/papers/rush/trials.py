@@ -189,24 +189,12 @@ class Inputs:
         check_scope(self.scope)
 
     def row(self, live: ContentionState, row: int, nodes: Ints) -> Floats:
-        """Return the 282 inputs of a job that would start now on these nodes, in the order of `FEATURES`.
-
-        Raises
-        ------
-        JobcastError
-            If the machine's counters are not kept in a ring.
-        """
+        """Return the 282 inputs of a job that would start now on these nodes, in the order of `FEATURES`."""
         asked = self.question(live, row, nodes)
         return feature_row(asked.window, asked.probes, asked.workload)
 
     def question(self, live: ContentionState, row: int, nodes: Ints) -> Question:
-        """Return what a classifier is asked about a job that would start now on these nodes.
-
-        Raises
-        ------
-        JobcastError
-            If the machine's counters are not kept in a ring.
-        """
+        """Return what a classifier is asked about a job that would start now on these nodes."""
         ring = live.sink
         if not isinstance(ring, CounterRing):
             raise JobcastError(
@@ -276,13 +264,7 @@ class Oracle:
 
 
 def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
-    """Return the state of contention and the tentative nodes.
-
-    Raises
-    ------
-    JobcastError
-        If the machine has no counters.
-    """
+    """Return the state of contention and the tentative nodes."""
     if not isinstance(candidate.run_times, ContentionState) or candidate.nodes is None:
         raise JobcastError(
             "RUSH asks about a machine with contention: simulate with a schedsim.contention ContentionModel."
@@ -297,11 +279,6 @@ def classifier_at(where: str) -> "LoadedClassifier":
     ----------
     where : str
         models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_model` wrote.
-
-    Raises
-    ------
-    JobcastError
-        If there is none, or it learnt from windows of another length.
     """
     found = load_classifier(where)
     if found.origin.window != WINDOW:
