@@ -130,7 +130,6 @@ def check_shared(name: str, pool: Pool) -> None:
 
 
 def _written(name: str, setting: Setting, report: Report) -> Report:
-    """Write a report with its question and facts, and return it."""
     question: str = import_module(EXPERIMENTS[name]).QUESTION
     facts = dict(report.facts or _facts(name, setting))
     if setting.requests_from is not None:
@@ -141,7 +140,6 @@ def _written(name: str, setting: Setting, report: Report) -> Report:
 
 
 def _facts(name: str, setting: Setting) -> dict[str, Any]:
-    """Return what was run, for the page."""
     if name in WITHOUT_LOG:
         return {"mode": "quick"} if setting.quick else {}
     log = setting.log

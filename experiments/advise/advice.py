@@ -169,16 +169,10 @@ def advise(
     ----------
     runs, groups : DataFrame
         A row a run, and a row a run and group, as in `experiments.sweeps.results`.
-    current : str
-        The case that the site runs today.
     perfect : str, optional
         A case with perfect knowledge: shown with the others, never chosen.
     adds : pairs of str
         A case with a predictor, and the same policy without.
-    measure : str
-        Figure that decides.
-    lacks : tuple of Lack
-        What the log lacks.
     """
     real = runs[runs["case"] != perfect] if perfect else runs
     names = [name for name in dict.fromkeys(real["case"]) if name != current]

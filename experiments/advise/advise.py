@@ -109,8 +109,6 @@ class Question:
         What the site runs today: a name of the short list, or any policy by requested times.
     seeds : int
         How many shakes.
-    measure : str
-        Figure that decides.
     predictor : str, optional
         One more way: EASY-SJBF by this predictor, or kept model.
     agent : str, optional

@@ -81,8 +81,6 @@ def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack
     ----------
     runs : DataFrame
         A row a run, the log as it is among them.
-    current : str
-        The case that the site runs today.
     log : JobLog
         The jobs simulated, with the waits that the log records.
     """

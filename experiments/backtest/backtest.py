@@ -64,8 +64,6 @@ class Backtest:
         Share of the jobs that may run longer than their soft limit.
     soft_limits : str
         How the scheduler holds them, see `schedsim.workload.soft_limits`.
-    policy : str
-        The policy of the machine.
     seeds : int
         How many shaken copies.
     """

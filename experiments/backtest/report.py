@@ -75,7 +75,6 @@ def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Repo
 
 
 def _verdict(asked: Backtest, months: pd.DataFrame, option: Option) -> list[str]:
-    """Return what the last month would have been, what all months, and what was too short."""
     if len(months) < 2:
         first = f"This log lasts one month, {months['month'].iloc[0]}, and begins with nothing to learn from."
         return [first, *_month(months.iloc[-1]), _over_all(option.comparison, "the month")]
@@ -94,7 +93,6 @@ def _verdict(asked: Backtest, months: pd.DataFrame, option: Option) -> list[str]
 
 
 def _month(month: "pd.Series[float]") -> list[str]:
-    """Return what one month would have been like: who starts earlier, the mean wait, the limits that were too short."""
     n = int(month["jobs"])
     moved = [
         f"{int(month[way]):,} would have started {way}"
@@ -128,7 +126,6 @@ def _over_all(found: Comparison, months: str) -> str:
 
 
 def _monthly(months: pd.DataFrame) -> pd.DataFrame:
-    """Return for each month which jobs' starts move, how often a soft limit was too short, and the waits."""
     return pd.DataFrame(
         {
             "month": months["month"],
@@ -169,7 +166,6 @@ def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame
 
 
 def _five(whole: pd.DataFrame, after: str) -> pd.DataFrame:
-    """Return the five figures over all months, in words."""
     rows = whole.head(5).to_dict(orient="records")
     return five_figures(
         TODAY,

@@ -180,7 +180,6 @@ def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Cho
 def _compared(
     runs: "pd.DataFrame", case: str, beside: str, measure: str, groups: "pd.DataFrame | None", level: float
 ) -> tuple[tuple[LogResult, ...], Ratio]:
-    """Return the ratio on each log, and over all of them."""
     logs, values, draws = [], [], []
     for log, value, drawn, samples in _drawn(runs, case, beside, measure, groups):
         ratio = _ratio(value, drawn, samples, level)

@@ -15,12 +15,8 @@ class Measure:
 
     Attributes
     ----------
-    title : str
-        In words.
     unit : str
         Empty where it has none.
-    lower_is_better : bool
-        Its direction.
     as_ratio : bool
         Whether ours / theirs makes sense, so that two cases can be compared by it.
     """

@@ -81,8 +81,6 @@ class Price:
 
     Attributes
     ----------
-    measure : str
-        The figure.
     ratio : Ratio
         Ours / theirs over all logs.
     paid : bool
@@ -122,12 +120,8 @@ class Comparison:
     ----------
     case, beside : str
         Ours and theirs.
-    measure : str
-        The figure that is compared.
     ratio : Ratio
         Ours / theirs over all logs.
-    logs : tuple of LogResult
-        Log by log.
     prices : tuple of Price
         Who pays.
     outcome : {"better", "worse", "open", "at others' cost"}

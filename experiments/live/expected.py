@@ -38,8 +38,6 @@ class ExpectedStarts:
     ----------
     past : Past
         Ended jobs, of which run times are drawn at first; those that end later are added.
-    queue : callable
-        Returns the queue of now.
     clock : callable
         Seconds, for how long a round takes.
     """

@@ -36,8 +36,6 @@ class LiveQueue:
         A task of an array each.
     procs : mapping of str to int
         Usable processors of each partition.
-    nodes : mapping of str to frozenset of str
-        Its nodes.
     reservations : tuple of Reservation
         What is kept free.
     default : str

@@ -42,8 +42,6 @@ class Start:
 
     Attributes
     ----------
-    job : str
-        Its id.
     now : int
         When that was asked.
     p10, p50, p90 : int
@@ -129,10 +127,6 @@ class Present:
 
     Parameters
     ----------
-    queue : LiveQueue
-        The whole queue.
-    partition : str
-        Which part of it.
     past : Past
         Only what ended by the queue's clock is read; what ended and stands in the queue still counts, too.
     """

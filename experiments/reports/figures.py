@@ -203,7 +203,6 @@ def in_words(figure: "Figure") -> str:
 
 
 def _title(figure: "Figure", name: str) -> str:
-    """Return the first title on a picture, or its name."""
     titles = [_one_line(axes.get_title()) for axes in figure.axes]
     return next(filter(None, titles), name.replace("_", " "))
 

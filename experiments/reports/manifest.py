@@ -88,13 +88,7 @@ class Document(Declaration, extra="ignore"):
 
 
 def keep(folder: Path, report: "Report") -> Path:
-    """Write `report.json`, and the CSVs of those tables that have none yet, into the folder of a report.
-
-    Returns
-    -------
-    Path
-        The document.
-    """
+    """Write `report.json`, and the CSVs of those tables that have none yet, into the folder of a report."""
     names = [path.name for path in report.figures]
     tables = []
     for title, table in report.tables.items():
@@ -224,7 +218,6 @@ def _is_plain(name: str) -> bool:
 
 
 def _check_files(folder: Path, document: Mapping[str, Any]) -> None:
-    """Raise JobcastError where a file is outside the folder, missing, or not the one that the report was made with."""
     known = {file["name"]: file for file in document["files"]}
     used = [table["file"] for table in document["tables"]]
     used += [name for picture in document["pictures"] for name in (picture["svg"], picture["png"])]

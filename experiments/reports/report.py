@@ -41,8 +41,6 @@ class Report:
 
     Attributes
     ----------
-    experiment, log : str
-        Names.
     seeds : tuple of int
         Of everything drawn by chance.
     tables : mapping of str to DataFrame

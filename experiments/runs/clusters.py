@@ -127,8 +127,6 @@ def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
 
     Parameters
     ----------
-    pool : Pool
-        The pool.
     most : int
         Most workers that are of use.
 
@@ -276,8 +274,6 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     cluster = getattr(_jobqueue(), name)
 
     class ReportingJob(cluster.job_cls):  # type: ignore[misc, name-defined]
-        """A job that notes its refusal."""
-
         async def start(self) -> None:
             try:
                 await super().start()

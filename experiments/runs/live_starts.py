@@ -43,13 +43,6 @@ class Around:
 class LiveStarts:
     """Forecasts starts on a machine with a policy; jobs submitted later are not foreseen.
 
-    Parameters
-    ----------
-    policy : str
-        Name of the machine's policy.
-    procs : int
-        Its processors.
-
     Examples
     --------
     >>> running = LiveJob(1, 0, 8, 100, None, 0, 80.0)

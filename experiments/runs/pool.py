@@ -180,7 +180,6 @@ def _refused(cluster: Cluster, pool: Pool) -> PoolError:
 
 
 def _more(client: "Client", pool: Pool) -> str:
-    """Return what could give a worker more to work with."""
     if pool.queue is None:
         return f"take fewer workers or give each more (--memory; now {_memory(client, pool)})"
     walltime = pool.walltime or "as its settings say"

@@ -24,12 +24,8 @@ class DriftThere:
 
     Attributes
     ----------
-    url : str
-        The service's address.
     name : str
         Registered name of its champion.
-    version : int
-        Its version.
     drift : Drift
         Whether it has become worse than last-two.
     epoch : int or None
@@ -57,10 +53,6 @@ def drift_at(url: str, token: str | None, name: str) -> DriftThere:
 
     Parameters
     ----------
-    url : str
-        The service's address.
-    token : str or None
-        Bearer token.
     name : str
         Registered name that the champion must have.
     """
@@ -91,10 +83,6 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
         Of the predictor, on the last part of the log.
     predictor : str
         Its name there.
-    log : JobLog
-        The log that was evaluated.
-    there : DriftThere
-        Champion of the service.
     """
     champion = load_model(f"models:/{there.name}/{there.version}")
     jobs, _ = jobs_that_count(log)

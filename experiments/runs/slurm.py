@@ -117,15 +117,7 @@ def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
 
 @dataclass(frozen=True, eq=False)
 class SlurmFiles:
-    """The files that a policy names, as read once: by these every worker plans.
-
-    Parameters
-    ----------
-    conf : SlurmConf
-        The slurm.conf.
-    accounts : Accounts or None
-        What the files of sacctmgr say; None: there are none.
-    """
+    """The files that a policy names, as read once: by these every worker plans."""
 
     conf: SlurmConf
     accounts: Accounts | None
@@ -200,7 +192,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
 
 
 def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multifactor:
-    """Return the weights and rules of the priority, and note what does not count."""
     rule = Multifactor(
         age=conf.whole("PriorityWeightAge", 0),
         size=conf.whole("PriorityWeightJobSize", 0),
@@ -225,7 +216,6 @@ def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multi
 
 
 def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
-    """Return the owners of jobs, what jobs cost, and how usage is counted."""
     flags = conf.options("PriorityFlags")
     algorithm: Algorithm = "fair-tree"
     if "depth_oblivious" in flags:
@@ -283,7 +273,6 @@ def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> boo
 
 
 def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
-    """Return how the scheduling loops go."""
     given = conf.options("SchedulerParameters")
 
     def number(name: str, usual: int, most: int) -> int:
@@ -338,7 +327,6 @@ def _told(log: JobLog) -> Bools:
 
 
 def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
-    """Return what of a slurm.conf the policy does not use."""
     used, flags, of_partitions = USED, USED_FLAGS, USED_OF_PARTITIONS
     if has_accounts:
         used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS

@@ -57,18 +57,10 @@ class Owners:
 
     Parameters
     ----------
-    conf : SlurmConf
-        The site's slurm.conf.
-    accounts : Accounts
-        What `sacctmgr` says.
     log : JobLog
         The cleaned log.
-    workload : Workload
-        Its jobs.
     nodes : int64 array of shape (n_jobs,)
         Nodes of each.
-    findings : list of Finding
-        What is said of them.
     """
 
     conf: SlurmConf
@@ -316,8 +308,6 @@ def _parts(codes: Ints) -> list[Ints]:
 
 
 class _Limits:
-    """Makes the limits of a log's jobs."""
-
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         part_qos = {name: row["qos"].value for name, row in owners.conf.partitions.items() if "qos" in row}

@@ -225,7 +225,6 @@ def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame,
 
 
 def _of_families(curves: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
-    """Return the medians of the families as a table."""
     return {f"{about}families": curves[["family", "value", *COLUMNS]]}
 
 

@@ -34,8 +34,6 @@ class Family:
 
     Attributes
     ----------
-    name : str
-        In pictures and tables.
     parameter : str
         What the number is, with its unit.
     values : tuple of float or None

@@ -132,10 +132,6 @@ class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sc
     ----------
     splits : str
         One of `SPLITS`.
-    trees : int
-        Trees of the forest.
-    seed : int
-        Equal seeds, equal forests.
     """
 
     def __init__(self, splits: str = "one-hot", trees: int = TREES, seed: int = 0) -> None:

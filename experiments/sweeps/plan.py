@@ -234,7 +234,6 @@ def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dic
 
 
 def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
-    """Refuse an agent with a network for another machine than a log's."""
     if isinstance(agent.agent, Dras):
         try:
             agent.agent.check_machine(machine_size(jobs), agent.window)

@@ -134,15 +134,7 @@ MODELS: Final = "models"
 
 
 class SweepFolder:
-    """A folder that keeps a sweep's runs while it goes on.
-
-    Parameters
-    ----------
-    path : Path
-        The run directory of this sweep.
-    plan : Plan
-        The sweep.
-    """
+    """A folder that keeps a sweep's runs while it goes on."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path = path

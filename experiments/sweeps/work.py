@@ -43,14 +43,10 @@ class Batch:
 
     Attributes
     ----------
-    kind : str
-        Of the sweep.
     key : str
         Tells the log from all others.
     digests : tuple of str
         Of the log, as used and as read.
-    cells : tuple of Cell
-        The runs.
     options : dict
         The fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
         policy's name.
@@ -88,8 +84,6 @@ def do(log: bytes | JobLog, batch: Batch) -> Done:
     ----------
     log : bytes or JobLog
         The log, or the Parquet file of it.
-    batch : Batch
-        What to run on it.
     """
     jobs, done = _opened(log, batch.key), Done()
     for cell in batch.cells:

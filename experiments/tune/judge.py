@@ -70,14 +70,10 @@ def judge(
 
     Parameters
     ----------
-    tuned : Tuned
-        What was tuned.
     rest : JobLog
         The test part.
     file : Path
         The agent's file, which was written.
-    objective : Objective
-        What it was tuned for.
     folder : Path
         The report's; runs are kept in it as they are done.
     seeds : int

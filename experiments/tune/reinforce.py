@@ -125,8 +125,6 @@ def costs(jobs: Workload, objective: Objective) -> Floats:
 
 
 class _Rollouts:
-    """Rollouts of a network on one variant of the training part."""
-
     def __init__(self, jobs: Workload, search: Search) -> None:
         frame, cost = search.frame, costs(jobs, search.frame.objective)
         self.seed, self.window = frame.seed, frame.window

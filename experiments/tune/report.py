@@ -112,7 +112,6 @@ def wide(ratios: pd.DataFrame) -> pd.DataFrame:
 
 
 def _both_parts(tuned: Tuned, judged: Judged) -> pd.DataFrame:
-    """Return the agent's ratios to EASY on the part that it was tuned on and on the other, a row a figure."""
     rows = [
         {"": MEASURES[name].title, "training / EASY": tuned.train[name], "test / EASY": judged.ratio(AGENT, name)[0]}
         for name in FIVE

@@ -50,8 +50,6 @@ class Frame:
 
     Attributes
     ----------
-    objective : Objective
-        What is to be small.
     window : int
         How many jobs at the front of the queue it sees.
     estimates : str
@@ -103,8 +101,6 @@ class Contest:
 
     Parameters
     ----------
-    log : JobLog
-        The jobs.
     frame : Frame
         Window and estimates of the agents; EASY plans by the requested times.
     """

@@ -120,10 +120,6 @@ class Tuning:
 
     Parameters
     ----------
-    split : Split
-        The log.
-    objective : Objective
-        What is to be small.
     reserves : tuple of {"kept", "oldest", "again"}
         The reservation rules to choose from.
     estimates : str
@@ -198,7 +194,6 @@ class Tuning:
         return Tuned(agent, choices, dict(zip(FIVE, ratios.tolist(), strict=True)))
 
     def _origin(self, train: JobLog, ratios: Floats) -> dict[str, str | int | float | None]:
-        """Return where the agent comes from."""
         log, last = self.split.log, int(self.split.log.values["submit"][self.split.cut - 1])
         return {
             "log": log.name,

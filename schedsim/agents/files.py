@@ -51,8 +51,6 @@ class Kind:
 
     Attributes
     ----------
-    type : type
-        The agent's class.
     names : tuple of str
         Its arrays.
     arrays : callable
@@ -277,7 +275,6 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def _check_about(about: Any, path: str) -> None:
-    """Refuse a description of another version, or one that lacks something."""
     version = about.get("format") if isinstance(about, dict) else None
     if isinstance(version, bool) or not isinstance(version, int):
         raise JobcastError(f"{path}: is no agent file: it does not tell its format.")

@@ -75,8 +75,6 @@ class DrasSettings:
     kind : {"pg", "dql", "decima"}
         Policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among
         the jobs that fit.
-    nodes : int
-        Of the machine.
     reward : str or Reward
         What a pick earns, or its name in `REWARDS`.
     window : int
@@ -195,8 +193,6 @@ class DrasLearner:
 
     Parameters
     ----------
-    settings : DrasSettings
-        How.
     weights : float32 array
         To begin with.
     seed : int
@@ -384,7 +380,6 @@ def run(
 
 
 def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: EstimatesOf | None) -> Run:
-    """Run a workload beside a learner."""
     settings = learner.settings
     agent = _agent(settings, learner.weights, seed)
     counted, earned = (learner.picks, learner.updates, learner.refused), learner.earned
@@ -409,8 +404,6 @@ class Training:
 
     Parameters
     ----------
-    settings : DrasSettings
-        How.
     agents : tuple of Dras
         The untrained one, then those that were kept.
     kept_after : tuple of int
@@ -445,8 +438,6 @@ def train(
     ----------
     workloads : sequence of Workload
         The job sets, for a machine of `settings.nodes` processors.
-    settings : DrasSettings
-        How.
     seed : int
         Of the first weights and all draws.
     estimates : function of a workload, optional

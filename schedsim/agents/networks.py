@@ -48,8 +48,6 @@ class Network:
 
     Parameters
     ----------
-    shape : Shape
-        Its sizes.
     kind : type
         Of its numbers: float32, or float64.
     """
@@ -80,8 +78,6 @@ class Network:
 
         Parameters
         ----------
-        weights : array of shape (parameters,)
-            The weights.
         seen : array of shape (n, rows, 2)
             What is seen.
         wanted : array of shape (n, outputs)
@@ -284,10 +280,6 @@ class Adam:
     ----------
     n : int
         Weights.
-    rate : float
-        Step size.
-    kind : type
-        Of its numbers.
 
     Examples
     --------

@@ -18,8 +18,6 @@ def schedule_reward(schedule: Schedule, reward: Reward, estimates: Ints | None =
 
     Parameters
     ----------
-    schedule : Schedule
-        Of any policy.
     reward : Reward
         What a pick earns; it is not shuffled here.
     estimates : int64 array of shape (n_jobs,), optional

@@ -57,8 +57,6 @@ class Project:
 
     Parameters
     ----------
-    name : str
-        Its name.
     program : str
         See `PROGRAMS`.
     granted : float
@@ -102,8 +100,6 @@ class Accounts:
 
     Parameters
     ----------
-    projects : tuple of Project
-        All of them.
     project_of : mapping of int to int
         The number of a job's project, by job id; other jobs are charged to no project.
     epoch : int or None

@@ -127,7 +127,6 @@ def _read(path: str | os.PathLike[str]) -> Site:
 
 
 def _router(given: Site, machine: int, source: str) -> Router:
-    """Return the queues: Mira's, those of the file, or one."""
     if given.queues is not None:
         return mira_router(machine, CAPABILITY_SHARE if given.capability is None else given.capability)
     if not given.queue:
@@ -144,7 +143,6 @@ def _router(given: Site, machine: int, source: str) -> Router:
 
 
 def _routed(log: JobLog, router: Router) -> tuple[JobLog, ReadingReport]:
-    """Leave out the jobs that no queue takes."""
     queue = router.route(log.procs, log.values["requested_time"])
     return _without(log, queue < 0, "unrouted", "no queue takes a job of its processors and requested time")
 
@@ -194,7 +192,6 @@ def _accounts(given: Site, log: JobLog, source: str) -> tuple[Accounts | None, R
 
 
 def _group_code(log: JobLog, group: int | str, where: str) -> int:
-    """Return the code of a group by its name, where the log has names, else the code itself."""
     names = log.categories.get("group")
     if isinstance(group, str) and names is not None:
         if group not in names:

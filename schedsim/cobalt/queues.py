@@ -25,8 +25,6 @@ class Queue:
 
     Parameters
     ----------
-    name : str
-        Its name.
     least_procs, most_procs : int, int or None
         Widths routed to it, both included.
     longer_than, up_to : int, int or None

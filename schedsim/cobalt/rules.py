@@ -32,14 +32,6 @@ class Rules:
     ----------
     router : Router
         Queues and their node sets; by default one queue.
-    score : Score
-        How scores grow.
-    dependencies : Dependencies, optional
-        Who waits for whom.
-    accounts : Accounts, optional
-        Who pays.
-    commands : tuple of Command
-        What users and operators do.
     """
 
     router: Router = ONE_QUEUE

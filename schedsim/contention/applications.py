@@ -22,8 +22,6 @@ class App:
 
     Parameters
     ----------
-    name : str
-        Its name.
     compute, network, io, metadata : float
         Shares of its time, each 0 to 1, together 1: computing, communicating, moving data to and from the file system,
         waiting for metadata.

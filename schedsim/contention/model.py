@@ -312,7 +312,6 @@ class ContentionState:
         return new
 
     def _step(self) -> None:
-        """Take the background's next step."""
         model, clock = self.model, self.model.origin + self.now
         number, place = divmod(clock // model.background.step, model.background.block_steps)
         self._outside = model.background.block(model.seed, model.topology.leaves, number)[place]

@@ -43,8 +43,6 @@ class SiteCommands:
     ----------
     rules : Rules
         With the commands and accounts.
-    workload : Workload
-        The jobs.
     """
 
     def __init__(self, rules: Rules, workload: Workload) -> None:

@@ -13,15 +13,7 @@ from schedsim.policies.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class LoopsNow:
-    """The loops of a simulation.
-
-    Parameters
-    ----------
-    arrays : SlurmArrays
-        As the kernels take them.
-    limits : Limits
-        What they hold jobs by.
-    """
+    """The loops of a simulation."""
 
     arrays: SlurmArrays
     limits: Limits

@@ -158,7 +158,6 @@ class MachineState:
         record.queue.stale = True
 
     def _interrupt(self, state: State, log: EventLog, slot: int, placing: Placing | None = None) -> None:
-        """Stop a running job."""
         assert self.failing is not None
         job = state.jobs_now[slot]
         row = int(job.row)

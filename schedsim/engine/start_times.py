@@ -68,8 +68,6 @@ class StartForecast:
 
     Parameters
     ----------
-    job_id : int
-        The job.
     now : int
         When this was asked.
     starts : int64 array of shape (n_draws,)
@@ -117,8 +115,6 @@ def when_will_it_start(
     simulation : Simulation
         At the present moment; it is not changed. A gate or an agent of its policy is asked in the copies too, so it
         must not remember.
-    job_id : int
-        The job.
     sampler : Sampler
         Draws run times of the jobs that run or wait.
     n : int

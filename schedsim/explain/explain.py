@@ -112,8 +112,6 @@ def explain(
     ----------
     schedule : Schedule
         A finished simulation.
-    job_id : int
-        The job.
     policy, estimates, correction, kill
         As that simulation was given. A forecast in the loop must be a fresh one, since this is a second run; so must be
         a gate that remembers.

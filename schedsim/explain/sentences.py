@@ -33,8 +33,6 @@ def in_words(
 
     Parameters
     ----------
-    explanation : Explanation
-        Why a job started when it did.
     most_lines : int
         Stretches of waiting that are told.
     clock : callable of int, optional
@@ -139,7 +137,6 @@ _RESOURCES: Final = MappingProxyType({"processors": "processors", "gpus": "GPUs"
 
 
 def _lacking(e: Explanation, f: Reason) -> str:
-    """Return which resources of its nodes a job lacks, what it asks for and what was free."""
     lacks = [_RESOURCES[name] for name in f.lacking or () if name in _RESOURCES]
     lacks += ["nodes that no other job holds"] if "nodes" in (f.lacking or ()) else []
     what = "its nodes lacked " + " and ".join(lacks) if lacks else "no nodes had all at once that it asks for"

@@ -90,8 +90,6 @@ class FailureProcess:
 
     Parameters
     ----------
-    outages : Outages
-        What is to come.
     nodes : int
         Nodes for jobs.
     site : Site, optional

@@ -75,8 +75,6 @@ class NodeGroup:
     ----------
     name : str
         What messages call it.
-    count : int
-        How many nodes.
     processors, gpus : int
         Of each node.
     memory_gb : float, optional
@@ -118,8 +116,6 @@ class Machine:
 
     Parameters
     ----------
-    nodes : tuple of NodeGroup
-        The groups.
     source : str
         Where it was read, for messages.
 
@@ -219,8 +215,6 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     ----------
     log : JobLog
         Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
-    machine : Machine
-        The nodes.
     drop : bool
         Leave out jobs that fit on no node instead of refusing the log.
 
@@ -397,7 +391,6 @@ def _first_known(log: JobLog, *columns: str) -> Ints:
 
 
 def _memory(log: JobLog) -> Ints:
-    """Return the memory that each job asks for in all [KB], 0 where it is not known."""
     whole, by_processor = log.filled("requested_job_memory"), log.filled("requested_memory")
     most = np.maximum(0, by_processor)
     product = np.where(most > MOST_MEMORY // log.procs, MOST_MEMORY, most * log.procs)  # not beyond an int64

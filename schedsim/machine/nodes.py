@@ -26,10 +26,6 @@ class Nodes:
 
     Parameters
     ----------
-    allocator : Allocator
-        Places the jobs.
-    workload : Workload
-        The jobs.
     failing : FailureProcess, optional
         Which nodes are reserved or down.
     """

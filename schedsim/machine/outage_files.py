@@ -151,7 +151,6 @@ def _from_csv(path: str | os.PathLike[str], text: str, clock: Clock) -> Outages:
 
 
 def _part(row: Mapping[str, str], at: str, clock: Clock) -> Reservation | Change:
-    """Return what a line tells."""
     kind, until = row["kind"], row.get("until", "")
     if kind not in KINDS:
         raise JobcastError(f"{at}: {unknown_name('kind', kind, KINDS)}")
@@ -227,7 +226,6 @@ class _Window:
             raise JobcastError("a window that is repeated needs `until`, after which none begins.")
 
     def reservations(self, at: str, clock: Clock) -> list[Reservation]:
-        """Return the window and its repetitions."""
         begin, length = clock.read(self.time, at), round(3600 * self.hours)
         count, nodes = _count(str(self.count), at), _nodes(str(self.nodes), at)
         if self.every_days is None:

@@ -94,7 +94,6 @@ Part = Reservation | Change
 
 
 def _are_pieces(nodes: object) -> bool:
-    """Return whether these are nodes as pieces (first, last + 1)."""
     if not isinstance(nodes, tuple | list) or not nodes:
         return False
     whole = (isinstance(p, tuple | list) and len(p) == 2 and all(isinstance(n, int) for n in p) for p in nodes)
@@ -107,7 +106,6 @@ def where(part: Part) -> str:
 
 
 def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
-    """Refuse no processors, both a number and names, and names that are no nodes."""
     if procs is not None and nodes is not None:
         raise JobcastError(f"{where(part)}give a number of nodes or name them, not both.")
     if procs is not None:

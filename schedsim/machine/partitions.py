@@ -108,8 +108,6 @@ class Hierarchy:
 
     Parameters
     ----------
-    nodes : int
-        Nodes of the machine.
     levels : tuple of Level
         The partitions by size, no size twice but for one with and one without a gap; the whole machine is among them.
 
@@ -236,11 +234,6 @@ class Partitions:
 
     Jobs must ask for exactly the nodes of a partition, see `widened`.
 
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        The machine's partitions.
-
     Examples
     --------
     >>> allocator, free = Partitions(Hierarchy.binary(8)), np.array([1, 1, 1, 1, 0, 1, 1, 1]) > 0
@@ -284,8 +277,6 @@ class Within:
 
     Parameters
     ----------
-    allocator : Allocator
-        Places the jobs.
     sets : tuple of tuple of (int, int)
         Sets of nodes, each as pieces (first, last + 1).
     set_of : mapping of int to int
@@ -376,8 +367,6 @@ def allocator_named(
     ----------
     name : str
         One of `ALLOCATOR_NAMES`.
-    nodes : int
-        Nodes of the machine.
     per_leaf : int, optional
         Nodes of a leaf switch; by default all are on one.
     seed : int
@@ -418,7 +407,6 @@ class _Level:
     skip: int = 0
 
     def made(self, nodes: int) -> Level:
-        """Return the level of a machine of so many nodes."""
         if self.size < 1:
             raise JobcastError(f"needs `size = N`, the nodes of each partition; got {self.size}.")
         if self.size > nodes:

@@ -270,8 +270,6 @@ class Usage:
 
     Parameters
     ----------
-    rule : FairShare
-        How it is counted.
     used : float64 array of shape (n,)
         By entry of the tree, for users alone, as of the last tick and what has ended since.
     ticked : int

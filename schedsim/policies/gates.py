@@ -49,10 +49,6 @@ class Verdict(NamedTuple):
 
     Parameters
     ----------
-    start : bool
-        Whether the job may start.
-    reason : str
-        Why.
     recheck : int, optional
         Wake the scheduler in that many seconds, so that the job is asked again.
     counts : bool

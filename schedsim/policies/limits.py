@@ -45,8 +45,6 @@ class Limits:
         The most that may be in use.
     claims : Claims
         Of all jobs.
-    n_jobs : int
-        How many jobs there are.
     unreserved : bool array of shape (n_jobs,), optional
         Jobs that hold no reservation, whether or not a limit holds them.
 

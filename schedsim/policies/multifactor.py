@@ -106,8 +106,6 @@ class Multifactor:
 
         Parameters
         ----------
-        workload : Workload
-            The jobs.
         nodes : int64 array of shape (n_jobs,)
             Nodes of each, of `of_nodes`.
         of_nodes : int
@@ -137,8 +135,6 @@ class Priorities:
 
     Parameters
     ----------
-    rule : Multifactor
-        The weights.
     submit : int64 array of shape (n_jobs,)
         When each was submitted [s].
     fixed : float64 array of shape (n_jobs,)
@@ -179,15 +175,7 @@ class Priorities:
 
 @dataclass(frozen=True, eq=False)
 class PrioritiesNow:
-    """The priorities at one moment of a simulation.
-
-    Parameters
-    ----------
-    priorities : Priorities
-        What does not change.
-    usage : Usage
-        What users have used by now.
-    """
+    """The priorities at one moment of a simulation."""
 
     priorities: Priorities
     usage: Usage

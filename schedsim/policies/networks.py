@@ -200,8 +200,6 @@ class Dras:
 
     Parameters
     ----------
-    shape : Shape
-        Its sizes.
     weights : float32 array of shape (shape.parameters,)
         As `schedsim.kernels.agents.networks` says.
     seed : int

@@ -157,8 +157,6 @@ class Order:
 
     Parameters
     ----------
-    name : str
-        Its name in tables.
     code : int
         The kernels' code.
     function : callable, optional

@@ -330,7 +330,6 @@ def make_policy(name: str) -> Policy:
 
 
 def _with_reservations(name: str) -> Policy | None:
-    """Return `hybrid-K` or `cobalt-K`; None for another name."""
     found = _FAMILY.fullmatch(name)
     if found is None:
         return None

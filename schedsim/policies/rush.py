@@ -63,8 +63,6 @@ class Ask(NamedTuple):
     ----------
     until : int
         When its answer comes [s].
-    label : str
-        The answer.
     nodes : int64 array of shape (k,)
         The nodes that the job was to get.
     """
@@ -261,12 +259,10 @@ def _asks(candidate: Candidate) -> dict[int, Ask]:
 
 
 def _is_whole(value: object, least: int) -> bool:
-    """Return whether a value is a whole number from `least` on."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 def _are_counts(threshold: object) -> bool:
-    """Return whether a threshold is one or a row of whole numbers from 0 on."""
     if isinstance(threshold, np.ndarray):
         return threshold.ndim == 1 and threshold.dtype.kind in "iu" and bool((threshold >= 0).all())
     return isinstance(threshold, int | np.integer) and not isinstance(threshold, bool) and int(threshold) >= 0

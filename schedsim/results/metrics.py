@@ -250,7 +250,6 @@ def figures_of_waits(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float
 
 
 def _weighted(values: Ints | Floats, area: Floats) -> float:
-    """Return the mean with each job weighted by its area; NaN where there is none."""
     return float(np.average(values, weights=area)) if area.any() else float("nan")
 
 

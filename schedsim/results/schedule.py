@@ -34,8 +34,6 @@ class Disturbed:
 
     Parameters
     ----------
-    outages : Outages
-        Reservations and failures.
     runs : int64 array of shape (n, 3)
         Runs that failures stopped: job row, start, end [s].
     dropped : bool array of shape (n_jobs,)
@@ -63,8 +61,6 @@ class Schedule:
 
     Parameters
     ----------
-    workload : Workload
-        The jobs.
     start, end : int64 array
         When each job started and ended, on the workload's clock.
     estimate, last_estimate : int64 array

@@ -93,8 +93,6 @@ def mean_by_span(line: Timeline, values: Ints, n_spans: int) -> tuple[npt.NDArra
 
     Parameters
     ----------
-    line : Timeline
-        Gives the seconds.
     values : int64 array of shape (n_instants,)
         One of its columns.
     n_spans : int

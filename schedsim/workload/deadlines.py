@@ -59,8 +59,6 @@ def with_deadlines(workload: Workload, postponable: Bools, least: int = LEAST, t
 
     Parameters
     ----------
-    workload : Workload
-        The jobs.
     postponable : bool array of shape (n_jobs,)
         Which jobs may be postponed.
     least : int
@@ -147,7 +145,6 @@ def is_share(what: str) -> bool:
 
 
 def _from_file(path: Path, workload: Workload) -> Ints:
-    """Read job_id and deadline."""
     row_of = {job: row for row, job in enumerate(workload.job_id.tolist())}
     deadline = np.full(len(workload), -1, dtype=np.int64)
     try:

@@ -28,8 +28,6 @@ class Rounded:
 
     Parameters
     ----------
-    inner : Forecast
-        What is asked.
     step : int
         What answers are rounded up to [s].
     requested : int64 array of shape (n_jobs,)

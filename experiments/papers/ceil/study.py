@@ -115,7 +115,6 @@ def run(setting: Setting) -> Report:
 
 
 def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    """Schedule every month of the log; return its tables, and the runs that they are made from."""
     seeds = range(setting.seed + 1, setting.seed + 1 + (every.QUICK_SEEDS if setting.quick else every.SEEDS))
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
     runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
@@ -210,7 +209,6 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _changes(rows: pd.DataFrame, name: str) -> list[str]:
-    """Return changes against the base policy with their intervals."""
     return with_intervals(rows, f"{name}_change", "+.1f")
 
 

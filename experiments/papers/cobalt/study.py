@@ -225,7 +225,6 @@ def _points(ours: pd.Series, theirs: pd.Series) -> str:
 
 
 def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
-    """Yield what the reader must know."""
     yield "Allcock et al.: utilisation about 90 %, and capability hours above half of all; Table 2 is of 2013 to 2017."
     if log.name.startswith(SYNTHETIC):
         yield (

@@ -53,8 +53,6 @@ class Case:
 
     Attributes
     ----------
-    name : str
-        As tables call it.
     policy : callable
         Returns the policy of a seed: random picks differ by it.
     estimates : str

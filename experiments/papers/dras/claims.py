@@ -180,7 +180,6 @@ def _told(found: Ratio | None) -> str:
 
 
 def _beside_fcfs(runs: pd.DataFrame, measure: str, level: float, *cases: str) -> str:
-    """Return how methods without learning compare with FCFS."""
     return "; ".join(f"{name} {_told(ratio(runs, name, FCFS, measure, level=level))}" for name in cases)
 
 

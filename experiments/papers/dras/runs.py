@@ -101,16 +101,10 @@ def evaluated(
 
     Parameters
     ----------
-    work : Work
-        The months.
     case : str
         What tables call the method.
     seed : int
         How the months are shaken.
-    go : callable
-        The method.
-    more : dict, optional
-        Further columns.
     only : str, optional
         The one part to run; by default all.
     """

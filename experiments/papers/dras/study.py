@@ -223,7 +223,6 @@ def _counted(found: list[str]) -> Iterator[str]:
 
 
 def _notes(plan: Plan, parts: Parts, log: JobLog) -> Iterator[str]:
-    """Yield what the reader must know."""
     nodes = int(parts.train.max_procs or 0)
     if log.max_procs != nodes:
         yield f"The machine of {log.max_procs:,} nodes is scaled to {nodes}: jobs keep their share, at least one node."

@@ -43,8 +43,6 @@ class Arm:
 
     Attributes
     ----------
-    name : str
-        As tables call it.
     changes : dict
         Fields of `DrasSettings` apart from the machine's.
     estimates : str

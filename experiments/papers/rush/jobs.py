@@ -56,8 +56,6 @@ class Experiment:
         As in the paper.
     applications : tuple of str
         Applications of the jobs, as evenly as their number allows.
-    jobs : int
-        How many.
     learnt : tuple of str
         Applications with control jobs that the model learns from.
     scaling : {"none", "weak", "strong"}

@@ -94,8 +94,6 @@ class Shared:
 
     Attributes
     ----------
-    environment : Environment
-        The machine.
     norms : mapping of str to dict
         `Norms.to_json` by scaling.
     models : mapping of tuple to Classifier
@@ -108,8 +106,6 @@ class Shared:
         Digest of the model, if one was named; empty: they have just learnt.
     rows : mapping of str to Row
         The rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`.
-    fitted : mapping of (str, str) to Classifier
-        Their models.
     """
 
     environment: Environment
