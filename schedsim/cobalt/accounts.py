@@ -16,7 +16,7 @@ HOUR: Final = 3600
 
 
 MOST: Final = 1e15
-"""No number of processor-hours, weight or start score is larger."""
+"""Largest number of processor-hours, weight or start score."""
 
 
 @dataclass(frozen=True)
@@ -26,11 +26,12 @@ class Program:
     Parameters
     ----------
     start_score : float
-        What its jobs start with.
+        Score with which its jobs start.
     once_spent : {"backfill", "blocked"}
-        Its further jobs go behind all others, their start score falling with the overdraft; or are held.
+        Once its allocation is spent, its jobs go behind all others, with a start score that falls with the overdraft;
+        or they are held.
     year_begins : int or None
-        The month in which its year begins, and in whose third quarter it may overburn; None: no such year.
+        The month in which its year begins; it may overburn in the third quarter of that year. None: no such year.
     """
 
     start_score: float = 0.0
@@ -48,12 +49,12 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 """The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
 LAST_YEAR: Final = 9998
-"""No calendar goes further."""
+"""Last year of calendars."""
 
 
 @dataclass(frozen=True)
 class Project:
-    """An account to which jobs are charged.
+    """An account that pays for jobs.
 
     Parameters
     ----------
@@ -62,11 +63,11 @@ class Project:
     granted : float
         Processor-hours of a year.
     spent : float
-        Of them, spent before the first submission.
+        Processor-hours spent before the first submission.
     weight : float
-        What its jobs' scores grow by, against others'.
+        How fast its jobs' scores grow, relative to others'.
     start_score : float or None
-        What its jobs start with, if not as their program's.
+        Score with which its jobs start; None: that of its program.
     """
 
     name: str
@@ -90,7 +91,7 @@ class Project:
 
     @property
     def begins_with(self) -> float:
-        """What its jobs start with."""
+        """Score with which its jobs start."""
         return PROGRAMS[self.program].start_score if self.start_score is None else self.start_score
 
 
@@ -101,7 +102,7 @@ class Accounts:
     Parameters
     ----------
     project_of : mapping of int to int
-        The number of a job's project, by job id; other jobs are charged to no project.
+        The number of a job's project, by job id; no project pays for other jobs.
     epoch : int or None
         Second 0 as Unix time, for the years of the programs; without it no project overburns and no year ends.
     """
@@ -123,9 +124,9 @@ class Accounts:
         return np.array([self.project_of.get(job, -1) for job in workload.job_id.tolist()], dtype=np.int64)
 
     def calendar(self, until: int) -> list[tuple[int, int, str]]:
-        """Return when what happens to which project: (second, number, `year`, `overburn` or `no overburn`).
+        """Return the events of projects: (second, number, `year`, `overburn` or `no overburn`).
 
-        Second 0 tells how it begins.
+        Those of second 0 are the initial state.
 
         Examples
         --------

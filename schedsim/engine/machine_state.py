@@ -1,4 +1,4 @@
-"""Machine state beside the kernel's records: node allocation, run-time model, failures.
+"""Machine state in addition to the kernel's records: node allocation, run-time model, failures.
 
 All three read the engine's events in their order, and answer when the engine pauses.
 """
@@ -31,19 +31,19 @@ class MachineState:
     Parameters
     ----------
     nodes : Nodes, optional
-        Which job has which nodes; kept only where a gate, the allocator, the run times or failures need it.
+        The nodes of running jobs, where a gate, the allocator, the run times or failures need them.
     progress : Progress, optional
         State of the run-time model.
     kill : bool
         Whether jobs are stopped at their requested time.
     step : int, optional
-        When the run-time model is asked next, at the latest [s].
+        Latest second of the next question to the run-time model [s].
     stopped : list of int
-        Rows of the jobs that were stopped so far with work left.
+        Rows of the jobs stopped so far with work left.
     failing : FailureProcess, optional
         Reservations and failures.
     at_shadow : (moment, bool array), optional
-        Nodes free at the shadow time, as last computed.
+        The last computed nodes free at the shadow time.
     """
 
     nodes: Nodes | None
@@ -76,7 +76,7 @@ class MachineState:
         return cls(nodes, None if run_times is None else run_times.begun(workload), kill, failing=failing)
 
     def advance(self, events: Ints, now: int) -> None:
-        """Read the events since the last call, and go on to now."""
+        """Read the events since the last call, and advance to now."""
         if self.progress is not None:
             self.progress.advance(now)
         for time, kind, row in events.tolist():
@@ -99,7 +99,7 @@ class MachineState:
                     self.nodes.end(row)
 
     def change(self, state: State, log: EventLog, placing: Placing | None) -> int | None:
-        """Let nodes fail or be repaired now; return the second of the next change, or None."""
+        """Apply the failures and repairs of now; return the second of the next change, or None."""
         assert self.failing is not None
         now, seconds = state.record.clock.now, self.failing.outages.seconds
         if placing is not None:
@@ -115,7 +115,7 @@ class MachineState:
         return int(seconds[place]) if place < len(seconds) else None
 
     def _change_count(self, state: State, log: EventLog, fails: bool) -> None:
-        """Let one node fail or be repaired; nodes are numbered through the running jobs, by row, then the idle ones."""
+        """Fail or repair one node; numbers go through the nodes of the running jobs, by row, then the idle ones."""
         assert self.failing is not None
         record, down = state.record, self.failing.down
         if not fails:
@@ -133,7 +133,7 @@ class MachineState:
         record.queue.stale = True
 
     def _change_places(self, state: State, log: EventLog, placing: Placing, now: int) -> None:
-        """Close and open nodes of a machine file; a job with a part of one that fails is stopped."""
+        """Close and open nodes of a machine file; a job on one that fails is stopped."""
         assert self.failing is not None
         before = self.failing.is_down
         self.failing.advance(now)
@@ -218,7 +218,7 @@ class MachineState:
         return self.nodes.place(int(state.jobs_now[slot].row))
 
     def takes_heads_place(self, state: State, slot: int, nodes: Ints) -> bool:
-        """Return whether a job on these nodes would leave the head without a place at its shadow time."""
+        """Return whether a job on these nodes would take the head's place at its shadow time."""
         assert self.nodes is not None
         job, record = state.jobs_now[slot], state.record
         head, shadow = int(record.queue.head), int(record.queue.shadow_time)
@@ -231,7 +231,7 @@ class MachineState:
         return self.nodes.place(int(state.jobs_now[head].row), free, shadow) is None
 
     def _free_at_shadow(self, state: State, shadow: int) -> Bools:
-        """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
+        """Return the nodes free once the jobs that end by then have ended; the same until a job starts."""
         assert self.nodes is not None
         moment = int(state.record.clock.n_passes), int(state.record.clock.n_events)
         if self.at_shadow is None or self.at_shadow[0] != moment:
@@ -271,7 +271,7 @@ def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Al
 def failures_of(outages: Outages | None, allocator: Allocator | None, workload: Workload) -> FailureProcess | None:
     """Return the outages of a machine before its first second; None if there are none.
 
-    What is reserved of the nodes of a machine file is kept with these.
+    Nodes of a machine file keep their own reservations.
     """
     if outages is None or not (outages.parts if workload.demands is None else outages.changes):
         return None

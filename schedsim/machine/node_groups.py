@@ -19,12 +19,12 @@ one_job = true             # a node serves one job at a time
 
 Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
 
-* where the log tells its nodes (asked for, else given), a piece for each, on nodes of their own;
+* where the log has its nodes (asked for, else given), a piece for each, on separate nodes;
 * else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.
 
-Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job
-(GPUs, memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its
-partition (its queue, where the log tells no partition); one of unknown partition may use all.
+Each piece takes its share of the job's processors, GPUs and memory, rounded up. Without GPUs, memory or exclusivity in
+the log, a job asks for none. A job may use the nodes that serve its partition (its queue, where the log has no
+partition); one of unknown partition may use all.
 """
 
 import os
@@ -55,32 +55,32 @@ from schedsim.workload.workload import MOST_PROCS
 RULES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "no-place": ("dropped", "it fits on no node of the machine, even when no other job runs"),
-        "constraint": ("noted", "features that its nodes must have are not looked at: the machine file has none"),
+        "constraint": ("noted", "features that its nodes must have are ignored: the machine file has none"),
         "unknown-memory": ("noted", "memory asked for unknown; it takes none of the nodes' memory"),
         "unknown-partition": ("noted", "partition unknown; it may use every node"),
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
 MOST_RESERVED: Final = 1 << 27
-"""Reservations times groups of nodes that are told apart by them."""
+"""Most reservations times kinds of nodes that they distinguish."""
 MOST_MEMORY: Final = 1 << 62
-"""What a job asks for that asks for more [KB]: no machine has it."""
+"""Larger requests count as this [KB]: no machine has it."""
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that are alike.
+    """A group of equal nodes.
 
     Parameters
     ----------
     name : str
-        What messages call it.
+        Its name in messages.
     processors, gpus : int
         Of each node.
     memory_gb : float, optional
         Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
     partitions : tuple of str
-        The partitions that they serve; none: every one.
+        The partitions that they serve; empty: every one.
     one_job : bool
         Whether a node serves one job at a time.
     """
@@ -164,7 +164,7 @@ class Machine:
 
     @property
     def words(self) -> str:
-        """All that schedules depend on.
+        """Everything that schedules depend on.
 
         Examples
         --------
@@ -194,7 +194,7 @@ class Machine:
         return table
 
     def serving(self, names: tuple[str, ...]) -> Bools:
-        """Return which nodes serve one of these partitions, shape (n_nodes,); none named: all do."""
+        """Return which nodes serve one of these partitions, shape (n_nodes,); without names, all do."""
         served = [
             not names or not group.partitions or not set(names).isdisjoint(group.partitions) for group in self.nodes
         ]
@@ -225,12 +225,12 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     demands : Demands
         Of these jobs.
     account : ReadingReport
-        What was left out, or is not known, by job id.
+        What was left out or is unknown, by job id.
 
     Raises
     ------
     JobcastError
-        If a job has no place even when no other runs, or none is left. The message names the first one.
+        If a job has no place even on the idle machine, or no job is left. The message names the first one.
 
     Examples
     --------
@@ -263,12 +263,12 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
 
 
 def reserving(demands: Demands, outages: Outages) -> Demands:
-    """Return demands on nodes parts of which are reserved for maintenance or for others.
+    """Return demands on nodes with reservations for maintenance or for others.
 
     Raises
     ------
     JobcastError
-        If a reservation names no nodes but a number of processors, or nodes that the machine lacks.
+        If a reservation gives a number of processors instead of nodes, or nodes that the machine lacks.
 
     Examples
     --------
@@ -281,7 +281,7 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     for one in outages.reservations:
         if one.procs is not None:
             raise JobcastError(
-                f"{where(one)}nodes of a machine file differ: name those that are reserved, such as 0-{n_nodes - 1}, "
+                f"{where(one)}nodes of a machine file differ: name the reserved ones, such as 0-{n_nodes - 1}, "
                 f"in place of their number {one.procs}."
             )
     outages.check_machine(n_nodes)
@@ -304,7 +304,7 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
     edges = np.unique([0, n_nodes, *(edge for pieces in reserved for piece in pieces for edge in piece)])
     if len(reserved) * len(edges) > MOST_RESERVED:
         raise JobcastError(
-            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many to be held; "
+            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many; "
             "leave the small ones out."
         )
     taken = np.zeros((len(reserved), len(edges) - 1), dtype=np.bool_)
@@ -318,7 +318,7 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
 
 
 def in_processors(demands: Demands, outages: Outages) -> Outages:
-    """Return what is reserved of nodes, and what is down, as numbers of reserved processors: spans that do not overlap.
+    """Return reserved and failed nodes as numbers of reserved processors, in spans that do not overlap.
 
     Examples
     --------
@@ -349,7 +349,7 @@ def in_processors(demands: Demands, outages: Outages) -> Outages:
 
 
 def _demands(log: JobLog, machine: Machine) -> Demands:
-    """Return what the jobs of a log ask for, those that fit nowhere included."""
+    """Return what the jobs of a log ask for, including those that fit nowhere."""
     nodes, procs = machine.table(), log.procs
     gpus = _first_known(log, "requested_gpus", "allocated_gpus")
     memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
@@ -383,7 +383,7 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
 
 
 def _first_known(log: JobLog, *columns: str) -> Ints:
-    """Return the first of some columns that is above 0 in each row, else 0."""
+    """Return the first value above 0 of some columns in each row, else 0."""
     found = np.zeros(len(log), dtype=np.int64)
     for column in columns:
         found = np.where(found > 0, found, np.maximum(0, log.filled(column)))
@@ -412,7 +412,7 @@ def _node_sets(log: JobLog, machine: Machine) -> tuple[Ints, Bools]:
 
 
 def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: int) -> JobcastError:
-    """Return the error for a job that has no place even when no other runs."""
+    """Return the error for a job without a place even on the idle machine."""
     shape = int(demands.shape_of[row])
     asked, serving = demands.shapes[shape], int(demands.serves[demands.shapes[shape].node_set].sum())
     more = f" ({counted(count - 1, 'more job')} likewise)" if count > 1 else ""

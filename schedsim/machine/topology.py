@@ -1,4 +1,4 @@
-"""Topology: leaf switches and their nodes, some of which no job may have."""
+"""Topology: leaf switches and their nodes, some of them set apart from jobs."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ MOST_NODES: Final = 10_000_000
 
 @dataclass(frozen=True)
 class Topology:
-    """A two-level tree: leaf switches with equally many nodes each, numbered leaf by leaf from 0.
+    """A two-level tree: leaf switches with the same number of nodes each, numbered leaf by leaf from 0.
 
     A workload's processor is one node here.
 

@@ -1,8 +1,8 @@
 """Slurm's multifactor priority: age, size, partition, QOS and fair-share.
 
 A job's priority is the sum of weights times factors from 0 to 1, cut to a whole number; the greatest comes first, equal
-ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share are brought up
-to date at the ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
+ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share change at the
+ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
 slurm.conf(5) and the multifactor page of Slurm's documentation. Not here: associations' own priorities, TRES, nice and
 site factors.
 """
@@ -22,7 +22,7 @@ from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
 TIER: Final = float(1 << 33)
-"""What a tier counts: more than any priority."""
+"""Value of a tier: more than any priority."""
 MOST: Final = float((1 << 32) - 1)
 """The highest priority."""
 
@@ -36,7 +36,7 @@ class Multifactor:
     age, size, partition : int
         Weights of the factors.
     qos, fair_share : int
-        Weights of what others tell of each job.
+        Weights of the QOS factor and the fair-share factor.
     max_age : int
         Wait at which the age factor is 1 [s].
     calc_period : int
@@ -107,7 +107,7 @@ class Multifactor:
         Parameters
         ----------
         nodes : int64 array of shape (n_jobs,)
-            Nodes of each, of `of_nodes`.
+            Nodes of each job, out of `of_nodes`.
         of_nodes : int
             Nodes of the machine.
         partition : float64 array of shape (n_jobs,)
@@ -117,7 +117,7 @@ class Multifactor:
         qos : float64 array of shape (n_jobs,), optional
             Factor of each job's QOS, 0 to 1; by default 0.
         fair_share : FairShare, optional
-            Whose jobs they are and what they cost; by default all have the factor 0.
+            The users of the jobs and what these cost; by default all have the factor 0.
         """
         size = self.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
         fixed = self.size * size + self.partition * partition
@@ -142,7 +142,7 @@ class Priorities:
     tier : int64 array of shape (n_jobs,)
         PriorityTier of each job's partition.
     fair_share : FairShare or None
-        None: it does not count.
+        None: fair-share does not count.
     """
 
     rule: Multifactor
@@ -203,7 +203,7 @@ class PrioritiesNow:
 
 
 def slurm_policy(order: Order | None, loops: Loops) -> Policy:
-    """Return the policy of a Slurm: its order (None: first come, first served), and how its loops go.
+    """Return Slurm's policy from its order (None: first come, first served) and its loops.
 
     Examples
     --------

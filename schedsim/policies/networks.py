@@ -1,4 +1,4 @@
-"""Networks as agents: values that hold the weights, with which the compiled pass scores the jobs of the window.
+"""Networks as agents: values with the weights by which the compiled pass scores the jobs of the window.
 
 `Shared` is one small network for all jobs, over `schedsim.kernels.agents.picks.FEATURES`, with the layers of
 RLScheduler's kernel [1]_ by default. `Dras` is a network of DRAS [2]_, over the numbers of the jobs in the window and
@@ -39,12 +39,12 @@ MOST_NEURONS: Final = 1_000_000
 """Of one layer."""
 
 NO_NET: Final = np.empty(0, np.float32)
-NO_NET.flags.writeable = False  # as the others are: else the kernels are compiled once more
+NO_NET.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Picks the job with the greatest score of one network, which looks at one job after the other.
+    """Picks the job with the greatest score of one network, which sees one job at a time.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ class Shared:
 
     @classmethod
     def from_layers(cls, layers: list[tuple[npt.ArrayLike, npt.ArrayLike]], activation: Activation = "relu") -> Self:
-        """Return the network of (weights of shape (inputs, outputs), biases of shape (outputs,)), layer by layer."""
+        """Return the network of layers (weights of shape (inputs, outputs), biases of shape (outputs,))."""
         parts = [(np.asarray(matrix, np.float64), np.asarray(bias, np.float64)) for matrix, bias in layers]
         for matrix, bias in parts:
             if matrix.ndim != 2 or bias.shape != matrix.shape[1:]:
@@ -139,9 +139,9 @@ class Shape:
     Parameters
     ----------
     nodes : int
-        Of the machine, one row each.
+        Nodes of the machine, one row each.
     kind : {"pg", "dql"}
-        Whether it scores the whole window at once, or tells the value of one job.
+        Whether it scores the whole window at once, or gives the value of one job.
     window : int
         Jobs that it sees.
     dense : tuple of int
@@ -195,8 +195,8 @@ class Shape:
 class Dras:
     """Picks by a network of DRAS, by the greatest score or drawn by the scores' softmax.
 
-    The nodes are those of first fit, kept beside whatever allocator there is: a job gets the free nodes of the lowest
-    numbers. So the machine must have as many processors as the network sees nodes, and none may fail.
+    It sees the nodes of first fit, whatever the allocator: a job gets the free nodes of the lowest numbers. So the
+    machine must have as many processors as the network sees nodes, and none may fail.
 
     Parameters
     ----------
@@ -207,9 +207,9 @@ class Dras:
     drawn : bool, optional
         Whether a job is drawn by the softmax of the scores; by default with the kind "pg".
     explore : float
-        Chance that any job of the window is picked, whatever the scores.
+        Chance of picking any job of the window, whatever the scores.
     raw : bool
-        Whether its inputs are seconds and processors, in place of days and shares of the machine.
+        Whether its inputs are seconds and processors instead of days and shares of the machine.
     permuted : bool
         Whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
         nothing from them.
@@ -235,7 +235,7 @@ class Dras:
             object.__setattr__(self, "drawn", self.shape.kind == "pg")
 
     def check_machine(self, machine_procs: int, window: int) -> None:
-        """Refuse another machine than the network's, or a policy's window that it cannot see."""
+        """Refuse a machine other than the network's, or a policy's window that it cannot see."""
         if machine_procs != self.shape.nodes:
             raise JobcastError(
                 f"This network sees a machine of {self.shape.nodes} nodes, and this one has {machine_procs} "
@@ -281,7 +281,7 @@ class Dras:
 
 
 def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:
-    """Return the name that an array of one number stands for."""
+    """Return the name at the place that an array of one number holds."""
     if place.shape != () or place.dtype.kind not in "iu" or not 0 <= place < len(known):
         raise JobcastError(
             f"A network's {what} is stored as a number from 0 to {len(known) - 1}; got {place.tolist()}."
@@ -290,7 +290,7 @@ def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str
 
 
 def weights_of(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:
-    """Return weights as an array of one's own that is not writeable."""
+    """Return weights as a read-only copy."""
     try:
         weights = np.array(given, dtype=kind)
     except (TypeError, ValueError) as error:

@@ -1,8 +1,8 @@
-"""A network as an agent that does not depend on the order of the jobs, the window or the machine.
+"""A network as an agent, independent of the order of the jobs, the window and the machine.
 
-One small network looks at every job of the window: its twelve features make an *embedding*, the same layer for all
-jobs. The mean of the embeddings tells what else waits; with the context of the machine and the queue it goes into the
-second layer, which scores each job. So the scores follow the jobs wherever they stand in the window (Zaheer et al.,
+One layer, the same for all jobs of the window, makes an *embedding* of a job's twelve features. The mean of the
+embeddings describes what else waits; with the context of the machine and the queue it goes into the second layer, which
+scores each job. So the scores follow the jobs wherever they stand in the window (Zaheer et al.,
 Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick on any other. `schedsim.agents.pooled`
 has the gradients.
 """
@@ -30,7 +30,7 @@ MOST_HIDDEN: Final = 4_096
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Picks the job with the greatest score of a network that is shared by all jobs and sees their mean.
+    """Picks the job with the greatest score of a network that all jobs share and that sees their mean.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ class Pooled:
         return sum(rows * columns for rows, columns in cls.sizes(hidden))
 
     def scores(self, jobs: npt.NDArray[Any], context: npt.NDArray[Any]) -> Floats:
-        """Return the scores of jobs, shape (n,), whose features have the shape (n, 12).
+        """Return the scores of jobs, shape (n,), from features of shape (n, 12).
 
         Examples
         --------

@@ -29,9 +29,9 @@ from predictors.data.joblog import JobLog
 from schedsim.workload.workload import Workload
 
 LEAST: Final = 24 * 3600
-"""From the submission to the deadline at least [s]."""
+"""Least time from submission to deadline [s]."""
 TIMES: Final = 10
-"""So many requested times, if that is more."""
+"""This many requested times, if that is longer."""
 
 _PURPOSE: Final = 73
 
@@ -64,7 +64,7 @@ def with_deadlines(workload: Workload, postponable: Bools, least: int = LEAST, t
     least : int
         From the submission to the deadline at least [s].
     times : float
-        So many requested times, if that is more.
+        This many requested times, if that is longer.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class Demands:
     nodes : array of records of shape (n_nodes,)
         What each node has when no job runs.
     members : int64 array
-        The nodes of each node set, one set behind the other, ascending within a set.
+        The nodes of each node set, set after set, ascending within a set.
     serves : bool array of shape (n_sets, n_nodes)
         The same as a table.
     shapes : array of records of shape (n_shapes,)
@@ -49,7 +49,7 @@ class Demands:
     shape_of : int64 array of shape (n_jobs,)
         The number of each job's shape.
     windows : int64 array of shape (n_windows, 2)
-        From which second to before which second nodes are reserved, so that no job may have them; by the end.
+        First second and the second after the last in which nodes are reserved and no job may have them; sorted by end.
     closed : bool array of shape (n_windows, n_kinds)
         Which kinds of nodes.
     kind_of : int64 array of shape (n_nodes,)
@@ -75,7 +75,7 @@ class Demands:
         return replace(self, shape_of=self.shape_of[rows])
 
     def reserving(self, windows: Ints, closed: Bools, kind_of: Ints) -> Self:
-        """Return the same demands on nodes that are reserved from time to time; windows in any order."""
+        """Return the same demands on nodes with reservations; windows in any order."""
         by_end = np.argsort(windows[:, 1], kind="stable")
         windows, closed = windows[by_end], closed[by_end]
         for array in (windows, closed, kind_of):
@@ -92,13 +92,13 @@ class Demands:
         return sha.hexdigest()
 
     def total(self, field: str) -> int | None:
-        """Return what the machine has in all of one of `FIELDS`; None if it counts on no node."""
+        """Return the machine's total of one of `FIELDS`; None if it counts on no node."""
         amounts = self.nodes[field]
         counted_on = amounts[amounts < of.UNLIMITED]
         return int(counted_on.sum()) if len(counted_on) == len(amounts) else None
 
     def held(self, field: str) -> Ints:
-        """Return what each job takes of one of `FIELDS`, shape (n_jobs,): what it asks for, in whole pieces."""
+        """Return how much of one of `FIELDS` each job takes, in whole pieces, shape (n_jobs,)."""
         return np.asarray((self.shapes["pieces"] * self.shapes[field])[self.shape_of])
 
     def arrays(self) -> NodeArrays:
@@ -143,7 +143,7 @@ class Demands:
 
     @cached_property
     def room(self) -> Ints:
-        """For how many pieces of each shape the machine has room when no job runs, shape (n_shapes,)."""
+        """How many pieces of each shape fit on the idle machine, shape (n_shapes,)."""
         rooms = np.empty(len(self.shapes), dtype=np.int64)
         rooms_when_empty(self.arrays(), rooms)
         return rooms

@@ -27,11 +27,11 @@ class Dependencies:
     child, parent : int64 array of shape (n,)
         A child may start once its parent has ended; each child is named once.
     think : int64 array of shape (n,)
-        And so many seconds later; a submission is not moved by it.
+        Seconds from the parent's end until then; submissions do not move.
     failed : frozenset of int
         Jobs that do not end well, by id. A job stopped at its requested time does not either.
     on_failure : {"hold", "run"}
-        What becomes of the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
+        What happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
         ended well.
     """
 
@@ -74,7 +74,7 @@ class Dependencies:
 
     @classmethod
     def of(cls, log: JobLog, on_failure: OnFailure = "hold") -> tuple["Dependencies | None", ReadingReport]:
-        """Return a log's dependencies, and an account of those that cannot be kept since their parent is missing.
+        """Return a log's dependencies, and an account of those left out because their parent is missing.
 
         Returns
         -------
@@ -119,7 +119,7 @@ class Dependencies:
     def stuck(self, workload: Workload, released: Collection[int] = (), kill: bool = True) -> Ints:
         """Return the rows of the jobs that never start because a job before them fails and no command releases them.
 
-        `released` are the ids of jobs that a command releases once they are held so. With `kill` a job that is stopped
+        `released` are the ids of held jobs that a command releases. With `kill` a job that is stopped
         at its requested time has failed.
         """
         if self.on_failure == "run":

@@ -127,7 +127,7 @@ def test_a_window_looked_at_afterwards_is_what_was_pushed():
         inside = (times >= now - 300) & (times < now)
         assert seen.tolist() == times[inside].tolist()
         assert np.array_equal(window, rates[inside], equal_nan=True)
-    with pytest.raises(ValueError, match="does not keep its loads"):
+    with pytest.raises(ValueError, match="has not kept its loads"):
         world.window(2000)
 
 

@@ -128,5 +128,5 @@ def test_what_cannot_be_explained_is_refused():
         explain(schedule, 1, easy, np.zeros(len(workload), dtype=np.int64))
     other = simulate(workload, make_policy("fcfs")).start
     moved = int(workload.job_id[np.argmax(other != schedule.start)])
-    with pytest.raises(JobcastError, match="not so when the simulation is run again"):
+    with pytest.raises(JobcastError, match="not when the simulation is run again"):
         explain(schedule, moved, make_policy("fcfs"))
