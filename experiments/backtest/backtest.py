@@ -140,21 +140,12 @@ class Backtest:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The tables of a backtest, as far as they can be compared: without the first month where there are others.
+    """The tables of a backtest, as far as they can be compared: without the first month where there are others."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        A row a seed and case: the figures of the waits over all months but the first.
-    groups : DataFrame
-        A row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait.
-    months : DataFrame
-        A row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
-        more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s].
-    """
-
-    runs: "pd.DataFrame"
-    groups: "pd.DataFrame"
+    runs: "pd.DataFrame"  # a row a seed and case: the figures of the waits over all months but the first
+    groups: "pd.DataFrame"  # a row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait
+    # a row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
+    # more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s]
     months: "pd.DataFrame"
 
 

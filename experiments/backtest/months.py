@@ -18,13 +18,6 @@ DAYS: Final = 30
 class Months:
     """The months of a log, and the one in which each of its jobs was submitted.
 
-    Attributes
-    ----------
-    names : tuple of str
-        Such as 2025-09, or days 1-30.
-    of_job : int64 array of shape (n_jobs,)
-        Number of each job's month, from 0.
-
     Examples
     --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 40 * 86400]}, {}, epoch=1_756_684_800)
@@ -32,8 +25,8 @@ class Months:
     (('2025-09', '2025-10'), [0, 1])
     """
 
-    names: tuple[str, ...]
-    of_job: Ints
+    names: tuple[str, ...]  # such as 2025-09, or days 1-30
+    of_job: Ints  # number of each job's month, from 0, shape (n_jobs,)
 
     @classmethod
     def of(cls, log: JobLog) -> Self:

@@ -26,28 +26,14 @@ _MOST: Final = 1 << 40
 
 @dataclass(frozen=True)
 class LiveQueue:
-    """What waits and runs at one moment; times are Unix time.
+    """What waits and runs at one moment; times are Unix time."""
 
-    Parameters
-    ----------
-    now : int
-        The scheduler's clock.
-    jobs : tuple of QueuedJob
-        A task of an array each.
-    procs : mapping of str to int
-        Usable processors of each partition.
-    reservations : tuple of Reservation
-        What is kept free.
-    default : str
-        The partition of jobs that name none; empty: not known.
-    """
-
-    now: int
-    jobs: tuple[QueuedJob, ...]
-    procs: Mapping[str, int]
+    now: int  # the scheduler's clock
+    jobs: tuple[QueuedJob, ...]  # a task of an array each
+    procs: Mapping[str, int]  # usable processors of each partition
     nodes: Mapping[str, frozenset[str]]
-    reservations: tuple[Reservation, ...] = ()
-    default: str = ""
+    reservations: tuple[Reservation, ...] = ()  # what is kept free
+    default: str = ""  # the partition of jobs that name none; empty: not known
 
     def job(self, name: str) -> QueuedJob:
         """Return a job by its id, such as 123 or 123_4."""

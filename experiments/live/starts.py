@@ -38,36 +38,20 @@ _JOBS: Final = re.compile(r"\bjobs? \d+(?:, \d+)*")
 
 @dataclass(frozen=True)
 class Start:
-    """When a job will start, in Unix time.
-
-    Attributes
-    ----------
-    now : int
-        When that was asked.
-    p10, p50, p90 : int
-        It has started by then with a chance of 10, 50 and 90 %.
-    by_requests : int
-        Its start if every job ran as long as it asked for.
-    by_scheduler : int or None
-        What the scheduler itself expects, if it says.
-    ahead : int
-        Jobs that wait in front of it.
-    learnt_from : int
-        Ended jobs that the run times were drawn from.
-    left_out : int
-        Waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide, or
-        given several partitions.
-    """
+    """When a job will start, in Unix time."""
 
     job: str
-    now: int
+    now: int  # when that was asked
+    # it has started by then with a chance of 10, 50 and 90 %
     p10: int
     p50: int
     p90: int
-    by_requests: int
-    by_scheduler: int | None
-    ahead: int
-    learnt_from: int
+    by_requests: int  # its start if every job ran as long as it asked for
+    by_scheduler: int | None  # what the scheduler itself expects, if it says
+    ahead: int  # jobs that wait in front of it
+    learnt_from: int  # ended jobs that the run times were drawn from
+    # waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide, or
+    # given several partitions
     left_out: int
 
     def to_dict(self) -> dict[str, Any]:

@@ -39,27 +39,13 @@ def without_no_queue(lacks: Iterable[Lack], nodes: Machine | None) -> tuple[Lack
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A log's jobs that can be simulated on a machine.
+    """A log's jobs that can be simulated on a machine."""
 
-    Attributes
-    ----------
-    prepared : Prepared
-        The log as it is for processors alone.
-    used : JobLog
-        The jobs that have a place.
-    account : ReadingReport
-        What was left out or made, without what reading left out.
-    left_out : ReadingReport
-        The part of it that the nodes make.
-    nodes : Machine or None
-        The machine; None: its processors count alone.
-    """
-
-    prepared: Prepared
-    used: JobLog
-    account: ReadingReport
-    left_out: ReadingReport
-    nodes: Machine | None
+    prepared: Prepared  # the log as it is for processors alone
+    used: JobLog  # the jobs that have a place
+    account: ReadingReport  # what was left out or made, without what reading left out
+    left_out: ReadingReport  # the part of it that the nodes make
+    nodes: Machine | None  # the machine; None: its processors count alone
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
         """Return what the log lacks for simulations on the machine."""

@@ -20,23 +20,13 @@ CHAMPION = "champion"
 
 @dataclass(frozen=True)
 class DriftThere:
-    """What a service says of its champion.
-
-    Attributes
-    ----------
-    name : str
-        Registered name of its champion.
-    drift : Drift
-        Whether it has become worse than last-two.
-    epoch : int or None
-        Second 0 of the service's clock in Unix time, if known.
-    """
+    """What a service says of its champion."""
 
     url: str
-    name: str
+    name: str  # registered name of its champion
     version: int
-    drift: Drift
-    epoch: int | None
+    drift: Drift  # whether it has become worse than last-two
+    epoch: int | None  # second 0 of the service's clock in Unix time, if known
 
     @property
     def sentence(self) -> str:

@@ -53,21 +53,13 @@ NO_ACCOUNT: Final = -1
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Users, accounts and QOS of a log's jobs.
-
-    Parameters
-    ----------
-    log : JobLog
-        The cleaned log.
-    nodes : int64 array of shape (n_jobs,)
-        Nodes of each.
-    """
+    """Users, accounts and QOS of a log's jobs."""
 
     conf: SlurmConf
     accounts: Accounts
     log: JobLog
     workload: Workload
-    nodes: Ints
+    nodes: Ints  # nodes of each, shape (n_jobs,)
     findings: list[Finding] = field(default_factory=list)
 
     def _words(self, *columns: str) -> list[str]:

@@ -55,32 +55,19 @@ WIDE: Final = ("9-16", "17-32")
 
 @dataclass(frozen=True)
 class Cluster:
-    """The parameters of a workload.
+    """The parameters of a workload."""
 
-    Parameters
-    ----------
-    jobs, users, procs : int
-        How many.
-    load : float
-        Offered load: work submitted by what the machine can do until the last submission.
-    median_s, spread : float
-        Median of the sessions' typical run times [s], and the standard deviation of their logarithms.
-    within : float
-        The same of the run times within a session.
-    longest_session : int
-        Jobs of a session, drawn evenly from 1 on.
-    least_factor, most_factor : float
-        Users ask for so many times the typical run time, drawn evenly, at least for 1.1 times the longest run.
-    """
-
+    # how many
     jobs: int = 200
     users: int = 8
     procs: int = 32
-    load: float = 1.1
+    load: float = 1.1  # offered load: work submitted by what the machine can do until the last submission
+    # median of the sessions' typical run times [s], and the standard deviation of their logarithms
     median_s: float = 1500.0
     spread: float = 1.0
-    within: float = 0.25
-    longest_session: int = 8
+    within: float = 0.25  # the same of the run times within a session
+    longest_session: int = 8  # jobs of a session, drawn evenly from 1 on
+    # users ask for so many times the typical run time, drawn evenly, at least for 1.1 times the longest run
     least_factor: float = 1.5
     most_factor: float = 10.0
 

@@ -35,21 +35,12 @@ CONTROL: Final = "random.npz"
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a test showed.
-
-    Attributes
-    ----------
-    found : Results
-        Every run.
-    beside_easy : mapping of str to Comparison
-        Each case compared with EASY, by the deciding figure; the other four are its prices.
-    agent_beside : mapping of str to Comparison
-        The agent compared with each other case.
-    """
+    """What a test showed."""
 
     found: Results
+    # each case compared with EASY, by the deciding figure; the other four are its prices
     beside_easy: Mapping[str, Comparison]
-    agent_beside: Mapping[str, Comparison]
+    agent_beside: Mapping[str, Comparison]  # the agent compared with each other case
 
     def ratio(self, case: str, measure: str) -> tuple[float, float, float]:
         """Return a figure of a case relative to EASY's, and the ends of its interval."""

@@ -78,13 +78,6 @@ ONE_SIDED: Final = ("slowdown", "wait")
 class Objective:
     """What is to be small.
 
-    Parameters
-    ----------
-    name : str
-        One of `OBJECTIVES`.
-    tolerance : float
-        Of the constrained one: 0.05 lets p99, longest wait and the widest jobs' wait become 5 % longer at no cost.
-
     Examples
     --------
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05, 1.05])), 3)
@@ -93,7 +86,8 @@ class Objective:
     -0.217
     """
 
-    name: str = "constrained"
+    name: str = "constrained"  # one of `OBJECTIVES`
+    # of the constrained one: 0.05 lets p99, longest wait and the widest jobs' wait become 5 % longer at no cost
     tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:

@@ -59,23 +59,15 @@ PARTS: Final = {"wait": (1.0, 0.0, 0.0), "slowdown": (0.0, 1.0, 0.0)}
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """What the picks of the rollouts of one update saw, chose and were worth, those among two jobs or more.
+    """What the picks of the rollouts of one update saw, chose and were worth, those among two jobs or more."""
 
-    Attributes
-    ----------
-    jobs, contexts : float32 arrays of shapes (n, window, 12) and (n, 27)
-        What was seen.
-    of, places : int64 arrays of shape (n,)
-        Jobs in the window, and the place picked.
-    worth : float64 array of shape (n,)
-        How much less the rollout costs from the pick on than the others do from that second on.
-    """
-
+    # what was seen, shapes (n, window, 12) and (n, 27)
     jobs: Any
     contexts: Any
+    # jobs in the window, and the place picked, shape (n,)
     of: Ints
     places: Ints
-    worth: Floats
+    worth: Floats  # how much less the rollout costs from the pick on than the others do from that second on, shape (n,)
 
 
 def trained_on(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> Pooled:

@@ -46,22 +46,12 @@ _SEED: Final = 83
 
 @dataclass(frozen=True)
 class Frame:
-    """What an agent is searched in.
-
-    Attributes
-    ----------
-    window : int
-        How many jobs at the front of the queue it sees.
-    estimates : str
-        Name of the estimates that the policy plans by and the features are made of.
-    seed : int
-        Of variants and draws.
-    """
+    """What an agent is searched in."""
 
     objective: Objective
-    window: int = 50
-    estimates: str = "requested"
-    seed: int = 0
+    window: int = 50  # how many jobs at the front of the queue it sees
+    estimates: str = "requested"  # name of the estimates that the policy plans by and the features are made of
+    seed: int = 0  # of variants and draws
 
 
 @dataclass(frozen=True)

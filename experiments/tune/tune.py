@@ -54,13 +54,6 @@ _MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
 class Split:
     """A log cut by submission: what is tuned on, and what is tested on.
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    train : str
-        Share of the jobs, `0.5`, or months from the first submission, `6mo`, a month being 30 days.
-
     Raises
     ------
     JobcastError
@@ -74,8 +67,8 @@ class Split:
     (600, 400)
     """
 
-    log: JobLog
-    train: str = "0.5"
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    train: str = "0.5"  # share of the jobs, `0.5`, or months from the first submission, `6mo`, a month being 30 days
 
     def __post_init__(self) -> None:
         self.cut  # noqa: B018 - what cannot be is refused at once
@@ -218,20 +211,12 @@ class Tuning:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What tuning found.
+    """What tuning found."""
 
-    Attributes
-    ----------
-    agent : NamedAgent
-        The agent in its frame, and where it comes from.
-    choices : mapping of str to float
-        The objective of each reservation rule that was tried, within the training part; empty where one rule was given.
-    train : mapping of str to float
-        The five figures on the training part relative to EASY's: geometric means over shaken copies.
-    """
-
-    agent: NamedAgent
+    agent: NamedAgent  # the agent in its frame, and where it comes from
+    # the objective of each reservation rule that was tried, within the training part; empty where one rule was given
     choices: Mapping[Reserve, float]
+    # the five figures on the training part relative to EASY's: geometric means over shaken copies
     train: Mapping[str, float]
 
 

@@ -96,11 +96,6 @@ class Counts:
 class Span:
     """A length of time as users write it: days, weeks or months.
 
-    Parameters
-    ----------
-    text : str
-        `45d`, `6w` or `2mo`: at most four digits and the unit.
-
     Examples
     --------
     >>> Span("2mo").after(0, None) // DAY, Span("6w").after(100, None) == 100 + 6 * WEEK
@@ -112,7 +107,7 @@ class Span:
     59
     """
 
-    text: str
+    text: str  # `45d`, `6w` or `2mo`: at most four digits and the unit
 
     def __post_init__(self) -> None:
         if _SPAN.fullmatch(self.text) is None:

@@ -33,33 +33,15 @@ Scheduler = Callable[[JobLog, Workload], Schedule]
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """How much is done."""
 
-    Attributes
-    ----------
-    nodes : int
-        Of the scaled machine.
-    counts : Counts
-        Job sets of each kind.
-    seeds : int
-        Each draws other job sets, another network and shakes the months otherwise.
-    orders : int
-        Orders of job sets that DRAS-PG is trained in; all else is trained in the first.
-    snapshots : int
-        At how many places of the training the agent is tried on the validation month.
-    control_seeds : int
-        Seeds of the controls.
-    agents : tuple of str
-        The only agents to train; empty: all.
-    """
-
-    nodes: int
-    counts: Counts
-    seeds: int
-    orders: int
-    snapshots: int = 10
-    control_seeds: int = 5
-    agents: tuple[str, ...] = ()
+    nodes: int  # of the scaled machine
+    counts: Counts  # job sets of each kind
+    seeds: int  # each draws other job sets, another network and shakes the months otherwise
+    orders: int  # orders of job sets that DRAS-PG is trained in; all else is trained in the first
+    snapshots: int = 10  # at how many places of the training the agent is tried on the validation month
+    control_seeds: int = 5  # seeds of the controls
+    agents: tuple[str, ...] = ()  # the only agents to train; empty: all
 
 
 FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))

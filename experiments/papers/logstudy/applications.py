@@ -36,28 +36,15 @@ _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 @dataclass(frozen=True)
 class Applications:
-    """Runs of applications, and the columns that tell them apart.
+    """Runs of applications, and the columns that tell them apart."""
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row a run: `application`, `run_time` [s], `utilisation` (mean over the run), `nodes`, `family` (the
-        application whatever its nodes).
-    key : tuple of str
-        The columns in which the runs of one application are equal.
-    notes : tuple of str
-        What stands in for what the log lacks.
-    funnel : DataFrame
-        How many runs and applications each step of the choice left.
-    sources : DataFrame
-        How many jobs got their executable from what; empty where the log has no command lines.
-    """
-
+    # one row a run: `application`, `run_time` [s], `utilisation` (mean over the run), `nodes`, `family` (the
+    # application whatever its nodes)
     runs: pd.DataFrame
-    key: tuple[str, ...]
-    notes: tuple[str, ...]
-    funnel: pd.DataFrame
-    sources: pd.DataFrame
+    key: tuple[str, ...]  # the columns in which the runs of one application are equal
+    notes: tuple[str, ...]  # what stands in for what the log lacks
+    funnel: pd.DataFrame  # how many runs and applications each step of the choice left
+    sources: pd.DataFrame  # how many jobs got their executable from what; empty where the log has no command lines
 
 
 def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Floats:

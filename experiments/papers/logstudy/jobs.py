@@ -36,30 +36,17 @@ _CODED: Final = (
 
 @dataclass(frozen=True)
 class StudyJobs:
-    """The jobs of a log that started and ended, and what the study must know about them.
+    """The jobs of a log that started and ended, and what the study must know about them."""
 
-    Parameters
-    ----------
-    table : DataFrame
-        One row a job: `time` (submission on the wall clock), `wait`, `run_time`, `requested_time` [s], `procs`,
-        `nodes`, `core_hours`, `requested_core_hours`, `start`, `end` [s since the first submission], `row` in the log,
-        and names or codes of `queue`, `user`, `project`, `mode`, `location`, `exit_code`, `overburn`; a column that
-        the log lacks is missing.
-    machine : int
-        Processors of the machine.
-    known : frozenset of str
-        Columns that the log itself has.
-    notes : tuple of str
-        What stands in for what the log lacks.
-    unit : str
-        What is multiplied with the run time in `core_hours`: cores or processors.
-    """
-
+    # one row a job: `time` (submission on the wall clock), `wait`, `run_time`, `requested_time` [s], `procs`, `nodes`,
+    # `core_hours`, `requested_core_hours`, `start`, `end` [s since the first submission], `row` in the log, and names
+    # or codes of `queue`, `user`, `project`, `mode`, `location`, `exit_code`, `overburn`; a column that the log lacks
+    # is missing
     table: pd.DataFrame
-    machine: int
-    known: frozenset[str]
-    notes: tuple[str, ...]
-    unit: str
+    machine: int  # processors of the machine
+    known: frozenset[str]  # columns that the log itself has
+    notes: tuple[str, ...]  # what stands in for what the log lacks
+    unit: str  # what is multiplied with the run time in `core_hours`: cores or processors
 
     def has(self, *columns: str) -> bool:
         """Tell whether the log has all these columns."""

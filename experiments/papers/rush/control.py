@@ -43,18 +43,10 @@ WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """Control jobs.
+    """Control jobs."""
 
-    Attributes
-    ----------
-    datasets : mapping of str to Dataset
-        Those on 16 nodes with their inputs, by node scope.
-    norms : mapping of str to Norms
-        What is normal, by scaling.
-    """
-
-    datasets: Mapping[str, Dataset]
-    norms: Mapping[Scaling, Norms]
+    datasets: Mapping[str, Dataset]  # those on 16 nodes with their inputs, by node scope
+    norms: Mapping[Scaling, Norms]  # what is normal, by scaling
 
     def of(self, applications: Sequence[str], scope: str) -> Dataset:
         """Return the dataset of some applications."""

@@ -48,26 +48,15 @@ OTHERS: Final = ("AMG", "Kripke", "SWFFT", "sw4lite")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of Table II.
+    """A row of Table II."""
 
-    Parameters
-    ----------
-    name, about : str
-        As in the paper.
-    applications : tuple of str
-        Applications of the jobs, as evenly as their number allows.
-    learnt : tuple of str
-        Applications with control jobs that the model learns from.
-    scaling : {"none", "weak", "strong"}
-        How the jobs differ in size: not at all, or over `SIZES`.
-    """
-
+    # both as in the paper
     name: str
     about: str
-    applications: tuple[str, ...]
+    applications: tuple[str, ...]  # applications of the jobs, as evenly as their number allows
     jobs: int
-    learnt: tuple[str, ...] = EVERY
-    scaling: Scaling = "none"
+    learnt: tuple[str, ...] = EVERY  # applications with control jobs that the model learns from
+    scaling: Scaling = "none"  # how the jobs differ in size: not at all, or over `SIZES`
 
     @property
     def mix(self) -> str:

@@ -90,30 +90,15 @@ GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "w
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What every trial needs; goes to worker processes.
-
-    Attributes
-    ----------
-    norms : mapping of str to dict
-        `Norms.to_json` by scaling.
-    models : mapping of tuple to Classifier
-        By the applications that they learnt from.
-    scope : str
-        Which nodes' counters they see.
-    policies : mapping of str to tuple of str
-        Which to run in addition to FCFS+EASY and RUSH, by experiment.
-    asked : str
-        Digest of the model, if one was named; empty: they have just learnt.
-    rows : mapping of str to Row
-        The rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`.
-    """
+    """What every trial needs; goes to worker processes."""
 
     environment: Environment
-    norms: Mapping[str, dict[str, Any]]
-    models: Mapping[tuple[str, ...], Classifier]
-    scope: str
-    policies: Mapping[str, tuple[str, ...]]
-    asked: str = ""
+    norms: Mapping[str, dict[str, Any]]  # `Norms.to_json` by scaling
+    models: Mapping[tuple[str, ...], Classifier]  # by the applications that they learnt from
+    scope: str  # which nodes' counters they see
+    policies: Mapping[str, tuple[str, ...]]  # which to run in addition to FCFS+EASY and RUSH, by experiment
+    asked: str = ""  # digest of the model, if one was named; empty: they have just learnt
+    # the rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`
     rows: Mapping[str, Row] = field(default_factory=dict)
     fitted: Mapping[tuple[str, str], Classifier] = field(default_factory=dict)
 
