@@ -21,32 +21,17 @@ from schedsim.agents.networks import Adam
 
 @dataclass(frozen=True)
 class Episode:
-    """The training on one job set.
+    """The training on one job set."""
 
-    Parameters
-    ----------
-    name : str
-        Of the job set.
-    jobs, picks, updates : int
-        How many there were.
-    reward : float
-        Sum over the picks. More picks earn more: look at `reward / picks` too.
-    mean_wait : float
-        Of its jobs [s].
-    explore : float
-        Chance of exploring at its end.
-    refused : int
-        Updates left out because a score was not finite, and targets that were cut.
-    """
-
-    name: str
+    name: str  # of the job set
+    # how many there were
     jobs: int
     picks: int
     updates: int
-    reward: float
-    mean_wait: float
-    explore: float
-    refused: int
+    reward: float  # sum over the picks. More picks earn more: look at `reward / picks` too.
+    mean_wait: float  # of its jobs [s]
+    explore: float  # chance of exploring at its end
+    refused: int  # updates left out because a score was not finite, and targets that were cut
 
 
 class Resumable(Protocol):

@@ -47,25 +47,14 @@ _KEYS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of agent: its arrays, and how to restore it from them.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Its arrays.
-    arrays : callable
-        From an agent to its arrays, by name.
-    restore : callable
-        From arrays to the agent; raises JobcastError, ValueError or TypeError for arrays of no such agent.
-    features : tuple of str
-        The features of its weights, in this order; none for an agent without features.
-    """
+    """A kind of agent: its arrays, and how to restore it from them."""
 
     type: type
-    names: tuple[str, ...]
-    arrays: Callable[[Any], Arrays]
+    names: tuple[str, ...]  # its arrays
+    arrays: Callable[[Any], Arrays]  # from an agent to its arrays, by name
+    # from arrays to the agent; raises JobcastError, ValueError or TypeError for arrays of no such agent
     restore: Callable[[Arrays], Any]
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # the features of its weights, in this order; none for an agent without features
 
 
 def _restored_linear(arrays: Arrays) -> Linear:

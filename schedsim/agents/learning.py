@@ -151,25 +151,14 @@ class DrasSettings:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One workload under an agent.
+    """One workload under an agent."""
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Of all jobs.
-    episode : Episode
-        Its figures; without learning, `updates` and `refused` are 0.
-    agent : Dras
-        As it is at the end.
-    entropy : float
-        Mean entropy of a frozen agent's chances relative to the largest possible, over picks among two jobs or more: 1
-        where all jobs are equally likely, 0 where one is certain. NaN for learning agents, for Q-learning, and without
-        such picks.
-    """
-
-    schedule: Schedule
-    episode: Episode
-    agent: Dras
+    schedule: Schedule  # of all jobs
+    episode: Episode  # its figures; without learning, `updates` and `refused` are 0
+    agent: Dras  # as it is at the end
+    # mean entropy of a frozen agent's chances relative to the largest possible, over picks among two jobs or more: 1
+    # where all jobs are equally likely, 0 where one is certain. NaN for learning agents, for Q-learning, and without
+    # such picks.
     entropy: float = float("nan")
 
     @property
@@ -400,22 +389,12 @@ def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: Est
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """The result of a training.
-
-    Parameters
-    ----------
-    agents : tuple of Dras
-        The untrained agent, then the kept ones.
-    kept_after : tuple of int
-        Number of job sets that each has learnt from.
-    curve : tuple of Episode
-        Job set by job set.
-    """
+    """The result of a training."""
 
     settings: DrasSettings
-    agents: tuple[Dras, ...]
-    kept_after: tuple[int, ...]
-    curve: tuple[Episode, ...]
+    agents: tuple[Dras, ...]  # the untrained agent, then the kept ones
+    kept_after: tuple[int, ...]  # number of job sets that each has learnt from
+    curve: tuple[Episode, ...]  # job set by job set
 
     @property
     def rewards(self) -> Floats:

@@ -21,21 +21,13 @@ MOST: Final = 1e15
 
 @dataclass(frozen=True)
 class Program:
-    """A kind of allocation.
+    """A kind of allocation."""
 
-    Parameters
-    ----------
-    start_score : float
-        Score with which its jobs start.
-    once_spent : {"backfill", "blocked"}
-        Once its allocation is spent, its jobs go behind all others, with a start score that falls with the overdraft;
-        or they are held.
-    year_begins : int or None
-        The month in which its year begins; it may overburn in the third quarter of that year. None: no such year.
-    """
-
-    start_score: float = 0.0
+    start_score: float = 0.0  # score with which its jobs start
+    # once its allocation is spent, its jobs go behind all others, with a start score that falls with the overdraft; or
+    # they are held
     once_spent: Literal["backfill", "blocked"] = "backfill"
+    # the month in which its year begins; it may overburn in the third quarter of that year. None: no such year.
     year_begins: int | None = None
 
 

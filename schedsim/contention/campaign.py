@@ -160,18 +160,11 @@ class Campaign:
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """Control jobs and the state of the machine before each.
+    """Control jobs and the state of the machine before each."""
 
-    Parameters
-    ----------
-    runs : Runs
-        The control jobs in the order of their starts, probes and truth included.
-    machine, own : float64 arrays of shape (n, 270)
-        Minimum, maximum and mean of each counter in the five minutes before the start, over all nodes and over the
-        job's own; NaN where there is no sample.
-    """
-
-    runs: Runs
+    runs: Runs  # the control jobs in the order of their starts, probes and truth included
+    # minimum, maximum and mean of each counter in the five minutes before the start, over all nodes and over the job's
+    # own; NaN where there is no sample, shape (n, 270)
     machine: Floats
     own: Floats
 

@@ -129,37 +129,18 @@ class Sink(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The constant loads from one second (excluded) to another.
+    """The constant loads from one second (excluded) to another."""
 
-    Parameters
-    ----------
-    since, until : int
-        Seconds of the model's clock.
-    owner : int64 array of shape (nodes,)
-        The place of each node's job in the arrays below, or `IDLE` or `NOISE`.
-    spread : int64 array of shape (m, leaves)
-        Nodes of each job on each leaf.
-    width : int64 array of shape (m,)
-        Nodes of each job.
-    about : float64 array of shape (m, 7)
-        Its application, see `App.vector`.
-    speed : float64 array of shape (m,)
-        Its speed; 1 on a machine without contention.
-    load : float64 array of shape (leaves + 2,)
-        Utilisation of the uplinks, the file system, the metadata server.
-    noise : float
-        What each node of the noise job sends [bytes/s].
-    """
-
+    # seconds of the model's clock
     since: int
     until: int
-    owner: Ints
-    spread: Ints
-    width: Ints
-    about: Floats
-    speed: Floats
-    load: Floats
-    noise: float
+    owner: Ints  # the place of each node's job in the arrays below, or `IDLE` or `NOISE`, shape (nodes,)
+    spread: Ints  # nodes of each job on each leaf, shape (m, leaves)
+    width: Ints  # nodes of each job, shape (m,)
+    about: Floats  # its application, see `App.vector`, shape (m, 7)
+    speed: Floats  # its speed; 1 on a machine without contention, shape (m,)
+    load: Floats  # utilisation of the uplinks, the file system, the metadata server, shape (leaves + 2,)
+    noise: float  # what each node of the noise job sends [bytes/s]
 
     def copy(self) -> Self:
         """Return an independent copy."""

@@ -87,24 +87,14 @@ _DONE: Final = 1e-6
 
 @dataclass(frozen=True)
 class Slowdown:
-    """The slow-down of a job in the present state.
+    """The slow-down of a job in the present state."""
 
-    Parameters
-    ----------
-    total : float
-        The factor, 1 or more: 1 + network + io.
-    network, io : float
-        The parts of the network and of the file system.
-    uplink : float
-        The highest utilisation of an uplink that the job uses, or would use.
-    files, calls : float
-        Utilisation of the file system and of its metadata server.
-    """
-
-    total: float
+    total: float  # the factor, 1 or more: 1 + network + io
+    # the parts of the network and of the file system
     network: float
     io: float
-    uplink: float
+    uplink: float  # the highest utilisation of an uplink that the job uses, or would use
+    # utilisation of the file system and of its metadata server
     files: float
     calls: float
 

@@ -26,33 +26,15 @@ from schedsim.workload.workload import Workload
 
 @dataclass(eq=False)
 class MachineState:
-    """The nodes and the progress of the running jobs.
+    """The nodes and the progress of the running jobs."""
 
-    Parameters
-    ----------
-    nodes : Nodes, optional
-        The nodes of running jobs, where a gate, the allocator, the run times or failures need them.
-    progress : Progress, optional
-        State of the run-time model.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    step : int, optional
-        Latest second of the next question to the run-time model [s].
-    stopped : list of int
-        Rows of the jobs stopped so far with work left.
-    failing : FailureProcess, optional
-        Reservations and failures.
-    at_shadow : (moment, bool array), optional
-        The last computed nodes free at the shadow time.
-    """
-
-    nodes: Nodes | None
-    progress: Progress | None
-    kill: bool
-    step: int | None = None
-    stopped: list[int] = field(default_factory=list)
-    failing: FailureProcess | None = None
-    at_shadow: tuple[tuple[int, int], Bools] | None = None
+    nodes: Nodes | None  # the nodes of running jobs, where a gate, the allocator, the run times or failures need them
+    progress: Progress | None  # state of the run-time model
+    kill: bool  # whether jobs are stopped at their requested time
+    step: int | None = None  # latest second of the next question to the run-time model [s]
+    stopped: list[int] = field(default_factory=list)  # rows of the jobs stopped so far with work left
+    failing: FailureProcess | None = None  # reservations and failures
+    at_shadow: tuple[tuple[int, int], Bools] | None = None  # moment and nodes free at the shadow time
 
     @classmethod
     def of(

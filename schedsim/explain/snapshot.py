@@ -17,31 +17,16 @@ from schedsim.policies.gates import Candidate, Gate, Verdict
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """One scheduling instant: what its passes noted on each waiting job.
+    """One scheduling instant: what its passes noted on each waiting job."""
 
-    Parameters
-    ----------
-    now, free : int
-        Time [s], and the processors free after it.
-    notes : array of records
-        What the passes noted, in order.
-    is_ceil : bool
-        Whether utilisation is limited, or jobs are postponed.
-    on_nodes : bool
-        Whether jobs take GPUs and memory of nodes.
-    said : mapping of int to str
-        The gate's reasons for the jobs that it holds, by row.
-    held : mapping of int to str
-        Why jobs outside the queue are held, by row.
-    """
-
+    # time [s], and the processors free after it
     now: int
     free: int
-    notes: Reasons
-    is_ceil: bool
-    on_nodes: bool
-    said: Mapping[int, str]
-    held: Mapping[int, str]
+    notes: Reasons  # what the passes noted, in order
+    is_ceil: bool  # whether utilisation is limited, or jobs are postponed
+    on_nodes: bool  # whether jobs take GPUs and memory of nodes
+    said: Mapping[int, str]  # the gate's reasons for the jobs that it holds, by row
+    held: Mapping[int, str]  # why jobs outside the queue are held, by row
 
     def reason(self, row: int) -> Reason | None:
         """Return what happened to a job, or None if it did not wait."""

@@ -86,36 +86,18 @@ class Site:
 
 @dataclass(eq=False)
 class FailureProcess:
-    """Which nodes are down, and what happened to the jobs on them.
-
-    Parameters
-    ----------
-    nodes : int
-        Nodes for jobs.
-    site : Site, optional
-        Where nodes have numbers.
-    down : list of int
-        Nodes that are down, in the order of failures; where nodes are only counted, only its length has a meaning.
-    drawn : int
-        Failures drawn so far.
-    dropped : list of int
-        Rows of the jobs that failures stopped and dropped.
-    until : int
-        All events up to this second are taken in.
-    stopped : list of (row, start, end)
-        Runs that failures stopped.
-    returned : set of int
-        Rows of the jobs that returned to the queue after forecasts had read their start.
-    """
+    """Which nodes are down, and what happened to the jobs on them."""
 
     outages: Outages
-    nodes: int
-    site: Site | None = None
+    nodes: int  # nodes for jobs
+    site: Site | None = None  # where nodes have numbers
+    # nodes that are down, in the order of failures; where nodes are only counted, only its length has a meaning
     down: list[int] = field(default_factory=list)
-    drawn: int = 0
-    until: int = BEFORE_ALL
-    dropped: list[int] = field(default_factory=list)
-    stopped: list[tuple[int, int, int]] = field(default_factory=list)
+    drawn: int = 0  # failures drawn so far
+    until: int = BEFORE_ALL  # all events up to this second are taken in
+    dropped: list[int] = field(default_factory=list)  # rows of the jobs that failures stopped and dropped
+    stopped: list[tuple[int, int, int]] = field(default_factory=list)  # runs that failures stopped: (row, start, end)
+    # rows of the jobs that returned to the queue after forecasts had read their start
     returned: set[int] = field(default_factory=set)
 
     @classmethod

@@ -111,22 +111,13 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeSets:
-    """Nodes of each job of a schedule, as intervals: a row has the numbers `offsets[row]` to `offsets[row + 1]`.
+    """Nodes of each job of a schedule, as intervals: a row has the numbers `offsets[row]` to `offsets[row + 1]`."""
 
-    Parameters
-    ----------
-    first, last : int32 array of shape (n_intervals,)
-        First and last node of each interval, both included; ascending within a job.
-    offsets : int64 array of shape (n_jobs + 1,)
-        Where each job's intervals begin.
-    by_identity : bool
-        Whether the allocator may have refused jobs while enough nodes were free.
-    """
-
+    # first and last node of each interval, both included; ascending within a job, shape (n_intervals,)
     first: npt.NDArray[np.int32]
     last: npt.NDArray[np.int32]
-    offsets: Ints
-    by_identity: bool = False
+    offsets: Ints  # where each job's intervals begin, shape (n_jobs + 1,)
+    by_identity: bool = False  # whether the allocator may have refused jobs while enough nodes were free
 
     __repr__ = short_repr
 

@@ -52,24 +52,12 @@ Sort = Literal["seconds", "dates"]
 
 @dataclass
 class Clock:
-    """Converts times of a file into seconds on the workload's clock.
+    """Converts times of a file into seconds on the workload's clock."""
 
-    Parameters
-    ----------
-    origin : int
-        What the log's own clock showed at the workload's second 0.
-    epoch : int, optional
-        The same second in seconds since 1970, if the log has it.
-    sort : {"seconds", "dates"}, optional
-        How times are written, once one has been read.
-    first : str
-        Place of that first time.
-    """
-
-    origin: int = 0
-    epoch: int | None = None
-    sort: Sort | None = None
-    first: str = ""
+    origin: int = 0  # what the log's own clock showed at the workload's second 0
+    epoch: int | None = None  # the same second in seconds since 1970, if the log has it
+    sort: Sort | None = None  # how times are written, once one has been read
+    first: str = ""  # place of that first time
 
     def read(self, text: object, at: str) -> int:
         """Return a time.

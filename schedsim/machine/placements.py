@@ -11,19 +11,12 @@ from schedsim.machine.nodes import NodeSets
 
 @dataclass(frozen=True, eq=False)
 class Placements:
-    """The nodes of each job, by parts: a row has `offsets[row]` to `offsets[row + 1]`, nodes ascending.
+    """The nodes of each job, by parts: a row has `offsets[row]` to `offsets[row + 1]`, nodes ascending."""
 
-    Parameters
-    ----------
-    node, pieces : int64 arrays of shape (n_parts,)
-        The node of each part, and the number of the job's pieces there.
-    offsets : int64 array of shape (n_jobs + 1,)
-        Where each job's parts begin.
-    """
-
+    # the node of each part, and the number of the job's pieces there, shape (n_parts,)
     node: Ints
     pieces: Ints
-    offsets: Ints
+    offsets: Ints  # where each job's parts begin, shape (n_jobs + 1,)
 
     __repr__ = short_repr
 

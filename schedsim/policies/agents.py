@@ -219,27 +219,14 @@ def code_of(agent: Agent | ObservingAgent | Scored) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AgentArrays:
-    """What the kernels need of an agent that they score.
+    """What the kernels need of an agent that they score."""
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        Of features, or of a shared network; not writeable.
-    net : float32 array of shape (n,)
-        Of a network of DRAS; not writeable.
-    layers : tuple of int
-        Neurons of each layer of a network.
-    nodes : int
-        How many a network sees.
-    observation : int
-        How many numbers an agent outside the kernels sees.
-    """
-
+    # of features, or of a shared network; not writeable, shape (n,)
     weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
-    net: Singles = field(default_factory=lambda: NO_NET)
-    layers: tuple[int, ...] = ()
-    nodes: int = 0
-    observation: int = 0
+    net: Singles = field(default_factory=lambda: NO_NET)  # of a network of DRAS; not writeable, shape (n,)
+    layers: tuple[int, ...] = ()  # neurons of each layer of a network
+    nodes: int = 0  # how many a network sees
+    observation: int = 0  # how many numbers an agent outside the kernels sees
 
     __repr__ = short_repr
 

@@ -267,21 +267,13 @@ class FairShare:
 
 @dataclass(eq=False)
 class Usage:
-    """The usage of users at one moment of a simulation.
-
-    Parameters
-    ----------
-    used : float64 array of shape (n,)
-        By entry of the tree, for users alone, until the last tick, with jobs that have ended since.
-    ticked : int
-        The last tick [s].
-    since : dict of int to int
-        Running jobs by row, and since when their usage has not been counted [s].
-    """
+    """The usage of users at one moment of a simulation."""
 
     rule: FairShare
+    # by entry of the tree, for users alone, until the last tick, with jobs that have ended since, shape (n,)
     used: Floats
-    ticked: int = 0
+    ticked: int = 0  # the last tick [s]
+    # running jobs by row, and since when their usage has not been counted [s]
     since: dict[int, int] = field(default_factory=dict)
     n_resets: int = 0
     _factors: Floats | None = None

@@ -17,20 +17,13 @@ from schedsim.kernels.slurm.records import CLAIM, LIMIT, Claim, Limit
 
 
 class Claims(NamedTuple):
-    """What jobs count against limits, one entry per job and limit.
+    """What jobs count against limits, one entry per job and limit."""
 
-    Parameters
-    ----------
-    row, limit, amount : int64 array of shape (n,)
-        The job's row in the workload, the number of the limit, and how much of it the job uses while it runs.
-    holds : bool array of shape (n,)
-        Whether the limit may hold the job; otherwise the job only counts.
-    """
-
+    # the job's row in the workload, the number of the limit, and how much of it the job uses while it runs, shape (n,)
     row: Ints
     limit: Ints
     amount: Ints
-    holds: Bools
+    holds: Bools  # whether the limit may hold the job; otherwise the job only counts, shape (n,)
 
 
 @dataclass(frozen=True, eq=False)

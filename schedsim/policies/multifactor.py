@@ -131,25 +131,13 @@ class Multifactor:
 
 @dataclass(frozen=True, eq=False)
 class Priorities:
-    """The priorities of a workload's jobs.
-
-    Parameters
-    ----------
-    submit : int64 array of shape (n_jobs,)
-        When each was submitted [s].
-    fixed : float64 array of shape (n_jobs,)
-        The part of each priority that does not change with time.
-    tier : int64 array of shape (n_jobs,)
-        PriorityTier of each job's partition.
-    fair_share : FairShare or None
-        None: fair-share does not count.
-    """
+    """The priorities of a workload's jobs."""
 
     rule: Multifactor
-    submit: Ints
-    fixed: Floats
-    tier: Ints
-    fair_share: FairShare | None = None
+    submit: Ints  # when each was submitted [s], shape (n_jobs,)
+    fixed: Floats  # the part of each priority that does not change with time, shape (n_jobs,)
+    tier: Ints  # PriorityTier of each job's partition, shape (n_jobs,)
+    fair_share: FairShare | None = None  # None: fair-share does not count
 
     __repr__ = short_repr
 

@@ -136,17 +136,6 @@ class Shared:
 class Shape:
     """The sizes of a network of DRAS.
 
-    Parameters
-    ----------
-    nodes : int
-        Nodes of the machine, one row each.
-    kind : {"pg", "dql"}
-        Whether it scores the whole window at once, or gives the value of one job.
-    window : int
-        Jobs that it sees.
-    dense : tuple of int
-        Neurons of the two dense layers.
-
     Examples
     --------
     The paper's networks; its count for DRAS-DQL on Cori, 161,764,004, is that of 12,176 rows in place of 12,078, and
@@ -158,10 +147,10 @@ class Shape:
     (161960053, 160784004)
     """
 
-    nodes: int
-    kind: Kind = "pg"
-    window: int = 50
-    dense: tuple[int, int] = (400, 100)
+    nodes: int  # nodes of the machine, one row each
+    kind: Kind = "pg"  # whether it scores the whole window at once, or gives the value of one job
+    window: int = 50  # jobs that it sees
+    dense: tuple[int, int] = (400, 100)  # neurons of the two dense layers
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:

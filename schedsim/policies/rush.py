@@ -57,19 +57,11 @@ class Classifier(Protocol):
 
 
 class Ask(NamedTuple):
-    """An ask under way.
+    """An ask under way."""
 
-    Parameters
-    ----------
-    until : int
-        When its answer comes [s].
-    nodes : int64 array of shape (k,)
-        The nodes that the job was to get.
-    """
-
-    until: int
+    until: int  # when its answer comes [s]
     label: str
-    nodes: Ints
+    nodes: Ints  # the nodes that the job was to get, shape (k,)
 
 
 @runtime_checkable
@@ -81,21 +73,11 @@ class Asking(Protocol):
 
 @dataclass(eq=False)
 class Tally:
-    """What a gate was asked and did.
+    """What a gate was asked and did."""
 
-    Parameters
-    ----------
-    calls : int
-        How often the classifier was called.
-    skips : int
-        How often a job was skipped because of it.
-    met : int
-        Jobs that started because they had been skipped as often as they may be.
-    """
-
-    calls: int = 0
-    skips: int = 0
-    met: int = 0
+    calls: int = 0  # how often the classifier was called
+    skips: int = 0  # how often a job was skipped because of it
+    met: int = 0  # jobs that started because they had been skipped as often as they may be
 
 
 @dataclass(frozen=True, eq=False)

@@ -30,19 +30,11 @@ _BY_ROW: Final = ("start", "end", "estimate", "last_estimate", "started_by")
 
 @dataclass(frozen=True, eq=False)
 class Disturbed:
-    """What was reserved of the machine, and what failures did.
-
-    Parameters
-    ----------
-    runs : int64 array of shape (n, 3)
-        Runs that failures stopped: job row, start, end [s].
-    dropped : bool array of shape (n_jobs,)
-        Whether a job was stopped by a failure and is gone.
-    """
+    """What was reserved of the machine, and what failures did."""
 
     outages: Outages
-    runs: Ints
-    dropped: Bools
+    runs: Ints  # runs that failures stopped: job row, start, end [s], shape (n, 3)
+    dropped: Bools  # whether a job was stopped by a failure and is gone, shape (n_jobs,)
 
     __repr__ = short_repr
 

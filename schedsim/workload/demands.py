@@ -34,36 +34,18 @@ _NO_WINDOWS.flags.writeable = False
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """What each job asks of which nodes; rows as in the workload.
+    """What each job asks of which nodes; rows as in the workload."""
 
-    Parameters
-    ----------
-    nodes : array of records of shape (n_nodes,)
-        What each node has when no job runs.
-    members : int64 array
-        The nodes of each node set, set after set, ascending within a set.
-    serves : bool array of shape (n_sets, n_nodes)
-        The same as a table.
-    shapes : array of records of shape (n_shapes,)
-        What jobs of each shape ask for.
-    shape_of : int64 array of shape (n_jobs,)
-        The number of each job's shape.
-    windows : int64 array of shape (n_windows, 2)
-        First second and the second after the last in which nodes are reserved and no job may have them; sorted by end.
-    closed : bool array of shape (n_windows, n_kinds)
-        Which kinds of nodes.
-    kind_of : int64 array of shape (n_nodes,)
-        The kind of each node: those of one kind are reserved together.
-    """
-
-    nodes: Records[Node]
-    members: Ints
-    serves: Bools
-    shapes: Records[Demand]
-    shape_of: Ints
+    nodes: Records[Node]  # what each node has when no job runs, shape (n_nodes,)
+    members: Ints  # the nodes of each node set, set after set, ascending within a set
+    serves: Bools  # the same as a table, shape (n_sets, n_nodes)
+    shapes: Records[Demand]  # what jobs of each shape ask for, shape (n_shapes,)
+    shape_of: Ints  # the number of each job's shape, shape (n_jobs,)
+    # first second and the second after the last in which nodes are reserved and no job may have them; sorted by end,
+    # shape (n_windows, 2)
     windows: Ints | None = None
-    closed: Bools | None = None
-    kind_of: Ints | None = None
+    closed: Bools | None = None  # which kinds of nodes, shape (n_windows, n_kinds)
+    kind_of: Ints | None = None  # the kind of each node: those of one kind are reserved together, shape (n_nodes,)
 
     __repr__ = short_repr
 

@@ -140,24 +140,14 @@ def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Estimates as the kernels read them, and who writes them.
+    """Estimates as the kernels read them, and who writes them."""
 
-    Parameters
-    ----------
-    given : tuple of float64 array of shape (n_jobs,)
-        Estimates [s]: one for all roles, or for planning with running jobs, for candidates and for the order.
-    forecasts : tuple of (forecast, array)
-        Who writes into which of them in the loop.
-    answers : float64 array of shape (room, 4 + 2 * steps)
-        Where revised estimates are written, see `RevisedEstimates.advance`.
-    revised : RevisedEstimates, optional
-        A forecast for every role at once.
-    """
-
+    # estimates [s]: one for all roles, or for planning with running jobs, for candidates and for the order, shape
+    # (n_jobs,)
     given: tuple[Floats, ...]
-    forecasts: tuple[tuple[Forecast, Floats], ...]
-    answers: Floats
-    revised: RevisedEstimates | None = None
+    forecasts: tuple[tuple[Forecast, Floats], ...]  # who writes into which of them in the loop
+    answers: Floats  # where revised estimates are written, see `RevisedEstimates.advance`, shape (room, 4 + 2 * steps)
+    revised: RevisedEstimates | None = None  # a forecast for every role at once
 
     @classmethod
     def of(cls, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> Self:
