@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 
 MEASURE: Final = "mean_bounded_slowdown"
 CLASSES: Final = ("size", "run-time")
-FEWEST: Final = 30
-"""Jobs of a class or a user, below which nothing is said of it."""
-NOTICED: Final = 60.0
-"""A change of the mean wait that no one would notice [s]."""
+FEWEST: Final = 30  # jobs of a class or a user, below which nothing is said of it
+NOTICED: Final = 60.0  # a change of the mean wait that no one would notice [s]
 UNTESTED: Final = ("no-queue", "made-limit", "nothing-known", "same-schedules")
 """Lacks by which the simulations test nothing; by others they test another workload, or another site."""
 

@@ -45,10 +45,8 @@ SHORT_LIST: Final = (
 )
 """What centres run or could run tomorrow."""
 PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
-BARE: Final = "EASY-SJBF"
-"""What predictors are added to."""
-ADDS: Final = (("EASY++", BARE),)
-"""A case with a predictor, and the same policy without."""
+BARE: Final = "EASY-SJBF"  # what predictors are added to
+ADDS: Final = (("EASY++", BARE),)  # a case with a predictor, and the same policy without
 BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")
 """Ways that differ by what they know of run times alone; `careful` shortens even what it does not know."""
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))

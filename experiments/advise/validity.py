@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MOST_CUT: Final = TOLERATED - 1
 """Share of the jobs, or of their work, that invented requests may cut: the change that a verdict tolerates itself."""
-MOST_MADE: Final = 0.5
-"""Share of requested times that may be made where the log names no user."""
+MOST_MADE: Final = 0.5  # share of requested times that may be made where the log names no user
 TWIN: Final = "median_bounded_slowdown"
 """What the twin and the log are compared by: the slowdown of the typical job.
 

@@ -40,14 +40,10 @@ from schedsim.workload.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-TODAY: Final = "requests"
-"""The case of the hard limits alone."""
-NOTICED: Final = 60
-"""A start that moves by no more [s] counts as the same."""
-CLAIRVOYANT: Final = "clairvoyant"
-"""Refused: it looks ahead."""
-RUNS, GROUPS, MONTHS = "runs", "groups", "months"
-"""Tables of a backtest."""
+TODAY: Final = "requests"  # the case of the hard limits alone
+NOTICED: Final = 60  # a start that moves by no more [s] counts as the same
+CLAIRVOYANT: Final = "clairvoyant"  # refused: it looks ahead
+RUNS, GROUPS, MONTHS = "runs", "groups", "months"  # tables of a backtest
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,7 @@ from predictors.core.arrays import Ints
 from predictors.core.validation import known_zone
 from predictors.data.joblog import JobLog
 
-DAYS: Final = 30
-"""Days of a month where the log does not tell its date."""
+DAYS: Final = 30  # days of a month where the log does not tell its date
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from predictors.core.arrays import Floats
 
 QUESTION: Final = "What would soft limits have done on this log, had they been on?"
-DECIDES: Final = "mean_wait_s"
-"""What the sentences begin with: a board knows what a wait is."""
+DECIDES: Final = "mean_wait_s"  # what the sentences begin with: a board knows what a wait is
 
 
 def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Report:

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 FLOOR: Final = dict.fromkeys(("underestimation_rate", "throughput_std", "user_slowdown_gini"), 0.001)
 """Figures below this count as this, so that a ratio exists; of others 1 (1 s, or no slowdown)."""
-NOBODY: Final = str(UNKNOWN)
-"""The group of jobs with an unknown user."""
+NOBODY: Final = str(UNKNOWN)  # the group of jobs with an unknown user
 WAIT: Final = "mean_wait_s"
 BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate": "underestimated"}
 """Figures that are known by user, and the column of the groups that is summed."""
@@ -243,5 +242,4 @@ def _drawn_by_user(
         yield str(log), float(np.log(ours.sum() / theirs.sum())), drawn, len(table)
 
 
-TINY: Final = 1e-9
-"""Added to each user's sum, so that a ratio exists where no one errs."""
+TINY: Final = 1e-9  # added to each user's sum, so that a ratio exists where no one errs

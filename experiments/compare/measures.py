@@ -5,8 +5,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-AS_LOGGED: Final = -1
-"""Stands for a seed where the log is not shaken."""
+AS_LOGGED: Final = -1  # stands for a seed where the log is not shaken
 
 
 @dataclass(frozen=True)

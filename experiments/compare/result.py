@@ -8,12 +8,9 @@ from typing import Final, Literal
 Outcome = Literal["better", "worse", "open", "at others' cost"]
 
 COST: Final = "at others' cost"
-LEVEL: Final = 0.95
-"""Of the intervals."""
-TOLERATED: Final = 1.05
-"""A wait that is certainly longer by no more than this ratio is no price."""
-LEAST: Final = 5
-"""Seeds (users, logs) from which on anything is called sure."""
+LEVEL: Final = 0.95  # of the intervals
+TOLERATED: Final = 1.05  # a wait that is certainly longer by no more than this ratio is no price
+LEAST: Final = 5  # seeds (users, logs) from which on anything is called sure
 
 MEASURE: Final[Mapping[str, str]] = MappingProxyType(
     {"simulate": "mean_bounded_slowdown", "evaluate": "sse_s2", "train": "sse_s2"}

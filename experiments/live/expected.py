@@ -20,11 +20,9 @@ from predictors.schedulers.soft_limit import MINUTE, PENDING, QueuedJob
 from predictors.schedulers.submission import StartSource
 from predictors.schedulers.table import ExpectedStart, width_class
 
-EVERY: Final = 300
-"""Starts are asked again after so long [s]; until then the table has those of before, with their age."""
+EVERY: Final = 300  # starts are asked again after so long [s]; until then the table has those of before, with their age
 DRAWS: Final = 50
-MOST_ENDED: Final = 20_000
-"""Jobs that ended last, of which run times are drawn."""
+MOST_ENDED: Final = 20_000  # jobs that ended last, of which run times are drawn
 MOST_SECONDS: Final = 20.0
 """After so long no further class is asked about, and no one waits longer for a round. The classes with the fewest known
 jobs are asked about last."""

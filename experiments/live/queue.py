@@ -14,12 +14,10 @@ from predictors.schedulers.slurm import FILTERS, Slurm
 from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 FORMAT: Final = "jobcast queue"
-CLEANED: Final = "COMPLETING"
-"""The state of a job that has ended while its nodes are cleaned."""
+CLEANED: Final = "COMPLETING"  # the state of a job that has ended while its nodes are cleaned
 HOLDING: Final = frozenset(("RUNNING", "CONFIGURING", CLEANED, "STAGE_OUT", "SIGNALING", "STOPPED"))
 """States of jobs that have processors."""
-MOST_TASKS: Final = 10_000
-"""Waiting tasks of one array that are kept separate."""
+MOST_TASKS: Final = 10_000  # waiting tasks of one array that are kept separate
 MOST_BYTES: Final = 1 << 28
 _MOST: Final = 1 << 40
 

@@ -31,8 +31,7 @@ from schedsim.workload.workload import Workload
 POLICY: Final = "easy"
 CORRECTION: Final = "slurm"
 DRAWS: Final = 100
-MOST_TOLD: Final = 4
-"""Stretches of waiting that `why` tells."""
+MOST_TOLD: Final = 4  # stretches of waiting that `why` tells
 _JOBS: Final = re.compile(r"\bjobs? \d+(?:, \d+)*")
 
 

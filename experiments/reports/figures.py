@@ -22,12 +22,10 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9
 
 MARKERS = "osD^vPX*"
 
-HATCHES = ("", "//", "..", "xx", "\\\\", "--")
-"""Of bars side by side, drawn in white upon the colours."""
+HATCHES = ("", "//", "..", "xx", "\\\\", "--")  # of bars side by side, drawn in white upon the colours
 
 LONGEST_NAME = 60
-LONGEST_TITLE = 100
-"""Letters of a line: next to an axis or in a legend, and above a picture."""
+LONGEST_TITLE = 100  # letters of a line: next to an axis or in a legend, and above a picture
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,

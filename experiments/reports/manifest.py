@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 MANIFEST: Final = "report.json"
 FORMAT: Final = "jobcast report"
 VERSION: Final = 1
-MAX_ROWS: Final = 1000
-"""Rows of a table that a page shows; its CSV has them all."""
-MAX_BYTES: Final = 64 * 2**20
-"""Size up to which a report is read."""
-LONGEST: Final = 1e12
-"""Seconds that no run takes."""
+MAX_ROWS: Final = 1000  # rows of a table that a page shows; its CSV has them all
+MAX_BYTES: Final = 64 * 2**20  # size up to which a report is read
+LONGEST: Final = 1e12  # seconds that no run takes
 
 
 class _Table(Declaration):

@@ -86,8 +86,7 @@ def roles_of(name: str) -> dict[str, str] | None:
 
 
 _NAMES: Final = (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS")
-STORED: Final = ("models:/", "runs:/")
-"""Begin the address of an agent in MLflow."""
+STORED: Final = ("models:/", "runs:/")  # begin the address of an agent in MLflow
 
 
 def agent_named(policy: str) -> NamedAgent:

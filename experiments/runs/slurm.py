@@ -27,10 +27,8 @@ from schedsim.policies.multifactor import Multifactor, slurm_policy
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
-PREFIX: Final = "slurm:"
-"""Begins the name of such a policy."""
-ANY_LOG: Final = slurm_policy(None, Loops())
-"""What passes such a policy has, whatever the files and the log."""
+PREFIX: Final = "slurm:"  # begins the name of such a policy
+ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, whatever the files and the log
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
@@ -65,10 +63,8 @@ _RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
     }
 )
 """On which days usage is forgotten, at midnight."""
-MOST_WAIT: Final = 366 * 86_400
-"""How long behind the last submission usage is forgotten, too [s]."""
-LAST_DAY: Final = 32_503_680_000
-"""The end of the year 2999 [s since 1970]: no job is later."""
+MOST_WAIT: Final = 366 * 86_400  # how long behind the last submission usage is forgotten, too [s]
+LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no job is later
 
 
 def is_slurm(policy: str) -> bool:

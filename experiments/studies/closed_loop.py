@@ -49,8 +49,7 @@ CASES: Final = (
 )
 """The limits as asked, and the rules for soft ones."""
 NARROW: Final = ("1", "2", "3-4")
-WIDE: Final = ("9-16", "17-32")
-"""Classes of width that count as narrow, and as wide."""
+WIDE: Final = ("9-16", "17-32")  # classes of width that count as narrow, and as wide
 
 
 @dataclass(frozen=True)
@@ -103,10 +102,8 @@ class Cluster:
 
 
 WIDTHS: Final = (1, 2, 4, 8, 16, 32)
-SHARES: Final = (0.30, 0.22, 0.20, 0.16, 0.09, 0.03)
-"""How many sessions of each width there are."""
-POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
-"""What people ask for [s]."""
+SHARES: Final = (0.30, 0.22, 0.20, 0.16, 0.09, 0.03)  # how many sessions of each width there are
+POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)  # what people ask for [s]
 
 
 def asked_for(seconds: float) -> int:

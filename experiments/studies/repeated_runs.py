@@ -41,14 +41,11 @@ QUESTION: Final = "Do slow runs of repeated applications come together, and can 
 """What its page asks."""
 
 DAY: Final = 86_400
-HALF_WINDOW: Final = 7 * DAY
-"""Drift is the median of an application within so long before and after a run [s]."""
-LAGS: Final = (0, 900, 3600, 8 * 3600, DAY, 2 * DAY, 4 * DAY)
-"""Bounds of the lags between two starts [s]."""
+HALF_WINDOW: Final = 7 * DAY  # drift is the median of an application within so long before and after a run [s]
+LAGS: Final = (0, 900, 3600, 8 * 3600, DAY, 2 * DAY, 4 * DAY)  # bounds of the lags between two starts [s]
 MODELS: Final = ("decision-forest", "adaboost")
 FOLDS: Final = 5
-LEAST: Final = 50
-"""Runs that the study needs."""
+LEAST: Final = 50  # runs that the study needs
 DRIFT: Final = {"left in": False, "taken out": True}
 
 

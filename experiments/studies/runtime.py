@@ -163,12 +163,9 @@ QUESTION: Final = (
 )
 """What its page asks."""
 
-QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")
-"""What `--quick` looks at."""
-EXPLAINED: Final = ("forest", "boosted", "average")
-"""Predictors with permuted attributes."""
-CALIBRATED: Final = ("similar", "boosted")
-"""Who is moved to keep budgets."""
+QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")  # what `--quick` looks at
+EXPLAINED: Final = ("forest", "boosted", "average")  # predictors with permuted attributes
+CALIBRATED: Final = ("similar", "boosted")  # who is moved to keep budgets
 LARGE: Final = 20_000
 """Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
 SLOWEST: Final = ("online-tree", "average", "stack", "chain", "censored")

@@ -48,13 +48,10 @@ CASES: Final = (
     Case("balanced", "balanced", "balanced"),
     Case("bold", "careful", "bold"),
 )
-GAMERS: Final = 0.1
-"""Share of the users who ask for another time than in the log."""
+GAMERS: Final = 0.1  # share of the users who ask for another time than in the log
 LOADS: Final = (0.95, 1.05)
-WEEKS: Final = 28 * 86_400
-"""Length of a machine's first weeks [s]."""
-_GAMES: Final = 43
-"""Purpose of the hash that draws the users who game."""
+WEEKS: Final = 28 * 86_400  # length of a machine's first weeks [s]
+_GAMES: Final = 43  # purpose of the hash that draws the users who game
 
 USUAL: Final = "as logged"
 HALVED, DOUBLED = "requests halved", "requests doubled"

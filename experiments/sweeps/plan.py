@@ -223,8 +223,7 @@ HEAVY: Final = 50.0
 """How many times longer than EASY takes what is slow: whole plans, predictors that are fitted again and again."""
 MOST: Final = 1_200_000.0
 """Jobs, weighted so, in a batch at most: seconds of work, so that little is lost with a worker."""
-LEAST: Final = 60_000.0
-"""And at least, so that little of the time goes into handing out work."""
+LEAST: Final = 60_000.0  # and at least, so that little of the time goes into handing out work
 
 
 def batches(plan: Plan, cells: Sequence[Cell], workers: int) -> list[tuple[Cell, ...]]:

@@ -41,10 +41,8 @@ SHOWN: Final = {
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }
 APART: Final = " That holds for the figure that decides; those that are paid in are each judged separately."
-LEAST: Final = 1e-3
-"""Figures below this count as this in geometric means."""
-MOST_DRAWN: Final = 20
-"""Cases in a picture."""
+LEAST: Final = 1e-3  # figures below this count as this in geometric means
+MOST_DRAWN: Final = 20  # cases in a picture
 
 
 Compared = tuple[tuple[Comparison, ...], Choice | None]

@@ -27,8 +27,7 @@ LEADING: Final = {
 }
 """First columns by kind of sweep; (log, case, seed) tells the runs apart. `log_sha256` is of the log as it was used:
 cleaned for simulations, as read else."""
-TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")
-"""Columns that tell how long something took."""
+TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")  # columns that tell how long something took
 GROUPS: Final = ("log", "case", "seed", "by", "group")
 """First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
 

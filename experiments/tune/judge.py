@@ -27,10 +27,8 @@ from schedsim.policies.agents import RandomPicks
 AGENT: Final = "agent"
 EASY: Final = "EASY"
 CHANCE: Final = "random in the same frame"
-SEEDS: Final = 10
-"""Shaken copies of the test part."""
-CONTROL: Final = "random.npz"
-"""The agent file of chance in the same frame, in the report's folder."""
+SEEDS: Final = 10  # shaken copies of the test part
+CONTROL: Final = "random.npz"  # the agent file of chance in the same frame, in the report's folder
 
 
 @dataclass(frozen=True, eq=False)

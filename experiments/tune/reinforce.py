@@ -40,16 +40,11 @@ from schedsim.policies.pooled import Pooled
 from schedsim.results.metrics import widest
 from schedsim.workload.workload import Workload
 
-ROLLOUTS: Final = 8
-"""Forks of a state at an update."""
-EPISODE: Final = 200
-"""Jobs of an episode."""
-UPDATES: Final = 6
-"""Updates on each variant of the training part."""
-RATE: Final = 0.003
-"""First step size of Adam; it falls to a tenth."""
-ENTROPY: Final = 0.003
-"""Weight of the entropy of the chances, relative to a worth with a standard deviation of 1."""
+ROLLOUTS: Final = 8  # forks of a state at an update
+EPISODE: Final = 200  # jobs of an episode
+UPDATES: Final = 6  # updates on each variant of the training part
+RATE: Final = 0.003  # first step size of Adam; it falls to a tenth
+ENTROPY: Final = 0.003  # weight of the entropy of the chances, relative to a worth with a standard deviation of 1
 _EPISODE: Final = 85  # purpose of draws
 _PICKS: Final = 86
 

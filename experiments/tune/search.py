@@ -31,14 +31,10 @@ from schedsim.policies.pooled import Pooled
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
-BASE: Final = "easy"
-"""The policy in which the agent picks, and that it is compared with."""
-POPULATION: Final = 12
-"""Agents of a generation."""
-SIGMA: Final = 1.0
-"""First standard deviation of each weight: features move by about 1 between jobs."""
-PACE: Final = 0.1
-"""Variants arrive up to so much faster or slower."""
+BASE: Final = "easy"  # the policy in which the agent picks, and that it is compared with
+POPULATION: Final = 12  # agents of a generation
+SIGMA: Final = 1.0  # first standard deviation of each weight: features move by about 1 between jobs
+PACE: Final = 0.1  # variants arrive up to so much faster or slower
 _SHAKE: Final = 81  # purposes of draws
 _PACE: Final = 82
 _SEED: Final = 83

@@ -34,19 +34,14 @@ from schedsim.workload.shaking import shaken
 
 Finder = Callable[[JobLog, Search, Callable[[int], None]], tuple[float, ...] | Pooled]
 """Searches an agent on a log: the weights of a linear one, or a network."""
-ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")
-"""Estimates that a network may be trained by."""
+ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")  # estimates that a network may be trained by
 GENERATIONS: Final = 60
 MOST_GENERATIONS: Final = 10_000
-LEAST_JOBS: Final = 300
-"""Of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs."""
+LEAST_JOBS: Final = 300  # of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs
 MONTH: Final = 30 * 86_400
-_CHOOSING: Final = 2 / 3
-"""Share of the training part on which the rules are tried; both pieces judge them."""
-_SHORT: Final = 3
-"""The search under a rule that is tried is so many times shorter."""
-_COPIES: Final = 5
-"""Shaken copies by which a rule, and the figures of the training part, are judged."""
+_CHOOSING: Final = 2 / 3  # share of the training part on which the rules are tried; both pieces judge them
+_SHORT: Final = 3  # the search under a rule that is tried is so many times shorter
+_COPIES: Final = 5  # shaken copies by which a rule, and the figures of the training part, are judged
 _MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
 
 

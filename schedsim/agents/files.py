@@ -32,13 +32,10 @@ from schedsim.policies.pooled import Pooled
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 FORMAT: Final = 1
-PREFIX: Final = "agent:"
-"""Prefix of the policies of agents."""
+PREFIX: Final = "agent:"  # prefix of the policies of agents
 SUFFIXES: Final = (".npz", ".json")
-MOST_BYTES: Final = 1 << 30
-"""Largest file: an agent of Theta's whole machine has 88 MB."""
-GREEDY: Final = Policy(backfill=Greedy())
-"""The base `greedy`: the queue in its order, without reservations."""
+MOST_BYTES: Final = 1 << 30  # largest file: an agent of Theta's whole machine has 88 MB
+GREEDY: Final = Policy(backfill=Greedy())  # the base `greedy`: the queue in its order, without reservations
 _ABOUT: Final = "about"
 _KEYS: Final = frozenset(
     ("format", "kind", "features", "window", "reserve", "base", "estimates", "origin", "arrays", "sha256")

@@ -55,8 +55,7 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
 """Rewards by name: equation 1, the paper's for Theta; the same with the floor of the longest wait of its public code;
 equation 2, for Cori; and two controls."""
 
-MOST_VALUE: Final = 1e6
-"""Largest target of Q-learning, since equation 4 does not discount."""
+MOST_VALUE: Final = 1e6  # largest target of Q-learning, since equation 4 does not discount
 
 POOL: Final = 1_024
 """How many earlier rewards a shuffled one is exchanged with; within one update the sums would still be informative."""

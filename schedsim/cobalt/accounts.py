@@ -15,8 +15,7 @@ from schedsim.workload.workload import Workload
 HOUR: Final = 3600
 
 
-MOST: Final = 1e15
-"""Largest number of processor-hours, weight or start score."""
+MOST: Final = 1e15  # largest number of processor-hours, weight or start score
 
 
 @dataclass(frozen=True)
@@ -40,8 +39,7 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 )
 """The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
-LAST_YEAR: Final = 9998
-"""Last year of calendars."""
+LAST_YEAR: Final = 9998  # last year of calendars
 
 
 @dataclass(frozen=True)

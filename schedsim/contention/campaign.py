@@ -31,8 +31,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.workload.workload import Workload
 
 DAY: Final = 86_400
-WINDOW: Final = 300
-"""Window of counters before a start [s]."""
+WINDOW: Final = 300  # window of counters before a start [s]
 _WIDTHS: Final = (4, 8, 16, 24, 32, 48, 64)  # of other jobs
 _MEDIAN_LENGTH: Final = 2400.0  # s
 _SPREAD_LENGTH: Final = 0.7  # of the logarithm

@@ -81,8 +81,7 @@ def to_runs(ended: Ended, model: "ContentionModel", workload: "Workload") -> Run
 
 
 _LEAST_PLACES: Final = 32
-_DONE: Final = 1e-6
-"""Less work than this counts as none, because of rounding [s]."""
+_DONE: Final = 1e-6  # less work than this counts as none, because of rounding [s]
 
 
 @dataclass(frozen=True)

@@ -22,8 +22,7 @@ _HOW: Final = MappingProxyType(
 )
 
 
-_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")
-"""How a sentence names a second of the log, or two."""
+_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")  # how a sentence names a second of the log, or two
 
 
 def in_words(

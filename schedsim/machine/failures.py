@@ -14,14 +14,11 @@ from schedsim.machine.allocators import Allocator
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, where
 from schedsim.machine.partitions import allocated
 
-AS_JOB: Final = 1 << 40
-"""Job ids of reservations begin here: they are placed like jobs."""
+AS_JOB: Final = 1 << 40  # job ids of reservations begin here: they are placed like jobs
 
-BEFORE_ALL: Final = -(1 << 62)
-"""Before every second."""
+BEFORE_ALL: Final = -(1 << 62)  # before every second
 
-DRAWN: Final = 83
-"""Purpose of these draws in the hash of a seed."""
+DRAWN: Final = 83  # purpose of these draws in the hash of a seed
 
 
 @dataclass(frozen=True, eq=False)

@@ -61,10 +61,8 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
-MOST_RESERVED: Final = 1 << 27
-"""Most reservations times kinds of nodes that they distinguish."""
-MOST_MEMORY: Final = 1 << 62
-"""Larger requests count as this [KB]: no machine has it."""
+MOST_RESERVED: Final = 1 << 27  # most reservations times kinds of nodes that they distinguish
+MOST_MEMORY: Final = 1 << 62  # larger requests count as this [KB]: no machine has it
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 
-Pieces = tuple[tuple[int, int], ...]
-"""Nodes as pieces (first, last + 1)."""
+Pieces = tuple[tuple[int, int], ...]  # nodes as pieces (first, last + 1)
 
 Interrupted = Literal["requeue", "drop"]
 RULES: Final[tuple[Interrupted, ...]] = ("requeue", "drop")

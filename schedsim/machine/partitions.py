@@ -40,8 +40,7 @@ from schedsim.machine.topology import MOST_NODES, Topology
 from schedsim.workload.workload import Workload
 
 MIRA_NODES: Final = 49_152
-MOST_PARTS: Final = 2_000
-"""Most partitions of a machine: each is compared with each."""
+MOST_PARTS: Final = 2_000  # most partitions of a machine: each is compared with each
 MOST_CELLS: Final = 4_000_000
 """Most partitions times places at which one begins or ends: place() reads a table of that size."""
 

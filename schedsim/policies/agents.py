@@ -34,11 +34,9 @@ RESERVES: Final[Mapping[Reserve, int]] = MappingProxyType(
 until it starts; or that one until the next instant, when the agent picks again, which protects no job."""
 
 
-MOST_IN_WINDOW: Final = 56
-"""Most jobs that an agent or the knapsack sees."""
+MOST_IN_WINDOW: Final = 56  # most jobs that an agent or the knapsack sees
 
-MOST_WEIGHT: Final = 1e9
-"""With larger weights sums of features could not tell jobs apart."""
+MOST_WEIGHT: Final = 1e9  # with larger weights sums of features could not tell jobs apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,15 +176,13 @@ class RandomPicks:
             raise JobcastError(f"The seed of random picks is a whole number from 0 to 2**63 - 1; got {self.seed!r}.")
 
 
-OLDEST_FIRST: Final = Linear((1.0, *(0.0,) * (len(FEATURES) - 1)))
-"""Longest waiting first: EASY, job for job."""
+OLDEST_FIRST: Final = Linear((1.0, *(0.0,) * (len(FEATURES) - 1)))  # longest waiting first: EASY, job for job
 
 NO_WEIGHTS: Final = np.zeros(len(FEATURES))
 NO_WEIGHTS.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
-Scored = Linear | RandomPicks | Shared | Dras
-"""Agents that the compiled pass scores."""
+Scored = Linear | RandomPicks | Shared | Dras  # agents that the compiled pass scores
 
 
 def picks(agent: object) -> bool:

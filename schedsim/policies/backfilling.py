@@ -36,8 +36,7 @@ REWARDS: Final[Mapping[Reward, int]] = MappingProxyType(
     }
 )
 """Rewards of `Knapsack`, by the kernels' codes."""
-MOST_SLACK: Final = 10**12
-"""Longest slack of a promise [s]: longer than any log."""
+MOST_SLACK: Final = 10**12  # longest slack of a promise [s]: longer than any log
 
 
 @dataclass(frozen=True)

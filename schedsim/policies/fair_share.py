@@ -22,8 +22,7 @@ OF_PARENT: Final = -1
 """Shares of "parent": a user ranks first in its account, an account's children count as its parent's."""
 _NO_FAIRNESS: Final = float((1 << 32) - 2)
 """Place of an account with the shares of its parent among its siblings in fair tree: its children are theirs."""
-_LN_2: Final = 0.693
-"""As in Slurm: the decay factor of a second is 1 - 0.693 / half-life."""
+_LN_2: Final = 0.693  # as in Slurm: the decay factor of a second is 1 - 0.693 / half-life
 _STEEPNESS: Final = 5.0
 """How fast a sibling's ratio loses weight in depth-oblivious sharing, where the parent's is far from 1."""
 

@@ -21,10 +21,8 @@ from schedsim.policies.orders import ORDERS, Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
-TIER: Final = float(1 << 33)
-"""Value of a tier: more than any priority."""
-MOST: Final = float((1 << 32) - 1)
-"""The highest priority."""
+TIER: Final = float(1 << 33)  # value of a tier: more than any priority
+MOST: Final = float((1 << 32) - 1)  # the highest priority
 
 
 @dataclass(frozen=True)

@@ -35,8 +35,7 @@ Kind = Literal["pg", "dql"]
 ACTIVATIONS: Final[Mapping[str, int]] = MappingProxyType({"relu": at.RELU, "tanh": at.TANH})
 KINDS: Final[tuple[Kind, ...]] = ("pg", "dql")
 N_FEATURES: Final = 12
-MOST_NEURONS: Final = 1_000_000
-"""Of one layer."""
+MOST_NEURONS: Final = 1_000_000  # of one layer
 
 NO_NET: Final = np.empty(0, np.float32)
 NO_NET.flags.writeable = False  # as the others are, or the kernels would be compiled again

@@ -274,8 +274,7 @@ FORMULAS: Final[Mapping[str, OrderFunction]] = MappingProxyType(
 SCORE: Final = Order("score", codes.SCORE)
 """Highest score first; see `schedsim.cobalt.score` for their growth, `schedsim.cobalt.rules` for their beginning."""
 
-WIDEST: Final = Order("widest", codes.WIDEST)
-"""Most processors first, as in bin packing; it is no policy of its own."""
+WIDEST: Final = Order("widest", codes.WIDEST)  # most processors first, as in bin packing; it is no policy of its own
 
 
 def random_order(seed: int = 0) -> Order:

@@ -29,8 +29,7 @@ from schedsim.policies.traits import refuse
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
-MOST_RESERVATIONS: Final = 1_000_000
-"""Most reservations of a hybrid."""
+MOST_RESERVATIONS: Final = 1_000_000  # most reservations of a hybrid
 
 
 @dataclass(frozen=True)

@@ -24,8 +24,7 @@ from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Observation
 from schedsim.policies.networks import weights_of
 
-MOST_HIDDEN: Final = 4_096
-"""Neurons of one layer."""
+MOST_HIDDEN: Final = 4_096  # neurons of one layer
 
 
 @dataclass(frozen=True, eq=False)

@@ -42,8 +42,7 @@ THRESHOLD: Final = 10
 RECHECK: Final = 60
 LONGEST_RECHECK: Final = 86400
 COUNT_ON: Final = ("release", "pass", "window")
-COUNTER_WINDOW: Final = 300
-"""Window over which counters are averaged [s]."""
+COUNTER_WINDOW: Final = 300  # window over which counters are averaged [s]
 LONGEST_ASK: Final = 3600
 
 CountOn = Literal["release", "pass", "window"]

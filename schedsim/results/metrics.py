@@ -21,15 +21,13 @@ from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY, Schedule
 from schedsim.results.timelines import in_use
 
-BOUND: Final = 10
-"""Threshold of the bounded slowdown [s]."""
+BOUND: Final = 10  # threshold of the bounded slowdown [s]
 
 WIDEST_SHARE: Final = 0.05
 
 WORSE_BY_RATIO: Final = 1.05
 """A user whose mean wait grows by more than this ratio is worse off, if also by more than `WORSE_BY_SECONDS`."""
-WORSE_BY_SECONDS: Final = 600.0
-"""A longer mean wait that a user would not notice [s]."""
+WORSE_BY_SECONDS: Final = 600.0  # a longer mean wait that a user would not notice [s]
 
 
 def slowdown(wait: Ints, run_time: Ints) -> Floats:
@@ -321,8 +319,7 @@ def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
     return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
 
 
-RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
-"""Bounds between classes of run times [s]."""
+RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)  # bounds between classes of run times [s]
 RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 24 h", "longer")
 
 

@@ -77,8 +77,7 @@ def delivered(schedule: Schedule, until: int) -> Floats:
     return np.asarray(workload.procs.astype(np.float64) * ran / HOUR, dtype=np.float64)
 
 
-BOUND: Final = 60
-"""Threshold of the bounded slowdown on user wait [s]."""
+BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
 
 
 def user_wait(schedule: Schedule) -> Ints:

@@ -25,8 +25,7 @@ from schedsim.validate import laws as known
 from schedsim.validate.bounds import latest_starts
 from schedsim.validate.laws import EXCUSES, Believed, Run
 
-Ends = list[tuple[int, int]]
-"""Ends of running jobs: (second, processors), ascending."""
+Ends = list[tuple[int, int]]  # ends of running jobs: (second, processors), ascending
 
 
 class Broken(Exception):

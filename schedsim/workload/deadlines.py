@@ -28,10 +28,8 @@ from predictors.core.validation import LATEST, check_whole
 from predictors.data.joblog import JobLog
 from schedsim.workload.workload import Workload
 
-LEAST: Final = 24 * 3600
-"""Least time from submission to deadline [s]."""
-TIMES: Final = 10
-"""This many requested times, if that is longer."""
+LEAST: Final = 24 * 3600  # least time from submission to deadline [s]
+TIMES: Final = 10  # this many requested times, if that is longer
 
 _PURPOSE: Final = 73
 

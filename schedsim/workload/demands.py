@@ -21,13 +21,10 @@ from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
 
 LEAST_SPOTS: Final = 1024
-RESOURCES: Final = ("processors", "gpus", "memory_kb")
-"""What nodes have, as figures name it."""
-FIELDS: Final = ("procs", "gpus", "memory")
-"""The fields of the records of nodes and demands, in the same order."""
+RESOURCES: Final = ("processors", "gpus", "memory_kb")  # what nodes have, as figures name it
+FIELDS: Final = ("procs", "gpus", "memory")  # the fields of the records of nodes and demands, in the same order
 KB_OF_GB: Final = 1 << 20
-FIRST_SECOND: Final = -(1 << 62)
-"""Before every second."""
+FIRST_SECOND: Final = -(1 << 62)  # before every second
 _NO_WINDOWS: Final = np.empty((0, 2), dtype=np.int64)
 _NO_WINDOWS.flags.writeable = False
 

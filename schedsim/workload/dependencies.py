@@ -12,8 +12,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from schedsim.workload.workload import Workload
 
-FAILED_STATUS: Final = (0, 5)
-"""What the Standard Workload Format calls failed and cancelled."""
+FAILED_STATUS: Final = (0, 5)  # what the Standard Workload Format calls failed and cancelled
 
 OnFailure = Literal["hold", "run"]
 

@@ -16,10 +16,8 @@ from predictors.core.validation import check_whole
 from predictors.data.cleaning import overran, within_requests
 from predictors.data.joblog import JobLog
 
-MOVE: Final = 60
-"""Most that a submission moves, earlier or later [s]."""
-STRETCH: Final = 0.03
-"""Largest change of a run time, as a share."""
+MOVE: Final = 60  # most that a submission moves, earlier or later [s]
+STRETCH: Final = 0.03  # largest change of a run time, as a share
 
 _SUBMIT: Final = 1
 _RUN_TIME: Final = 2

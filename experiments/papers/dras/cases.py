@@ -23,8 +23,7 @@ OPTIMIZATION: Final = "Optimization"
 DECIMA: Final = "Decima-PG"
 PG: Final = "DRAS-PG"
 DQL: Final = "DRAS-DQL"
-PAPER: Final = (FCFS, BINPACKING, RANDOM, OPTIMIZATION, DECIMA, PG, DQL)
-"""The paper's methods, under its names."""
+PAPER: Final = (FCFS, BINPACKING, RANDOM, OPTIMIZATION, DECIMA, PG, DQL)  # the paper's methods, under its names
 
 KEPT: Final = "random picks, kept"
 OLDEST: Final = "random picks, oldest"
@@ -36,8 +35,7 @@ FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
 AHEAD: Final = "look-ahead"
 """At each pass the best of five orders, found by draining the queue. It ranks again each time: its frame is *again*."""
-CQSIM: Final = ", cqsim estimates"
-"""What the names of methods with CQSim's estimates end in."""
+CQSIM: Final = ", cqsim estimates"  # what the names of methods with CQSim's estimates end in
 
 WINDOW: Final = 50
 
@@ -106,14 +104,11 @@ UNTRAINED: Final = (
 )
 """Every method without training; the first is what the others are compared with."""
 
-FROZEN: Final = ", frozen"
-"""Ending of the names of trained agents with a network that no longer learns during the test."""
+FROZEN: Final = ", frozen"  # ending of the names of trained agents with a network that no longer learns during the test
 CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
 """Agents that must not be better than random picks."""
-TRUE_TIMES: Final = "true run times"
-"""DRAS-PG that sees true run times: an upper bound that no site can have."""
-FULL_RETURNS: Final = "returns to the end"
-"""DRAS-PG with returns up to the end of the job set."""
+TRUE_TIMES: Final = "true run times"  # DRAS-PG that sees true run times: an upper bound that no site can have
+FULL_RETURNS: Final = "returns to the end"  # DRAS-PG with returns up to the end of the job set
 COPIED: Final = ", copied test months"
 """What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
 LINEAR: Final = "linear agent"

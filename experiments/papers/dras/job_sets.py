@@ -28,19 +28,15 @@ from predictors.data.report import ReadingReport
 from predictors.data.synthetic.capability import generate_capability_log
 from schedsim.workload.workload import Workload
 
-THETA_NODES: Final = 4360
-"""Nodes of Theta for users' jobs."""
+THETA_NODES: Final = 4360  # nodes of Theta for users' jobs
 TENTH: Final = 436
-HUNDREDTH: Final = 44
-"""Nodes of a tenth and a hundredth of it."""
+HUNDREDTH: Final = 44  # nodes of a tenth and a hundredth of it
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
-MONTH: Final = 30 * DAY
-"""Where a log has no date."""
-LEAST: Final = 20
-"""Jobs of a part of a log that can be studied."""
+MONTH: Final = 30 * DAY  # where a log has no date
+LEAST: Final = 20  # jobs of a part of a log that can be studied
 
 Kind = Literal["sampled", "real", "synthetic"]
 

@@ -27,8 +27,7 @@ WEEKS: Final = "weeks"
 JOBS: Final = "jobs"
 SIZES: Final = "sizes"
 
-Scheduler = Callable[[JobLog, Workload], Schedule]
-"""Schedules the jobs of a log from an idle machine."""
+Scheduler = Callable[[JobLog, Workload], Schedule]  # schedules the jobs of a log from an idle machine
 
 
 @dataclass(frozen=True)

@@ -19,12 +19,10 @@ from predictors.core.arrays import Floats, Ints
 from predictors.history.programs import program_of
 from schedsim.results.timelines import in_use
 
-BOUNDARY: Final = 0.95
-"""Utilisation above which a run is in the group High."""
+BOUNDARY: Final = 0.95  # utilisation above which a run is in the group High
 MOST_SPREAD: Final = 3.0
 """Longest run over shortest from which on an application is left out, as a benchmark or code under development."""
-MORE_NODES: Final = 16
-"""Jobs of no more nodes are left out: debugging."""
+MORE_NODES: Final = 16  # jobs of no more nodes are left out: debugging
 LEAST_RUNS: Final = 30
 LEAST_IN_GROUP: Final = 10
 SIGNIFICANCE: Final = 0.10

@@ -15,8 +15,7 @@ from predictors.data.joblog import JobLog
 from schedsim.cobalt.queues import CAPABILITY_SHARE, least_capability
 from schedsim.results.timelines import in_use
 
-SHORT_S: Final = 6 * 3600
-"""Requested time up to which a smaller job goes to the short queue (section 4)."""
+SHORT_S: Final = 6 * 3600  # requested time up to which a smaller job goes to the short queue (section 4)
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
 LEAST_SHARE: Final = 0.01
 """Share of the jobs that a queue must have to count as one, where the log's own queues shall be used."""

@@ -30,12 +30,9 @@ from predictors.variability.selection.select import train
 from predictors.variability.splits import random_folds
 from schedsim.policies.rush import COUNTER_WINDOW, LONGEST_ASK, CountOn
 
-EXPERIMENT: Final = "ADAA"
-"""Which of Table II the rows are of."""
-TIMED: Final = "timed"
-"""A use of probes: as live, but they take their time and load the network."""
-CHOSEN: Final = "chosen"
-"""The model that the selection takes."""
+EXPERIMENT: Final = "ADAA"  # which of Table II the rows are of
+TIMED: Final = "timed"  # a use of probes: as live, but they take their time and load the network
+CHOSEN: Final = "chosen"  # the model that the selection takes
 FOLDS: Final = 4
 
 RowProbes = Literal["live", "last-known", "absent", "timed"]

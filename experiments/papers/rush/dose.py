@@ -42,8 +42,7 @@ QUESTION: Final = (
 )
 """What its page asks."""
 
-LENGTH: Final = float(np.mean(list(ALONE.values())))
-"""Mean length of an undisturbed job [s]."""
+LENGTH: Final = float(np.mean(list(ALONE.values())))  # mean length of an undisturbed job [s]
 RATIOS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 QUICK_RATIOS: Final = (0.5, 4.0)
 PLACEMENTS: Final = ("scattered", "first-fit", "best-fit")
@@ -64,8 +63,7 @@ SOURCES: Final[dict[str, Noise]] = {
     "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
 }
 """Sources of traffic in addition to the jobs: in the paper's experiment the noise job alone has a pod of its own."""
-PARTS: Final = ("tau", "placement", "source", "episodes")
-"""Parts of the study, as `--experiments` names them."""
+PARTS: Final = ("tau", "placement", "source", "episodes")  # parts of the study, as `--experiments` names them
 
 
 @dataclass(frozen=True)

@@ -161,8 +161,7 @@ def run(setting: Setting) -> Report:
 
 _LEADING: Final = ["experiment", "policy", "trials"]
 _NAMES: Final = ["experiment", "seed", "policy"]
-_TRIAL: Final = "trial "
-"""How columns begin that tell of the trial, the same for all its runs."""
+_TRIAL: Final = "trial "  # how columns begin that tell of the trial, the same for all its runs
 _FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips", "met": "met"}
 """Those columns, and the attributes of `Trial` that they are."""
 
@@ -280,8 +279,7 @@ def row_trial(shared: Shared, row: Row, jobs: Jobs, seed: int, found: Mapping[st
     return run_trial(jobs, contention, shared.environment.allocator, judge, **row.options)
 
 
-TRIAL_SEEDS: Final = 1000
-"""Seeds of trials begin here, those of control jobs at 0."""
+TRIAL_SEEDS: Final = 1000  # seeds of trials begin here, those of control jobs at 0
 
 
 def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataFrame, pd.DataFrame]:
