@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -115,9 +116,9 @@ def perform(name: str, setting: Setting) -> Report:
     run = experiment_by_name(name)
     if name in MANY:
         with with_checkpoints(name, setting) as kept:
-            return _written(name, kept, run(kept))
+            return _written(name, kept, run)
     check_shared(name, setting.pool)
-    return _written(name, setting, run(setting))
+    return _written(name, setting, run)
 
 
 def check_shared(name: str, pool: Pool) -> None:
@@ -129,12 +130,15 @@ def check_shared(name: str, pool: Pool) -> None:
         )
 
 
-def _written(name: str, setting: Setting, report: Report) -> Report:
+def _written(name: str, setting: Setting, run: "Callable[[Setting], Report]") -> Report:
+    begin = perf_counter()
+    report = run(setting)
+    seconds = perf_counter() - begin
     question: str = import_module(EXPERIMENTS[name]).QUESTION
     facts = dict(report.facts or _facts(name, setting))
     if setting.requests_from is not None:
         facts["requested times made from"] = setting.requests_from
-    report = replace(report, question=report.question or question, facts=facts)
+    report = replace(report, experiment=name, seconds=seconds, question=report.question or question, facts=facts)
     write_report(setting.folder, report)
     return report
 

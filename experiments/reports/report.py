@@ -28,12 +28,12 @@ class FirstScreen:
 class Report:
     """An experiment's tables, by name, and the files that it wrote."""
 
-    experiment: str
+    experiment: str = ""  # its name; of a study `experiments.registry.perform` sets it, and the seconds
     log: str
     seeds: tuple[int, ...]  # of everything drawn by chance
     tables: Mapping[str, "pd.DataFrame"]  # the results, under their titles
     figures: tuple[Path, ...]  # every file written: of each picture PNG, SVG and CSV, and the tables
-    seconds: float  # how long it took
+    seconds: float = 0.0  # how long it took
     notes: tuple[str, ...] = field(default=())  # what else the reader must know, a sentence each
     verdict: tuple[str, ...] = field(default=())  # what came out, a sentence each: the page begins with it
     question: str = ""  # what was asked, in a line

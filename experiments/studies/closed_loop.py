@@ -6,7 +6,6 @@ and the true run time, all held as by Slurm from 25.05.4 on.
 """
 
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -119,7 +118,6 @@ def asked_for(seconds: float) -> int:
 
 def run(setting: Setting) -> Report:
     """Simulate every workload under every rule, as it is and shaken, and compare."""
-    begin = perf_counter()
     logs = [Cluster().workload(setting.seed + number) for number in range(1, WORKLOADS + 1)]
     seeds = first_seeds(QUICK_SEEDS if setting.quick else SEEDS)
     sweep = Sweep(cases=CASES, seeds=seeds, by=("size",), beside=REQUEST)
@@ -131,12 +129,10 @@ def run(setting: Setting) -> Report:
         *draw(setting.folder, "changes", whole, paint_changes, width=7.5, height=3.8),
     ]
     return Report(
-        experiment="live",
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",
         seeds=seeds,
         tables={"over all workloads": whole, "each workload": each},
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
         notes=_notes(len(seeds)),
         verdict=tuple(_verdict(whole)),
         facts={"workloads": WORKLOADS, "jobs of each": Cluster().jobs, "processors": Cluster().procs,

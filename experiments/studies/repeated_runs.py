@@ -16,7 +16,6 @@ Drift is taken out by dividing each time by the median of its application within
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -38,7 +37,6 @@ from predictors.variability.selection.scores import scores
 from predictors.variability.splits import Fold, chronological, days_left_out, leave_one_application_out
 
 QUESTION: Final = "Do slow runs of repeated applications come together, and can they be foreseen without counters?"
-"""What its page asks."""
 
 DAY: Final = 86_400
 HALF_WINDOW: Final = 7 * DAY  # drift is the median of an application within so long before and after a run [s]
@@ -51,7 +49,6 @@ DRIFT: Final = {"left in": False, "taken out": True}
 
 def run(setting: Setting) -> Report:
     """Read the table, and study coincidence and F1 with drift left in and taken out."""
-    begin = perf_counter()
     if setting.runs is None:
         raise JobcastError("repeated-runs needs a table of runs: give it with --runs TABLE.")
     read, account = read_runs(setting.runs)
@@ -70,12 +67,10 @@ def run(setting: Setting) -> Report:
     paths = [write_table(table, setting.folder / f"{name.replace(' ', '_')}.csv") for name, table in tables.items()]
     best = tables["F1 of slow runs"]["f1"].max()
     return Report(
-        experiment="repeated-runs",
         log=setting.runs.name,
         seeds=(setting.seed,),
         tables=tables,
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
         notes=(
             (account + unlabelled).summary(),
             *(f"{one.count:,} without a label: {one.text} ({one.where()})." for one in unlabelled.findings),

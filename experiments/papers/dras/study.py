@@ -15,7 +15,6 @@ References
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Final
 
 import pandas as pd
@@ -84,7 +83,6 @@ from predictors.data.report import Finding, ReadingReport
 QUESTION: Final = (
     "Does deep reinforcement learning schedule better than a good rule, and than random picks in its frame?"
 )
-"""What its page asks."""
 
 TRAIN: Final = "2mo"
 TEST: Final = "rest"
@@ -94,7 +92,6 @@ FRAME: Final = (KEPT, OLDEST, AGAIN)
 
 def run(setting: Setting) -> Report:
     """Run all methods and trainings by seed, ten (quick: three, fewer job sets), and make tables and figures."""
-    begin = perf_counter()
     plan, train = plan_of(setting), setting.train or TRAIN
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     parts = split(log, train, setting.test or TEST, plan.nodes)
@@ -124,12 +121,10 @@ def run(setting: Setting) -> Report:
     written += [*_pictures_of_log(setting.folder, parts), *_pictures(setting.folder, everything, runs, curve, parts)]
     _, first = learnt(runs)
     return Report(
-        experiment="dras",
         log=log.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=tuple(_notes(plan, parts, log)),
         verdict=(first, *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),

@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from re import sub
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,7 +39,6 @@ QUESTION: Final = (
     "What does RUSH's gain depend on? How slowly the machine changes, how jobs are placed, who loads it; ADAA, all "
     "else alike. And what F1 means where runs are slow for days."
 )
-"""What its page asks."""
 
 LENGTH: Final = float(np.mean(list(ALONE.values())))  # mean length of an undisturbed job [s]
 RATIOS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
@@ -109,7 +107,6 @@ class Plan:
 
 def run(setting: Setting) -> Report:
     """Try each case with eight paired seeds (quick: two) after 30 days of control jobs (quick: 16)."""
-    begin = perf_counter()
     quick = setting.quick
     slow = [Case(ratio=ratio) for ratio in (QUICK_RATIOS if quick else RATIOS)]
     placed = [Case(placement=name) for name in (QUICK_PLACEMENTS if quick else PLACEMENTS)]
@@ -147,12 +144,10 @@ def run(setting: Setting) -> Report:
     drawn = max(plan.seeds if cases else 0, campaigns if "episodes" in parts else 0)
     seeds = tuple(range(plan.seed, plan.seed + drawn))
     return Report(
-        experiment="rush-dose",
         log="contention world",
         seeds=seeds,
         tables=tables,
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
     )
 
 

@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from re import sub
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -70,7 +69,6 @@ QUESTION: Final = (
     "Does RUSH make runs steadier, and at what price? Table II, Figures 1 and 4 to 11 of Nichols et al. "
     "on a simulated machine."
 )
-"""What its page asks."""
 
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
@@ -105,7 +103,6 @@ class Shared:
 
 def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
-    begin = perf_counter()
     settings, chosen = settings_of(setting), experiments_of(setting.experiments)
     environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
     seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
@@ -146,14 +143,11 @@ def run(setting: Setting) -> Report:
         *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
         *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
     ]
-    seconds = perf_counter() - begin
     return Report(
-        experiment="rush",
         log="contention world",
         seeds=seeds,
         tables=tables,
         figures=tuple(paths),
-        seconds=seconds,
         notes=(),
         verdict=in_words(trials),
     )
