@@ -97,40 +97,20 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide.
+    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide."""
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    current : str
-        What the site runs today: a name of the short list, or any policy by requested times.
-    seeds : int
-        How many shakes.
-    predictor : str, optional
-        One more way: EASY-SJBF by this predictor, or kept model.
-    agent : str, optional
-        One more way: an agent file.
-    lacks : tuple of Lack
-        What the log lacks; it may carry no verdict.
-    soft_limits : str, optional
-        Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
-    machine : Machine, optional
-        The nodes with the processors, GPUs and memory that jobs take; without it processors count alone.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    """
-
-    log: JobLog
-    current: str = "easy"
-    seeds: int = 20
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    current: str = "easy"  # what the site runs today: a name of the short list, or any policy by requested times
+    seeds: int = 20  # how many shakes
     measure: str = MEASURE
-    predictor: str | None = None
-    agent: str | None = None
-    lacks: tuple[Lack, ...] = ()
+    predictor: str | None = None  # one more way: EASY-SJBF by this predictor, or kept model
+    agent: str | None = None  # one more way: an agent file
+    lacks: tuple[Lack, ...] = ()  # what the log lacks; it may carry no verdict
+    # ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`
     soft_limits: str | None = None
+    # the nodes with the processors, GPUs and memory that jobs take; without it processors count alone
     machine: Machine | None = None
-    kill: bool = True
+    kill: bool = True  # whether jobs are stopped at their requested time
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:

@@ -48,28 +48,14 @@ RUNS, GROUPS, MONTHS = "runs", "groups", "months"  # tables of a backtest
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month.
+    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month."""
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    predictor : str
-        A registered predictor: it starts knowing nothing.
-    budget : float or None
-        Share of the jobs that may run longer than their soft limit.
-    soft_limits : str
-        How the scheduler holds them, see `schedsim.workload.soft_limits`.
-    seeds : int
-        How many shaken copies.
-    """
-
-    log: JobLog
-    predictor: str = "cesnet"
-    budget: float | None = None
-    soft_limits: str = "slurm"
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    predictor: str = "cesnet"  # a registered predictor: it starts knowing nothing
+    budget: float | None = None  # share of the jobs that may run longer than their soft limit
+    soft_limits: str = "slurm"  # how the scheduler holds them, see `schedsim.workload.soft_limits`
     policy: str = "easy"
-    seeds: int = 10
+    seeds: int = 10  # how many shaken copies
 
     def __post_init__(self) -> None:
         if self.seeds < LEAST:

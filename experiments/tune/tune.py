@@ -104,32 +104,18 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What is to be tuned on a split log.
-
-    Parameters
-    ----------
-    reserves : tuple of {"kept", "oldest", "again"}
-        The reservation rules to choose from.
-    estimates : str
-        As of `jobcast simulate --estimates`: what the policy plans by, and the features are made of.
-    generations : int
-        Of the search, twelve agents each.
-    seed : int
-        Of all draws.
-    window : int
-        Jobs at the front of the queue that the agent sees.
-    find : function
-        The search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
-        networks, which may have no generations: then they are untrained.
-    """
+    """What is to be tuned on a split log."""
 
     split: Split
     objective: Objective = Objective()  # noqa: RUF009 - frozen
-    reserves: tuple[Reserve, ...] = tuple(RESERVES)
+    reserves: tuple[Reserve, ...] = tuple(RESERVES)  # the reservation rules to choose from
+    # as of `jobcast simulate --estimates`: what the policy plans by, and the features are made of
     estimates: str = "requested"
-    generations: int = GENERATIONS
-    seed: int = 0
-    window: int = 50
+    generations: int = GENERATIONS  # of the search, twelve agents each
+    seed: int = 0  # of all draws
+    window: int = 50  # jobs at the front of the queue that the agent sees
+    # the search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
+    # networks, which may have no generations: then they are untrained
     find: Finder = found_by
 
     def __post_init__(self) -> None:
