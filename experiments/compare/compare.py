@@ -117,11 +117,7 @@ def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff 
     """Return the share of users who are worse off under one case than under another; None where no user is known.
 
     Shaken seeds decide; where there are none, the logs as they are. Of several logs each seed's mean over them counts.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        Of simulations: log, case, seed, by, group and mean_wait_s.
+    `groups` are those of simulations: log, case, seed, by, group and mean_wait_s.
     """
     shares = shares_worse_off(groups, case, beside)
     shaken = shares[shares["seed"] != AS_LOGGED]

@@ -59,13 +59,7 @@ class Start:
 
 
 class Past:
-    """What ended before, of a cleaned log: each job's user, end, and run time / requested time.
-
-    Parameters
-    ----------
-    log : JobLog or None
-        Cleaned; its epoch must be known. None: nothing ended.
-    """
+    """What ended before, of a cleaned log with a date, or of none: user, end, run time / requested time of each job."""
 
     def __init__(self, log: JobLog | None) -> None:
         self.user: list[str] = []
@@ -108,10 +102,7 @@ class Past:
 class Present:
     """The jobs of one partition at one moment, ready to be simulated on.
 
-    Parameters
-    ----------
-    past : Past
-        Only what ended by the queue's clock is read; what ended and stands in the queue still counts, too.
+    Of the past it reads only what ended by the queue's clock; ended jobs that are still in the queue count, too.
     """
 
     def __init__(self, queue: LiveQueue, partition: str, past: Past) -> None:

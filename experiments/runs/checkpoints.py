@@ -153,13 +153,7 @@ PARTS: Final = "parts"
 
 
 class Parts:
-    """Tables of what is done, each a Parquet file named by a digest of what produced it.
-
-    Parameters
-    ----------
-    folder : Path
-        A run directory, kept for this process.
-    """
+    """Tables of finished work in a run directory, each a Parquet file named by a digest of what produced it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / PARTS

@@ -120,12 +120,7 @@ class Cluster:
 
 @contextmanager
 def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
-    """Yield a client of a pool's workers, silent; workers that were started leave when the block ends.
-
-    Parameters
-    ----------
-    most : int
-        Most workers that are of use.
+    """Yield a client of at most `most` workers of a pool, silent; workers that were started leave when the block ends.
 
     Raises
     ------

@@ -19,13 +19,7 @@ SPREAD: Final = 0.5
 
 
 class Around:
-    """Run times drawn around predictions: log-normal, within the request, beyond what has run already.
-
-    Parameters
-    ----------
-    predicted, requested : arrays of shape (n_jobs,)
-        Seconds, rows as in the workload.
-    """
+    """Run times [s] drawn around predictions: log-normal, within the request, beyond what has run already."""
 
     def __init__(self, predicted: Floats, requested: Ints) -> None:
         self._predicted, self._requested = predicted, requested

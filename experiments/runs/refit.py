@@ -39,13 +39,7 @@ class DriftThere:
 
 
 def drift_at(url: str, token: str | None, name: str) -> DriftThere:
-    """Ask a service whether its champion has become worse than last-two.
-
-    Parameters
-    ----------
-    name : str
-        Registered name that the champion must have.
-    """
+    """Ask a service whether its champion, which must have this registered name, has become worse than last-two."""
     with Client(url, token, timeout=60.0) as client:
         document = client.models()
     champion = next(one for one in document["models"] if one["role"] == CHAMPION)
@@ -66,13 +60,6 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
 
     Both predict each job as of its submission from the log's own history. The champion may have learnt from some of
     these jobs: that is in its favour.
-
-    Parameters
-    ----------
-    found : Evaluation
-        Of the predictor, on the last part of the log.
-    predictor : str
-        Its name there.
     """
     champion = load_model(f"models:/{there.name}/{there.version}")
     jobs, _ = jobs_that_count(log)

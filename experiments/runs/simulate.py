@@ -300,41 +300,25 @@ def _beside_logged(
 
 @dataclass(frozen=True, eq=False)
 class NamedSimulation:
-    """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule.
-
-    Parameters
-    ----------
-    log : JobLog
-        The cleaned log.
-    policy, estimates, correction, budget, soft_limits
-        As of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes.
-    workload : Workload or None
-        The log's jobs, for those who made them already.
-    rule : Policy or None
-        What the policy's name stands for, where options have changed it.
-    deadline : int64 array or None
-        By when jobs that may be postponed must start.
-    kill, allocator, run_times, rules, outages
-        As of `schedsim.engine.simulation.simulate`.
-    demands : Demands or None
-        What the log's jobs ask of nodes, where these have GPUs and memory too.
-    """
+    """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule."""
 
     log: JobLog
+    # as of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes
     policy: str
     estimates: "str | LoadedModel | SimilarRuns" = "requested"
     correction: str = "requested"
     budget: float | None = None
     soft_limits: str | None = None
+    # kill, allocator, run times, rules and outages as of `schedsim.engine.simulation.simulate`
     kill: bool = True
-    workload: Workload | None = None
-    rule: Policy | None = None
-    deadline: Ints | None = None
+    workload: Workload | None = None  # the log's jobs, for those who made them already
+    rule: Policy | None = None  # what the policy's name stands for, where options have changed it
+    deadline: Ints | None = None  # by when jobs that may be postponed must start
     allocator: Allocator | None = None
     run_times: RunTimes | None = None
     rules: Rules | None = None
     outages: Outages | None = None
-    demands: Demands | None = None
+    demands: Demands | None = None  # what the log's jobs ask of nodes, where these have GPUs and memory too
 
     def _rule(self) -> Policy:
         return policy_named(self.policy, self.log) if self.rule is None else self.rule

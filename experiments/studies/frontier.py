@@ -173,13 +173,7 @@ SETTINGS: Final = ("EASY", "careful", "balanced", "bold", "clairvoyant EASY-SJBF
 
 
 def curves_of(what: str, points: pd.DataFrame) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws each family as a curve, gains upwards and prices across, medians of a log by its name.
-
-    Parameters
-    ----------
-    points : DataFrame
-        Medians of the named settings, by case.
-    """
+    """Return what draws each family as a curve, gains upwards and prices across; `points` are the named settings."""
 
     def paint(axes: "Axes", table: pd.DataFrame) -> None:
         from matplotlib.layout_engine import ConstrainedLayoutEngine

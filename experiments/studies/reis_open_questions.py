@@ -123,13 +123,7 @@ QUICK_TREES: Final = 10
 
 
 class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A random forest of XGBoost's that splits on categories in one of the ways of `SPLITS`, a scikit-learn regressor.
-
-    Parameters
-    ----------
-    splits : str
-        One of `SPLITS`.
-    """
+    """XGBoost's random forest, a scikit-learn regressor, that splits on categories in one of the ways of `SPLITS`."""
 
     def __init__(self, splits: str = "one-hot", trees: int = TREES, seed: int = 0) -> None:
         self.splits = splits

@@ -67,13 +67,7 @@ def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
 
 
 def report_of(found: Results, folder: Path, judged: Compared) -> Report:
-    """Write a sweep's tables and picture into a folder, and return what its page is made from.
-
-    Parameters
-    ----------
-    judged : tuple
-        What `compared` returns.
-    """
+    """Write a sweep's tables and picture into a folder and return its report; `compared` returns `judged`."""
     comparisons, choice = judged
     tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
     written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]

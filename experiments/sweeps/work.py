@@ -68,13 +68,7 @@ def key_of(row: Row) -> tuple[str, str, int]:
 
 
 def do(log: bytes | JobLog, batch: Batch) -> Done:
-    """Run a batch; a run that fails is noted, the others go on.
-
-    Parameters
-    ----------
-    log : bytes or JobLog
-        The log, or the Parquet file of it.
-    """
+    """Run a batch on a log or its Parquet file; a run that fails is noted, the others go on."""
     jobs, done = _opened(log, batch.key), Done()
     for cell in batch.cells:
         begin = perf_counter()

@@ -83,13 +83,7 @@ def variant(log: JobLog, seed: int, number: int) -> JobLog:
 
 
 class Contest:
-    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's on the same jobs.
-
-    Parameters
-    ----------
-    frame : Frame
-        Window and estimates of the agents; EASY plans by the requested times.
-    """
+    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's by requested times."""
 
     def __init__(self, log: JobLog, frame: Frame) -> None:
         self._log, self._workload, self._frame = log, Workload.from_log(log), frame

@@ -161,13 +161,7 @@ class NamedAgent:
 
 
 def write_agent(agent: NamedAgent, path: str | PathLike[str]) -> None:
-    """Write an agent file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        `.npz`, or `.json` for people to read.
-    """
+    """Write an agent file, `.npz`, or `.json` for people to read, whole or not at all."""
     check_suffix(path)
     about, arrays = agent._about(), agent._arrays()
     about |= {"sha256": _sha256(about, arrays)}

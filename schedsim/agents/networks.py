@@ -44,13 +44,7 @@ def first_weights(shape: Shape, seed: int) -> Singles:
 
 
 class Network:
-    """A network's layers for a batch, and their gradients.
-
-    Parameters
-    ----------
-    kind : type
-        Of its numbers: float32, or float64.
-    """
+    """A network's layers for a batch, and their gradients, in float32 or float64."""
 
     def __init__(self, shape: Shape, kind: Any = np.float32) -> None:
         self.shape = shape

@@ -36,13 +36,7 @@ def first_pooled(seed: int, hidden: tuple[int, int] = (16, 16)) -> Pooled:
 
 
 class PooledBatch:
-    """The layers of a pooled network for many windows, and their gradient.
-
-    Parameters
-    ----------
-    hidden : tuple of int
-        Neurons of the two layers.
-    """
+    """The two layers of a pooled network for many windows, and their gradient."""
 
     def __init__(self, hidden: tuple[int, int]) -> None:
         self.hidden = hidden

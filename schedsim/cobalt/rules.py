@@ -26,13 +26,7 @@ ONE_QUEUE: Final = Router((Queue("jobs"),))
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them.
-
-    Parameters
-    ----------
-    router : Router
-        Queues and their node sets; by default one queue.
-    """
+    """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them."""
 
     router: Router = ONE_QUEUE
     score: Score = field(default_factory=Score)

@@ -37,13 +37,7 @@ def why_held(bits: int) -> str:
 
 
 class SiteCommands:
-    """Carries out the commands of a simulation, one second after the other.
-
-    Parameters
-    ----------
-    rules : Rules
-        With the commands and accounts.
-    """
+    """Carries out the commands of a site's rules, one second after the other."""
 
     def __init__(self, rules: Rules, workload: Workload) -> None:
         self.rules, self.workload = rules, workload

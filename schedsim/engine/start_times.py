@@ -46,13 +46,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Requested:
-    """The sampler by requests: every job runs as long as requested.
-
-    Parameters
-    ----------
-    requested : int64 array of shape (n_jobs,)
-        Requested times [s], rows as in the workload.
-    """
+    """The sampler by requests: every job, by row of the workload, runs as long as requested [s]."""
 
     requested: Ints
 

@@ -22,13 +22,7 @@ Interval = tuple[int, int]
 
 
 class Nodes:
-    """Nodes of the running jobs, at one moment of a simulation.
-
-    Parameters
-    ----------
-    failing : FailureProcess, optional
-        Which nodes are reserved or down.
-    """
+    """Nodes of the running jobs, and those reserved or down, at one moment of a simulation."""
 
     def __init__(self, allocator: Allocator, workload: Workload, failing: FailureProcess | None = None) -> None:
         for_jobs = allocator.topology.for_jobs

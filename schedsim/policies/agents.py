@@ -163,10 +163,7 @@ class Linear:
 class RandomPicks:
     """Picks any job of the window with equal chances: the control for learnt agents.
 
-    Parameters
-    ----------
-    seed : int
-        Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
+    A draw depends on the seed (0 to 2**63 - 1), the job and the number of the pick alone.
     """
 
     seed: int = 0

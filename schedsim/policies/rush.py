@@ -251,14 +251,9 @@ def _are_counts(threshold: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scripted:
-    """Predicts variation until a job has been skipped a given number of times, then none. For controls and tests.
+    """Predicts variation until a job has been skipped `skips[row]` times, then none. For controls and tests.
 
     With the skips of another run dealt to other jobs, this makes exactly as many delays as that run had.
-
-    Parameters
-    ----------
-    skips : int64 array of shape (n_jobs,)
-        How often each job is skipped, at most its threshold.
     """
 
     skips: Ints

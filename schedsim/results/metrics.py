@@ -283,13 +283,7 @@ def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
 
 
 def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
-    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group.
-
-    Parameters
-    ----------
-    groups : int64 array of shape (n_jobs,)
-        Which group each job belongs to.
-    """
+    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group."""
     order = np.argsort(groups, kind="stable")
     wait = schedule.wait[order]
     bounded = bounded_slowdown(wait, schedule.run_time[order])

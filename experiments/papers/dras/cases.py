@@ -47,19 +47,11 @@ def _oracle(workload: Workload) -> Separate:
 
 @dataclass(frozen=True)
 class Case:
-    """A method without training.
-
-    Attributes
-    ----------
-    policy : callable
-        Returns the policy of a seed: random picks differ by it.
-    estimates : str
-        What it plans by: `requested`, `cqsim`, `careful`, or `oracle order`.
-    """
+    """A method without training."""
 
     name: str
-    policy: Callable[[int], Policy]
-    estimates: str = "requested"
+    policy: Callable[[int], Policy]  # returns the policy of a seed: random picks differ by it
+    estimates: str = "requested"  # what it plans by: `requested`, `cqsim`, `careful`, or `oracle order`
 
     def run(self, log: JobLog, workload: Workload, seed: int) -> Schedule:
         """Schedule the jobs of a log."""

@@ -185,37 +185,24 @@ def _letter(number: int) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of one application under High and Normal utilisation.
-
-    Parameters
-    ----------
-    increase : float
-        Mean run time under High over that under Normal, less 1.
-    low, high : float
-        Its 90 % confidence interval (Welch).
-    z, p_z : float
-        One-sided two-sample z-test of a larger mean under High.
-    p_rank : float
-        One-sided Mann-Whitney test.
-    effect : float
-        Cliff's delta: how much more often a run under High is longer than one under Normal than shorter.
-    within_weeks, p_weeks : float
-        The increase by runs of one calendar week alone, and its one-sided z-test; NaN where no week has both groups. A
-        program that changes with the months and a machine that fills up give an increase, but none within weeks.
-    """
+    """The runs of one application under High and Normal utilisation."""
 
     n_high: int
     n_normal: int
     mean_high: float
     mean_normal: float
-    increase: float
+    increase: float  # mean run time under High over that under Normal, less 1
+    # its 90 % confidence interval (Welch)
     low: float
     high: float
+    # one-sided two-sample z-test of a larger mean under High
     z: float
     p_z: float
-    p_rank: float
-    effect: float
+    p_rank: float  # one-sided Mann-Whitney test
+    effect: float  # Cliff's delta: how much more often a run under High is longer than one under Normal than shorter
     longest_in_high: bool
+    # the increase by runs of one calendar week alone, and its one-sided z-test; NaN where no week has both groups. A
+    # program that changes with the months and a machine that fills up give an increase, but none within weeks.
     within_weeks: float = float("nan")
     p_weeks: float = float("nan")
 

@@ -66,21 +66,11 @@ PARTS: Final = ("tau", "placement", "source", "episodes")  # parts of the study,
 
 @dataclass(frozen=True)
 class Case:
-    """A machine.
+    """A machine."""
 
-    Parameters
-    ----------
-    ratio : float
-        Correlation time of the load from outside / length of a job.
-    placement : str
-        See `schedsim.machine.allocators`.
-    source : str
-        What loads the machine in addition to the jobs, one of `SOURCES`.
-    """
-
-    ratio: float = 2.0
-    placement: str = "scattered"
-    source: str = BOTH
+    ratio: float = 2.0  # correlation time of the load from outside / length of a job
+    placement: str = "scattered"  # see `schedsim.machine.allocators`
+    source: str = BOTH  # what loads the machine in addition to the jobs, one of `SOURCES`
 
     @property
     def environment(self) -> Environment:

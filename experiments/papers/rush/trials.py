@@ -222,13 +222,7 @@ def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
 
 
 def classifier_at(where: str) -> "LoadedClassifier":
-    """Return a fitted classifier by its address.
-
-    Parameters
-    ----------
-    where : str
-        models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_model` wrote.
-    """
+    """Return a fitted classifier from models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder."""
     found = load_classifier(where)
     if found.origin.window != WINDOW:
         raise JobcastError(
