@@ -20,7 +20,7 @@ import numpy.typing as npt
 import schedsim.contention._loads as to
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.hash_random import normal, unit
+from predictors.core.hash_random import normal
 from predictors.data.runs import PROBES, Runs
 from predictors.data.telemetry.counters import COUNTERS
 from schedsim.contention.applications import APPS, App, apps_named
@@ -435,7 +435,3 @@ class ContentionModel:
         if self.jitter:
             work *= np.exp([self.jitter * normal(self.seed, job, 61) for job in workload.job_id.tolist()])
         return work
-
-    def skews(self) -> npt.NDArray[np.float64]:
-        """Return the error of each node's clock, from -0.05 to 0.05 [s], for files of samples."""
-        return np.array([0.1 * unit(self.seed, node, 62) - 0.05 for node in range(self.topology.nodes)])

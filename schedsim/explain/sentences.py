@@ -61,7 +61,7 @@ def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
     if e.passed_by:
         lines.append(_passed(e))
     if e.looked_at < e.instants:
-        lines.append(f"Looked at {e.looked_at} of the {e.instants} scheduling instants at which it waited.")
+        lines.append(f"Examined {e.looked_at} of the {e.instants} scheduling instants at which it waited.")
     return lines
 
 
