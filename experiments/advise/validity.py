@@ -76,12 +76,7 @@ def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tupl
 def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack, ...]:
     """Return that the simulation of today's way is far from the log's own waits, if it is.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        A row a run, the log as it is among them.
-    log : JobLog
-        The jobs simulated, with the waits that the log records.
+    The runs have a row each, the log as it is among them; `log` has the simulated jobs, with the waits that it records.
     """
     own = figures_as_logged(log)
     if own is None or log.known("wait").mean() < LEAST_WAITS:

@@ -32,12 +32,7 @@ Typical = dict[tuple[str, int], tuple[int, int]]
 class ExpectedStarts:
     """Tells when a job that is submitted now would start.
 
-    Parameters
-    ----------
-    past : Past
-        Ended jobs, of which run times are drawn at first; those that end later are added.
-    clock : callable
-        Seconds, for how long a round takes.
+    Run times are drawn from the ended jobs of `past`, and from those that end later; `clock` [s] times a round.
     """
 
     def __init__(

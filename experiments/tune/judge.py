@@ -57,16 +57,7 @@ def judge(
 ) -> Judged:
     """Run the agent and the other ways on shaken copies of the test part, and compare.
 
-    Parameters
-    ----------
-    rest : JobLog
-        The test part.
-    file : Path
-        The agent's file, which was written.
-    folder : Path
-        The report's; runs are kept in it as they are done.
-    seeds : int
-        Shaken copies, 5 or more.
+    The agent's file is written already. The report's folder keeps runs as they are done. There are 5 or more copies.
     """
     check_seeds(seeds)
     agent = tuned.agent

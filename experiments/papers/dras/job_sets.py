@@ -110,14 +110,9 @@ class Span:
             raise JobcastError(f"A part of a log is so many days, weeks or months (45d, 6w, 2mo); got {self.text!r}.")
 
     def after(self, second: int, epoch: int | None) -> int:
-        """Return the second of a log's clock that lies so long after another one.
+        """Return the second of a log's clock that lies this span after another one.
 
-        Parameters
-        ----------
-        second : int
-            On the log's clock.
-        epoch : int or None
-            Date of the log's second 0 (Unix time); months have 30 days where it is not known.
+        Months have 30 days where `epoch`, the date of the log's second 0 (Unix time), is unknown.
         """
         number, unit = self._parts
         if unit != "mo":

@@ -78,16 +78,9 @@ def evaluated(
     more: dict[str, Any] | None = None,
     only: str | None = None,
 ) -> pd.DataFrame:
-    """Return what a method makes of all months of a seed: rows of several tables, distinguished by the column `table`.
+    """Return the runs of a method on all months, shaken by a seed, or only on one part, called `case` in tables.
 
-    Parameters
-    ----------
-    case : str
-        What tables call the method.
-    seed : int
-        How the months are shaken.
-    only : str, optional
-        The one part to run; by default all.
+    The rows belong to several tables, distinguished by the column `table`.
     """
     about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
     found = list[pd.DataFrame]()

@@ -109,18 +109,7 @@ def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return jobs with the executable and the arguments' stem of their command lines, and where these were read.
 
     A job with a line that does not name its executable keeps its own executable, or job name, and the whole line.
-
-    Parameters
-    ----------
-    table : DataFrame
-        One row a job; without `command` nothing changes.
-
-    Returns
-    -------
-    table : DataFrame
-        With new `executable` and `command`.
-    sources : DataFrame
-        `source`, `jobs`: every job is counted once.
+    Without the column `command` nothing changes. The second table has `source` and `jobs`, each job counted once.
     """
     if "command" not in table:
         return table, pd.DataFrame({"source": [], "jobs": []})
@@ -208,12 +197,7 @@ class Comparison:
 
 
 def compare(high: Floats, normal: Floats) -> Comparison:
-    """Return the comparison of run times under High and Normal.
-
-    Parameters
-    ----------
-    high, normal : float64 arrays
-        Run times [s] of one application, at least two each.
+    """Return the comparison of run times [s] of one application under High and Normal, at least two each.
 
     Examples
     --------
