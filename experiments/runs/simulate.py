@@ -166,7 +166,7 @@ def check_names(
         soft_limits_named(soft_limits)
         if roles is not None or not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
             raise JobcastError(
-                f"A scheduler has one soft limit of a job; the estimates {estimates} are several: name one predictor."
+                f"A scheduler has one soft limit per job; the estimates {estimates} are several: name one predictor."
             )
     if budget is not None:
         _within(str(estimates), budget)
