@@ -1,8 +1,8 @@
 """The scheduling simulator.
 
-The names below are the public interface. They are imported when they are first used, so that importing a part of the
-package does not import all of it. What a page imports from a module is public too, and stands on the page of
-references; everything else is private to its folder.
+The names below are the public interface. They are imported at their first use, so that importing a part of the package
+does not import all of it. What a page imports from a module is public too, and is on the reference page; everything
+else is private to its folder.
 """
 
 from importlib import import_module

@@ -1,4 +1,4 @@
-"""The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
+"""The client's side of a pause: the policy's Python parts answer what the engine asks."""
 
 import math
 from collections.abc import Mapping
@@ -88,13 +88,13 @@ def write_agent(state: State, policy: Policy) -> None:
 
 
 def _only_first_counts(policy: Policy) -> bool:
-    """Return whether nobody looks at the queue but for its first job, under an order that changes with time."""
+    """Return whether only the first job of the queue matters, under an order that changes with time."""
     order, plain = policy.order.code, policy.agent is None and policy.gate is None and not policy.is_ceil
     return order in (WFP3, UNICEP) and policy.kind == "counts" and policy.depth == 0 and plain
 
 
 def write_machine_state(record: Record, machine_state: MachineState | None) -> None:
-    """Write into the state what the engine must ask because of nodes or a model of run times."""
+    """Write into the state which questions nodes or a model of run times require."""
     if machine_state is None:
         return
     nodes, failing = machine_state.nodes, machine_state.failing
@@ -151,7 +151,7 @@ def answer(
 def begin_outages(
     workload: Workload, state: State, log: EventLog, machine_state: MachineState, placing: Placing | None
 ) -> State:
-    """Take what is reserved or down before the first second, and set the timers of what is to come."""
+    """Apply reservations and failures before the first second, and set the timers of later ones."""
     if machine_state.failing is None:
         return state
     first = machine_state.change(state, log, placing)
@@ -286,7 +286,7 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
 
 
 def suppose(state: State, run_times: Mapping[int, int]) -> None:
-    """Set how long waiting and running jobs, by row, will have taken [s]; a running one ends after the present."""
+    """Set the run times of waiting and running jobs, by row [s]; a running one ends after the present."""
     record, jobs_now = state.record, state.jobs_now
     dependants = state.slots(at.DEPENDANTS)
     held = dependants[jobs_now["hold_reasons"][dependants] != 0]

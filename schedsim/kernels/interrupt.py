@@ -1,4 +1,4 @@
-"""Running jobs get new ends, or are interrupted where nodes fail."""
+"""New ends of running jobs, and interruptions where nodes fail."""
 
 import numpy as np
 
@@ -66,7 +66,7 @@ def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -
     job.tried_in_pass = -1
     job.planned_start = at.NEVER
     job.release_time = at.NEVER
-    job.group = -1  # forecasts, for which it runs on, do not revise its estimates any more
+    job.group = -1  # forecasts, for which it still runs, no longer revise its estimates
     on_return(sim, sim.changes, slot, start)
     enqueue(sim, slot)
     clock.n_newcomers += 1

@@ -1,9 +1,9 @@
-"""Keys of the queue orders, smaller first, and Cobalt's score: the one place where the engine has an order's formula.
+"""Keys of the queue orders, smaller first, and Cobalt's score: the engine's only formulas of orders.
 
 Keys are int64 that sort like the real numbers they stand for. Only IEEE basic operations and square roots (both exactly
 rounded) and the C library's log10 and log2 of one number are used, in the order written, so that the same formula in
-plain Python gives the same last bit; NumPy's vectorised logarithms and powers may differ there, and a tie more or less
-is another schedule.
+plain Python gives the same last bit; NumPy's vectorised logarithms and powers may differ there, and one tie more or
+less changes the schedule.
 
 Cobalt's score grows at every tick by `gain * e**2`, e the seconds since when the job is eligible. The squares of whole
 seconds sum up to a whole number, so that the closed form between two ticks equals ticking to the last bit, as long as
@@ -41,7 +41,7 @@ USER: Final = 15
 OVERDUE: Final = -(1 << 63) + (1 << 53)
 """Key of an overdue job, to which its row is added: before every priority, which is a number below 1e300."""
 NEWCOMER: Final = (1 << 63) - (1 << 53)
-"""Key of a job whose priority was not computed yet, to which its row is added: behind every priority."""
+"""Key of a job without a computed priority yet, to which its row is added: behind every priority."""
 EXACT: Final = 4.5e18
 """Ticks times the square of the eligible time [s] up to which all parts of the sum are whole numbers that fit."""
 SECOND_TIER: Final = 0x7FF0000000000001

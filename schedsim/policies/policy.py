@@ -1,4 +1,4 @@
-"""Scheduling policies: values composed of an order, backfilling and what restrains it, and their names."""
+"""Scheduling policies: values composed of an order, backfilling and its restraints, and their names."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -29,8 +29,7 @@ from schedsim.policies.traits import refuse
 
 FCFS: Final = ORDERS["fcfs"]
 SJF: Final = ORDERS["sjf"]
-MOST_RESERVATIONS: Final = 1_000_000
-"""Of a hybrid."""
+MOST_RESERVATIONS: Final = 1_000_000  # most reservations of a hybrid
 
 
 @dataclass(frozen=True)
@@ -44,12 +43,12 @@ class Policy:
     backfill : NoBackfilling, Easy, Conservative, Greedy or Knapsack
         Which jobs may start ahead of a blocked head.
     promise : Promise, optional
-        Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
+        Guarantees the head a start, however bad the estimates are; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
     agent : Linear, RandomPicks, Shared, Dras, Agent or ObservingAgent, optional
         Picks the next job in place of the orders; see `schedsim.policies.agents`. Under greedy backfilling it picks
-        among the jobs that fit alone, and none is reserved.
+        only among the jobs that fit, and none holds a reservation.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
         Not under greedy backfilling.
@@ -59,11 +58,6 @@ class Policy:
         Limits how much of the machine may be in use.
     postpone : Postponing, optional
         Postpones jobs with a deadline.
-
-    Raises
-    ------
-    JobcastError
-        If the parts do not go together.
 
     Examples
     --------
@@ -127,7 +121,7 @@ class Policy:
 
     @property
     def traits(self) -> frozenset[str]:
-        """What decides with which other parts it goes, see `schedsim.policies.traits`."""
+        """What decides which other parts it combines with, see `schedsim.policies.traits`."""
         promise, orders = self.promise, (self.order.code, self.backfill_order.code)
         given = {
             traits.NOT_EASY: not isinstance(self.backfill, Easy),
@@ -189,10 +183,10 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
         "knapsack": Policy(backfill=Knapsack()),
     }
 )
-"""Policies by name, to which `+promise` may be added."""
+"""Policies by name; `+promise` may follow it."""
 
 CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
-"""The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+"""The policy `careful`: EASY-SJBF; the head starts at most a day after its shadow time by requested times."""
 
 BALANCED: Final = Policy(
     Order.by_priority(Priority(head_start=1200, estimate=1.0, procs=0.1, grace=86_400, share=0.35)),
@@ -205,7 +199,7 @@ LOOK_AHEAD: Final = Policy(Order.by_look_ahead(LookAhead()), Easy())
 """The policy `look-ahead`: EASY by whichever of five orders looks best at each pass."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
-"""Older names that still work, and the names that results give in their place."""
+"""Older names that still work, and the names in results."""
 
 FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
     {
@@ -224,7 +218,7 @@ NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
 """Settings for a site, by name."""
 
 KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
-"""The names that an unknown one is compared with."""
+"""The names to compare an unknown one with."""
 
 
 def ceil(
@@ -253,23 +247,18 @@ def ceil(
 def with_limits(
     rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
 ) -> Policy:
-    """Return a policy with another ceiling, or under which postponed jobs come back otherwise.
+    """Return a policy with another ceiling or other rules for postponed jobs.
 
     Parameters
     ----------
     rule : Policy
-        Of CEIL, where anything but the ceiling is given.
+        A CEIL policy, unless only the ceiling is given.
     ceiling : float, optional
         Share of the machine above which no start may lift utilisation.
     low : float, optional
         Postponed jobs join the queue while less than this share is in use.
     queue_only : bool
-        Whether jobs are backfilled from the queue alone, not from the postponed ones.
-
-    Raises
-    ------
-    JobcastError
-        If no job is postponed under the policy, or a share cannot be so.
+        Whether only jobs of the queue, no postponed ones, are backfilled.
 
     Examples
     --------
@@ -288,7 +277,7 @@ def with_limits(
 
 
 def policy_name(name: str) -> str:
-    """Return the name of a policy as results show it: an older one is replaced by today's.
+    """Return the name of a policy in results: today's in place of an older one.
 
     Examples
     --------
@@ -304,13 +293,8 @@ def make_policy(name: str) -> Policy:
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
     `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, `ceil`, which is
-    `wfp3-easy+ceil`, and `look-ahead`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
-    `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or a name is not enough to make it.
+    `wfp3-easy+ceil`, and `look-ahead`. The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH
+    on a base: it needs a classifier, which no name gives.
 
     Examples
     --------
@@ -337,7 +321,7 @@ def make_policy(name: str) -> Policy:
         raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
     if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
         raise JobcastError(
-            f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "
+            f"Policy {name!r} asks a classifier about a machine with contention, which no job log describes: run "
             "`jobcast experiment rush`, or give schedsim.policies.rush.rush(make_policy(BASE), CLASSIFIER) to a "
             "simulation with a schedsim.contention.model.ContentionModel."
         )
@@ -345,7 +329,6 @@ def make_policy(name: str) -> Policy:
 
 
 def _with_reservations(name: str) -> Policy | None:
-    """Return `hybrid-K` or `cobalt-K`; None for another name."""
     found = _FAMILY.fullmatch(name)
     if found is None:
         return None

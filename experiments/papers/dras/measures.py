@@ -17,8 +17,7 @@ from predictors.core.arrays import Bools, Floats, Ints
 from schedsim.results.metrics import areas, figures, how_started
 from schedsim.results.schedule import STARTED_BY, Schedule
 
-LONG: Final = 7 * DAY
-"""Jobs that wait longer are counted."""
+LONG: Final = 7 * DAY  # jobs that wait longer are counted
 
 RECIPROCALS: Final = {
     "mean wait": "mean_wait_s",
@@ -114,8 +113,7 @@ def weeks_of(schedule: Schedule) -> pd.DataFrame:
     return table[number > 0].reset_index(drop=True)
 
 
-DRAWN: Final = 400
-"""Jobs of a method in the picture of waits by size, in addition to those that wait longest."""
+DRAWN: Final = 400  # jobs of a method in the picture of waits by size, in addition to those that wait longest
 
 
 def jobs_of(schedule: Schedule) -> pd.DataFrame:

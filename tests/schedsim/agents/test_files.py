@@ -92,7 +92,7 @@ def edited(path, **changes):
     ("changes", "said"),
     [
         ({"format": FORMAT + 1}, "upgrade it"),
-        ({"format": "1"}, "does not tell its format"),
+        ({"format": "1"}, "it has no format"),
         ({"features": ["wait"]}, "other features"),
         ({"kind": "linaer"}, "did you mean 'linear'"),
         ({"kind": "random"}, "other features"),

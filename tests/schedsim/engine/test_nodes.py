@@ -101,7 +101,7 @@ def test_reservations_are_told_and_kept():
 @pytest.mark.parametrize(
     ("policy", "outages", "says"),
     [
-        ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
+        ("easy", Outages([Reservation(5, 9, procs=2)]), "name the reserved ones"),
         ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
         ("easy", Outages((), [Change(3, "fail", nodes=((7, 90),))]), "node 89 is unknown"),
         ("easy", Outages((), [Change(3, "repair", nodes=((0, 1),))]), "not so many failed"),

@@ -436,7 +436,7 @@ def test_bad_files_are_named_with_their_line(tmp_path, text, message):
 def test_a_date_needs_a_log_that_tells_when_it_began(tmp_path):
     path = tmp_path / "o.csv"
     path.write_text(HEADER + "2020-01-01T00:00:00Z,,fail,1,\n")
-    with pytest.raises(JobcastError, match="does not tell when it began"):
+    with pytest.raises(JobcastError, match="the log has no start date"):
         read_outages(path)
 
 
