@@ -18,7 +18,7 @@ from typing import Final
 LIBRARIES: Final = ("numpy", "numba", "pandas", "scikit-learn", "xgboost-cpu", "river", "matplotlib")
 """Libraries with versions that can move a figure, or a picture."""
 ROOT: Final = Path(__file__).parents[2]
-PACKAGES: Final = ("predictors", "schedsim", "experiments")
+PACKAGES: Final = ("jobcast", "predictors", "schedsim", "experiments")
 
 
 def provenance() -> dict[str, str]:
