@@ -21,7 +21,7 @@ from tests.support.places import ROOT
 
 OURS = tuple(package.__name__ for package in PACKAGES)
 STUB = ROOT / "jobcast" / "__init__.pyi"
-FIRST = [ROOT / "README.md", ROOT / "docs" / "index.md"]
+FIRST = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("index.md", "how-to/write-your-own.md"))]
 FIRST += [*(ROOT / "docs" / "tutorials").glob("*.md"), *(ROOT / "docs" / "notebooks").glob("*.ipynb")]
 """Pages that a newcomer reads."""
 

@@ -13,7 +13,8 @@ from schedsim.policies.policy import POLICIES, Policy
 HEAD = """# Names
 
 This page lists the names that commands take. The behaviour of a name never changes. `python -m experiments.cli.names >
-docs/names.md` makes the page from the registries.
+docs/names.md` makes the page from the registries. Installed packages may add names: [write your
+own](how-to/write-your-own.md).
 
 """
 
