@@ -85,7 +85,10 @@ def roles_of(name: str) -> dict[str, str] | None:
     return {role: found.get(role, "requested") for role in ROLES}
 
 
-_NAMES: Final = (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS")
+def _unknown(name: str) -> JobcastError:
+    return unknown_name("estimates", name, (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
 STORED: Final = ("models:/", "runs:/")  # begin the address of an agent in MLflow
 
 
@@ -175,7 +178,7 @@ def check_names(
     elif isinstance(estimates, str) and "/" in estimates:
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
-        raise unknown_name("estimates", estimates, _NAMES)
+        raise _unknown(estimates)
     if rule is not None and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
         refuse({*rule.traits, REVISED}, f"{policy} on {estimates}: ")
 
@@ -218,7 +221,7 @@ def estimates_by_name(
         return REVISED_ESTIMATES[given].forecast(log)
     if given in PREDICTORS:
         return forecast(make_predictor(given), log)
-    raise unknown_name("estimates", given, _NAMES)
+    raise _unknown(given)
 
 
 def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:

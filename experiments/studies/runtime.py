@@ -173,7 +173,7 @@ Makers = Mapping[str, Callable[[], pd.DataFrame]]
 
 def run(setting: Setting) -> Report:
     """Evaluate and simulate every predictor on a log, and draw what they gain and cost."""
-    names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS))
+    names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS.built_in))
     check(names, 0.8, "strict")
     log = setting.jobs()
     counted, account = jobs_that_count(log)

@@ -3,6 +3,7 @@
 Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import schedsim.kernels.keys as codes
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.entry_points import Registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,7 +129,7 @@ class LookAhead:
     Parameters
     ----------
     orders : tuple of str
-        Names of `ORDERS`, each once; of equally good ones the first is taken.
+        Names of our own `ORDERS`, each once; of equally good ones the first is taken.
     aim : str
         What the best order minimises, one of `AIMS`.
 
@@ -135,7 +137,7 @@ class LookAhead:
     --------
     >>> LookAhead(("fcfs", "sfj"))
     Traceback (most recent call last):
-    predictors.core.errors.JobcastError: No order 'sfj'; did you mean 'sjf'? Known: fcfs, ...
+    predictors.core.errors.JobcastError: No order of a look-ahead 'sfj'; did you mean 'sjf'? Known: fcfs, ...
     """
 
     orders: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep")
@@ -146,7 +148,8 @@ class LookAhead:
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise JobcastError(f"A look-ahead tries orders, each once; got {self.orders!r}.")
         for name in self.orders:
-            order_named(name)
+            if name not in ORDERS.built_in:
+                raise unknown_name("order of a look-ahead", name, ORDERS.built_in)
         if self.aim not in AIMS:
             raise unknown_name("aim of a look-ahead", str(self.aim), AIMS)
 
@@ -261,8 +264,24 @@ _TABLE: Final[Mapping[str, tuple[int, OrderFunction | None]]] = MappingProxyType
 )
 """Orders: the kernels' code, and the same key as a formula where the waiting jobs suffice for one."""
 
-ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
-    {name: Order(name, code) for name, (code, _) in _TABLE.items() if name != "widest"}
+
+def _accepted(name: str, found: object) -> Order:
+    if isinstance(found, type) or not callable(found):
+        raise JobcastError(f"it must be a function of the waiting jobs, jobcast.Waiting; got {found!r}.")
+    return Order.by(found, name)
+
+
+TAKEN: Final = (
+    *("balanced", "binpacking", "bold", "careful", "ceil", "cobalt", "conservative-compress", "conservative-replan"),
+    *("default", "easy", "knapsack", "look-ahead", "priority", "random", "rush", "score", "user", "widest"),
+)
+"""Names of other policies and orders."""
+
+ORDERS: Final[Registry[Order]] = Registry(
+    "order",
+    {name: Order(name, code) for name, (code, _) in _TABLE.items() if name != "widest"},
+    _accepted,
+    lambda name: name in TAKEN or name.endswith("-easy") or re.fullmatch(r"(hybrid|cobalt)-\d+", name) is not None,
 )
 """Orders by name."""
 
@@ -280,16 +299,3 @@ WIDEST: Final = Order("widest", codes.WIDEST)  # most processors first, as in bi
 def random_order(seed: int = 0) -> Order:
     """Return the order by a hash of (seed, job id)."""
     return Order("random", codes.RANDOM, seed=seed)
-
-
-def order_named(name: str) -> Order:
-    """Return a registered order.
-
-    Examples
-    --------
-    >>> order_named("sjf").name
-    'sjf'
-    """
-    if name not in ORDERS:
-        raise unknown_name("order", name, ORDERS)
-    return ORDERS[name]

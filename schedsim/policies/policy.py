@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.entry_points import Registry
 from schedsim.policies import traits
 from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, ObservingAgent, Reserve, Scored, picks
 from schedsim.policies.backfilling import (
@@ -24,11 +25,11 @@ from schedsim.policies.backfilling import (
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
 from schedsim.policies.gates import Gate
 from schedsim.policies.networks import Dras
-from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
+from schedsim.policies.orders import ORDERS, SCORE, TAKEN, WIDEST, LookAhead, Order, Priority, random_order
 from schedsim.policies.traits import refuse
 
-FCFS: Final = ORDERS["fcfs"]
-SJF: Final = ORDERS["sjf"]
+FCFS: Final = ORDERS.built_in["fcfs"]
+SJF: Final = ORDERS.built_in["sjf"]
 MOST_RESERVATIONS: Final = 1_000_000  # most reservations of a hybrid
 
 
@@ -169,10 +170,19 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
+def _accepted(name: str, found: object) -> Policy:
+    if not isinstance(found, Policy):
+        raise JobcastError(f"it must be a jobcast.Policy; got {found!r}.")
+    return found
+
+
+_FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
+
+POLICIES: Final[Registry[Policy]] = Registry(
+    "policy",
     {
-        **{name: Policy(order) for name, order in ORDERS.items()},
-        **{f"{name}-easy": Policy(order, Easy()) for name, order in ORDERS.items()},
+        **{name: Policy(order) for name, order in ORDERS.built_in.items()},
+        **{f"{name}-easy": Policy(order, Easy()) for name, order in ORDERS.built_in.items()},
         "easy": Policy(backfill=Easy()),
         "easy-sjbf": Policy(backfill=Easy(SJF)),
         "conservative-replan": Policy(backfill=Conservative()),
@@ -181,7 +191,9 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
         "binpacking": Policy(WIDEST, Greedy()),
         "random": Policy(random_order(), Greedy()),
         "knapsack": Policy(backfill=Knapsack()),
-    }
+    },
+    _accepted,
+    lambda name: name in TAKEN or name.removesuffix("-easy") in ORDERS or _FAMILY.fullmatch(name) is not None,
 )
 """Policies by name; `+promise` may follow it."""
 
@@ -209,7 +221,6 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 )
 """Policies with a number of reservations, by the name before the number: `hybrid-K`, `cobalt-K`."""
 
-_FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
 NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
@@ -217,12 +228,15 @@ NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
 )
 """Settings for a site, by name."""
 
-KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
-"""The names to compare an unknown one with."""
+
+def known() -> tuple[str, ...]:
+    """Return the names that an unknown one is compared with."""
+    added = [policy for order in ORDERS.added for policy in (order, f"{order}-easy")]
+    return (*POLICIES, *added, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
 
 
 def ceil(
-    base: Policy = POLICIES["wfp3-easy"],
+    base: Policy = POLICIES.built_in["wfp3-easy"],
     *,
     ceiling: float = CEILING,
     refused: Refused = "reserves",
@@ -293,8 +307,9 @@ def make_policy(name: str) -> Policy:
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
     `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, `ceil`, which is
-    `wfp3-easy+ceil`, and `look-ahead`. The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH
-    on a base: it needs a classifier, which no name gives.
+    `wfp3-easy+ceil`, and `look-ahead`. Installed packages add policies, and orders: `ORDER` and `ORDER-easy`
+    (`predictors.entry_points`). The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH on a
+    base: it needs a classifier, which no name gives.
 
     Examples
     --------
@@ -305,8 +320,10 @@ def make_policy(name: str) -> Policy:
     predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
     if not isinstance(name, str):
-        raise unknown_name("policy", name, KNOWN)
+        raise unknown_name("policy", name, known())
     name = policy_name(name)
+    if name in POLICIES:
+        return POLICIES[name]
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
     if name in NAMED:
@@ -314,18 +331,26 @@ def make_policy(name: str) -> Policy:
     if name == "ceil":
         return ceil()
     base = name.removesuffix(_PROMISE)
-    policy = POLICIES[base] if base in POLICIES else _with_reservations(base)
+    policy = POLICIES[base] if base in POLICIES else _by_added_order(base) or _with_reservations(base)
     if policy is not None:
         return replace(policy, promise=Promise()) if base != name else policy
     if base == "bold":
         raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
-    if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
+    if base == "rush" or (base.endswith("+rush") and base.removesuffix("+rush") in POLICIES):
         raise JobcastError(
             f"Policy {name!r} asks a classifier about a machine with contention, which no job log describes: run "
             "`jobcast experiment rush`, or give schedsim.policies.rush.rush(make_policy(BASE), CLASSIFIER) to a "
             "simulation with a schedsim.contention.model.ContentionModel."
         )
-    raise unknown_name("policy", name, KNOWN)
+    raise unknown_name("policy", name, known())
+
+
+def _by_added_order(name: str) -> Policy | None:
+    """Return `ORDER` or `ORDER-easy` of an installed package's order; None for another name."""
+    order = name.removesuffix("-easy")
+    if order not in ORDERS.added:
+        return None
+    return Policy(ORDERS[order]) if order == name else Policy(ORDERS[order], Easy())
 
 
 def _with_reservations(name: str) -> Policy | None:

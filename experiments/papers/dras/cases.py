@@ -89,7 +89,7 @@ UNTRAINED: Final = (
     *(Case(name, _always(name)) for name in _RULES),
     Case("careful", _always("careful"), "careful"),
     Case(AHEAD, _always("look-ahead")),
-    Case(ORACLE, _always(Policy(ORDERS["saf"], Easy())), ORACLE),
+    Case(ORACLE, _always(Policy(ORDERS.built_in["saf"], Easy())), ORACLE),
     Case(FCFS + CQSIM, _always("easy"), "cqsim"),
     Case(KEPT + CQSIM, _random("kept"), "cqsim"),
     Case(OLDEST + CQSIM, _random("oldest"), "cqsim"),

@@ -57,7 +57,7 @@ def rewards(schedule: Schedule) -> tuple[Floats, Floats]:
     --------
     Two jobs that need the whole machine: the second one starts last, and no one waits then.
 
-    >>> from schedsim import Workload, make_policy, simulate
+    >>> from jobcast import Workload, make_policy, simulate
     >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[8, 8], requested=[50, 20], run_time=[50, 20],
     ...                              machine_procs=8)
     >>> capability, capacity = rewards(simulate(jobs, make_policy("easy")))

@@ -25,15 +25,11 @@ from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Pro
 from schedsim.policies.ceil import Ceiling
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import (
-    busy_workload,
-    knows_nothing_of_the_future,
-    knows_the_future,
-    random_workload,
-)
+from tests.support.engine_runs import knows_the_future, random_workload
 
 ALL = make_policy("look-ahead")
 
@@ -125,7 +121,7 @@ def test_the_order_is_taken_that_costs_least_in_a_plain_drain(aim):
 
 @given(seed=st.integers(0, 10**9), aim=st.sampled_from(AIMS))
 def test_no_order_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, aim):
-    knows_nothing_of_the_future(random_workload(seed), looking("fcfs", "sjf", "saf", "wfp3", aim=aim))
+    check_no_start_looks_ahead(looking("fcfs", "sjf", "saf", "wfp3", aim=aim), random_workload(seed))
 
 
 def test_with_true_run_times_as_estimates_the_audit_finds_the_future():

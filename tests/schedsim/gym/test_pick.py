@@ -22,8 +22,8 @@ from schedsim.policies.agents import RESERVES, RandomPicks
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import busy_workload
 from tests.support.nodes import drawn, workload_on
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
