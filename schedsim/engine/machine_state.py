@@ -36,6 +36,7 @@ class MachineState:
     failing: FailureProcess | None = None  # reservations and failures
     at_shadow: tuple[tuple[int, int], Bools] | None = None  # moment and nodes free at the shadow time
     closed: Bools | None = None  # nodes that are reserved or down, and do not count as free for that
+    overrun: Bools | None = None  # nodes that are reserved, where a job still runs beyond its request
 
     @classmethod
     def of(
@@ -137,10 +138,18 @@ class MachineState:
                 self._interrupt(state, log, slot)
         before = np.zeros_like(usable) if self.closed is None else self.closed
         free = self.nodes.free_once_ended(np.array(sorted(struck), dtype=np.int64))
-        # a job that runs beyond its request still has the nodes that are reserved by then
-        self.closed = self.failing.closed(now, now + 1) & usable & (before | free)
+        closed = self.failing.closed(now, now + 1) & usable
+        self.closed, self.overrun = closed & (before | free), closed & ~(before | free)
         record.queue.free -= int(np.count_nonzero(self.closed)) - int(np.count_nonzero(before))
         record.queue.stale = True
+
+    def close_overrun(self, state: State) -> None:
+        """Stop counting reserved nodes as free once the jobs that ran on them beyond their requests have ended."""
+        if self.overrun is None or self.closed is None or self.nodes is None or not self.overrun.any():
+            return
+        left = self.overrun & self.nodes.free
+        state.record.queue.free -= int(np.count_nonzero(left))
+        self.closed, self.overrun = self.closed | left, self.overrun & ~left
 
     def _interrupt(self, state: State, log: EventLog, slot: int, placing: Placing | None = None) -> None:
         assert self.failing is not None

@@ -176,9 +176,9 @@ def open_nodes(state: State, windows: Ints) -> State:
     return state
 
 
-def with_change(state: State, when: int, failing: FailureProcess | None) -> State:
+def with_change(state: State, when: int, failing: FailureProcess) -> State:
     """Set the timer of the next change of the machine."""
-    return with_timer(state, when, at.CHANGE, 0, failing is not None and failing.wakes(when))
+    return with_timer(state, when, at.CHANGE, 0, failing.wakes(when))
 
 
 def _rank(workload: Workload, order: Order, state: State, which: int, kind: int) -> None:

@@ -579,7 +579,8 @@ class Simulation:
         assert self._machine_state is not None
         following = self._machine_state.change(self._state, self._log, self._placing)
         if following is not None:
-            self._state = with_change(self._state, following, self._machine_state.failing)
+            assert self._failing is not None
+            self._state = with_change(self._state, following, self._failing)
 
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""
@@ -644,6 +645,7 @@ class Simulation:
         if self._machine_state is not None:
             used = int(self._state.record.clock.n_logged)
             self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
+            self._machine_state.close_overrun(self._state)
             self._read_by_machine = used
 
     def _branch_log(self) -> None:

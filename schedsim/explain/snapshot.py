@@ -106,7 +106,7 @@ class Stepper:
             if time is not None:
                 time = int(next_tick(state.arrays(), state.changes, time))
             asleep = [int(key) for key in due[wakes != 1][:1]]
-            if time is None or not asleep or asleep[0] >= time:
+            if not asleep or (time is not None and asleep[0] >= time):
                 return time
             self.skip(asleep[0])
 

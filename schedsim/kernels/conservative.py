@@ -8,9 +8,9 @@ start even with the reservations made so far. And while no job ends and no estim
 pass only plans newcomers.
 
 `compress`: every waiting job holds a reservation. It moves later only when corrected estimates of running jobs make it
-impossible; at an instant with ends, the pass takes each waiting job in the queue's order out of the plan and puts it
-back at the earliest hole, while the other reservations stay. A job with a reservation at a second without an instant is
-due now.
+impossible; at an instant with ends or a change of the machine, the pass takes each waiting job in the queue's order out
+of the plan and puts it back at the earliest hole, while the other reservations stay. A job with a reservation at a
+second without an instant is due now.
 
 Where nodes differ, a reservation also has a place on them (see `nodes.plan`). A kept reservation keeps its place; if
 that is no longer free it takes another one at its second, if there is one.

@@ -75,13 +75,13 @@ def run(
             stop = until_pass(sim, site, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if spots_are_short(sim, site):
-                return at.GROW_SPOTS
             if start_newcomer(sim, site) or (nothing_changed(sim, agent, site) and reasons is None):
                 clock.phase = _next_phase(sim, site)
                 continue
             if state.rules.dated:
                 read_dates(sim)
+        if spots_are_short(sim, site):
+            return at.GROW_SPOTS
         if choices_are_short(sim, agent):
             return at.GROW_CHOICES
         stop = _pass(sim, agent, site, reasons)
@@ -203,6 +203,9 @@ def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reason
         release_started(sim, sim.changes, slot)
         start(sim, site, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
         note_start(sim, job)
+        if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if site is not None:  # whoever was passed over may find another place now
+                _search_from_first(state, queue.searched)
     return 0
 
 

@@ -60,6 +60,8 @@ def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -
     record(sim, event.RETURNED, job.row, estimate)
     job.start = -1
     job.end = -1
+    if rules.asks_ends:  # a model of run times has moved its end
+        job.run_time = sim.jobs[job.row].run_time
     job.current_estimate = job.first_estimate
     job.has_reservation = False
     job.guaranteed_start = at.NEVER

@@ -115,8 +115,9 @@ class FailureProcess:
 
     def wakes(self, second: int) -> bool:
         """Return whether jobs may start at a second because nodes fail, are repaired, or are reserved no more."""
-        changes = self.outages.seconds if self.site is None else np.append(self.outages.seconds, self.site.ends)
-        return bool(np.isin(second, changes))
+        ends = np.empty(0, dtype=np.int64) if self.site is None else self.site.ends
+        places = ((seconds, np.searchsorted(seconds, second)) for seconds in (self.outages.seconds, ends))
+        return any(place < len(seconds) and seconds[place] == second for seconds, place in places)
 
     def draw(self, n_up: int) -> int:
         """Return which of the nodes that are up fails next."""

@@ -62,7 +62,7 @@ ROWS: Final = (
     Row(
         PLAN,
         (AGENT, GATE),
-        "it pauses the pass to ask, and only a pass with no or one reservation can go on after it",
+        "agents and gates pause the pass to ask, and only a pass with no or one reservation can go on after that",
         "take EASY, no backfilling or a greedy policy",
     ),
     Row(AGENT, (GATE,), "both decide who starts", "leave one of them out"),
@@ -94,20 +94,20 @@ ROWS: Final = (
     Row(
         NODES,
         (COUNTED,),
-        "it counts processors alone, and the jobs take GPUs and memory of nodes",
+        "such a plan counts processors alone, and the jobs take GPUs and memory of nodes",
         "take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), hybrid or conservative "
         "backfilling, careful, balanced, binpacking or random; or leave out the machine file",
     ),
     Row(
         NODES,
         (ALLOCATOR, RUN_TIMES, RULES),
-        "it knows processors, or nodes that are alike",
-        "leave it out, or the machine file with GPUs and memory",
+        "allocators, models of run times and rules of a site know processors, or nodes that are alike",
+        "leave them out, or the machine file with GPUs and memory",
     ),
     Row(
         PLACES,
         (PLAN, PROMISE, AGENT, CEILING, POSTPONED),
-        "it counts processors, and where the free ones lie decides who fits",
+        "these count processors, and where the free ones lie decides who fits",
         "take no or one reservation, or a greedy policy; or an allocator that always finds a place (first-fit)",
     ),
     Row(

@@ -12,6 +12,7 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
+from schedsim.policies.agents import OLDEST_FIRST, RandomPicks
 from schedsim.policies.backfilling import Easy, Loops, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import FCFS, POLICIES, Policy, make_policy
@@ -353,6 +354,26 @@ def test_the_place_of_each_job_is_written_down_however_many_start(policy):
         simulation.run()
         found = simulation.schedule().placements
         assert found.node.tolist() == [0, 1] * 1500 and found.offsets.tolist() == list(range(0, 3001, 2))
+
+
+@pytest.mark.parametrize("policy", ["easy", "look-ahead"])
+def test_more_jobs_start_in_one_pass_than_there_was_room_to_write_down(policy):
+    boxes, both = [Box((3000, 0, 0))] * 2, (0, 1)
+    jobs = workload_on(boxes, [job_on(i, 0, 9, 2, 2, (1, 0, 0), spread=True, nodes=both) for i in range(2500)])
+    found = simulate(jobs, make_policy(policy)).placements
+    assert found.node.tolist() == [0, 1] * 2500
+
+
+def test_an_agent_is_offered_a_job_that_finds_another_place_once_another_job_has_started():
+    """The first place of job 3 is the head's; once job 4 has that, its place is on the other node."""
+    boxes = [Box((2, 0, 0)), Box((2, 0, 0))]
+    jobs = [
+        job_on(1, 0, 100, 100, 1, (1, 0, 0), nodes=(0,)), job_on(2, 1, 10, 10, 1, (2, 0, 0), nodes=(0,)),
+        job_on(3, 2, 500, 500, 1, (1, 0, 0), nodes=(0, 1)), job_on(4, 2, 50, 50, 1, (1, 0, 0), nodes=(0,)),
+    ]  # fmt: skip
+    for agent in (OLDEST_FIRST, RandomPicks(3)):
+        found = simulate(workload_on(boxes, jobs), replace(make_policy("easy"), agent=agent, reserve="kept"))
+        assert found.start.tolist() == [0, 100, 2, 2]
 
 
 @pytest.mark.parametrize("policy", [make_policy("knapsack"), Policy(FCFS, Loops())], ids=["knapsack", "loops"])
