@@ -212,5 +212,5 @@ def test_a_machine_whose_parts_count_is_refused():
     jobs = busy_workload(20)
     outages = Outages((Reservation(10, 20, 1),))
     for about in ({"outages": outages}, {"rules": Rules()}):
-        with pytest.raises(JobcastError, match="by processors and estimates alone"):
+        with pytest.raises(JobcastError, match="by what jobs take and by their estimates alone"):
             Simulation(jobs, ALL, **about)
