@@ -18,16 +18,12 @@ if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
     from predictors.data.summary import Lack
 
-USUAL: Final = 80
-"""Characters of a line of a table where no terminal says how many it has."""
-NARROWEST: Final = 40
-"""Narrower terminals are taken for this wide."""
-TALLEST: Final = 2
-"""Lines of a heading, where there is room."""
+USUAL: Final = 80  # characters of a line of a table where no terminal says how many it has
+NARROWEST: Final = 40  # narrower terminals are taken for this wide
+TALLEST: Final = 2  # lines of a heading, where there is room
 _FIGURE: Final = re.compile(r"[^\w\s]?\d")
 """What a text begins with that is a figure with more after it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
-LONG: Final = 24
-"""Cells up to this length stand on one line; longer ones may go on, between words, on the next."""
+LONG: Final = 24  # cells up to this length stand on one line; longer ones may go on, between words, on the next
 
 
 def print_json(document: Mapping[str, Any]) -> None:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from importlib import import_module
+from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -88,11 +89,6 @@ USED_BY: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def check_options(name: str, given: Mapping[str, object]) -> None:
     """Refuse options that an experiment would ignore.
 
-    Raises
-    ------
-    JobcastError
-        Naming the option, and the experiments that it is for.
-
     Examples
     --------
     >>> check_options("reis", {"partition": 1, "procs": None})
@@ -108,13 +104,7 @@ def check_options(name: str, given: Mapping[str, object]) -> None:
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
-    """Return an experiment by its name.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name.
-    """
+    """Return an experiment by its name."""
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)
     run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run
@@ -122,19 +112,13 @@ def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
 
 
 def perform(name: str, setting: Setting) -> Report:
-    """Run an experiment by its name, and leave in its folder the page to read and what that is made from.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name, or it cannot be run so.
-    """
+    """Run an experiment by its name, and leave in its folder the page to read and what that is made from."""
     run = experiment_by_name(name)
     if name in MANY:
         with with_checkpoints(name, setting) as kept:
-            return _written(name, kept, run(kept))
+            return _written(name, kept, run)
     check_shared(name, setting.pool)
-    return _written(name, setting, run(setting))
+    return _written(name, setting, run)
 
 
 def check_shared(name: str, pool: Pool) -> None:
@@ -146,19 +130,20 @@ def check_shared(name: str, pool: Pool) -> None:
         )
 
 
-def _written(name: str, setting: Setting, report: Report) -> Report:
-    """Write a report with its question and facts, and return it."""
+def _written(name: str, setting: Setting, run: "Callable[[Setting], Report]") -> Report:
+    begin = perf_counter()
+    report = run(setting)
+    seconds = perf_counter() - begin
     question: str = import_module(EXPERIMENTS[name]).QUESTION
     facts = dict(report.facts or _facts(name, setting))
     if setting.requests_from is not None:
         facts["requested times made from"] = setting.requests_from
-    report = replace(report, question=report.question or question, facts=facts)
+    report = replace(report, experiment=name, seconds=seconds, question=report.question or question, facts=facts)
     write_report(setting.folder, report)
     return report
 
 
 def _facts(name: str, setting: Setting) -> dict[str, Any]:
-    """Return what was run, for the page."""
     if name in WITHOUT_LOG:
         return {"mode": "quick"} if setting.quick else {}
     log = setting.log

@@ -1,13 +1,14 @@
-"""Predictors by name.
+"""Predictors by name: our own, and those of installed packages.
 
 The behaviour of a name never changes.
 """
 
-from collections.abc import Mapping
-from types import MappingProxyType
+from inspect import isabstract
 from typing import Any, Final
 
-from predictors.core.errors import unknown_name
+from predictors.core.errors import JobcastError
+from predictors.entry_points import Registry
+from predictors.models.adapters import ADAPTERS
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.base import Predictor
 from predictors.models.baselines import (
@@ -33,10 +34,25 @@ from predictors.models.fallback import Chain
 from predictors.models.forest import Forest
 from predictors.models.online.gaussier import Gaussier
 from predictors.models.online.linear import OnlineLinear
+from predictors.models.similar_jobs import ALIASES, REVISED_ESTIMATES
 from predictors.models.stack import Stack
 from predictors.models.wrapper import Wrapper, settings_of
 
-PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
+
+def _accepted(name: str, found: object) -> type[Predictor]:
+    if not isinstance(found, type) or not issubclass(found, Predictor) or isabstract(found):
+        raise JobcastError(f"it must be a class derived from jobcast.Predictor with a method learn; got {found!r}.")
+    if getattr(found, "name", None) != name:
+        raise JobcastError(f"the class attribute `name` must be {name!r}, too; got {getattr(found, 'name', None)!r}.")
+    found().check()
+    return found
+
+
+TAKEN: Final = frozenset({*ADAPTERS, *REVISED_ESTIMATES, *ALIASES, "clairvoyant", "cqsim"})
+"""Names of other estimates, and of adapters in saved models."""
+
+PREDICTORS: Final[Registry[type[Predictor]]] = Registry(
+    "predictor",
     {
         "requested": Requested,
         "last-two": LastTwo,
@@ -62,7 +78,9 @@ PREDICTORS: Final[Mapping[str, type[Predictor]]] = MappingProxyType(
         "with-budget-by-class": BudgetByClass,
         "cesnet": Cesnet,
         "metastack": Metastack,
-    }
+    },
+    _accepted,
+    TAKEN.__contains__,
 )
 """Every predictor by its name; a changed rule gets a new name."""
 
@@ -73,7 +91,7 @@ def make_predictor(name: str, **params: Any) -> Predictor:
     Parameters
     ----------
     name : str
-        One of `PREDICTORS`.
+        One of `PREDICTORS`; a package may add some (entry points of the group `jobcast.predictors`).
     **params
         Its parameters. Of one around another (`predictors.models.wrapper`) `predictor` names the one inside, and
         `settings` are the parameters of that one.
@@ -89,9 +107,7 @@ def make_predictor(name: str, **params: Any) -> Predictor:
         ...
     predictors.core.errors.JobcastError: No predictor 'last-tow'; did you mean 'last-two'? Known: requested, ...
     """
-    if not isinstance(name, str) or name not in PREDICTORS:
-        raise unknown_name("predictor", name, PREDICTORS)
-    made = PREDICTORS[name]()
+    made = PREDICTORS.named(name)()
     if isinstance(made, Wrapper) and isinstance(inside := params.get("predictor", made.pattern.name), str):
         params["predictor"] = make_predictor(inside, **settings_of(params))
     return made.set_params(**params)

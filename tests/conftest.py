@@ -154,6 +154,20 @@ def home(tmp_path, empty_store, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture
+def site(tmp_path, monkeypatch):
+    """A folder on the path into which `tests.support.installed` can install packages."""
+    from tests.support.installed import look_again
+
+    monkeypatch.syspath_prepend(str(tmp_path))
+    look_again()
+    yield tmp_path
+    for name in ("my_site", "other"):
+        sys.modules.pop(name, None)
+    monkeypatch.undo()
+    look_again()
+
+
 @pytest.fixture(scope="session")
 def scheduler():
     """A Dask scheduler with two workers that is there already: starting workers takes seconds."""

@@ -1,6 +1,10 @@
 """The public interface: what it consists of, that pages keep to it, and how its values are shown."""
 
+import ast
+import inspect
 import re
+import subprocess
+import sys
 import typing
 from dataclasses import fields, is_dataclass
 from importlib import import_module
@@ -9,25 +13,23 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import experiments
-import predictors
-import schedsim
-from docs.generate.interfaces import further_names, python_pages
-from predictors import clean, evaluate, generate_log, make_predictor
-from schedsim import Workload, make_policy, simulate
+import jobcast
+from docs.generate.interfaces import PACKAGES, exported, further_names, python_pages
+from jobcast import Workload, clean, evaluate, generate_log, make_policy, make_predictor, simulate
 from schedsim.policies.networks import Shared
 from tests.support.places import ROOT
 
-DEEPER = re.compile(r"from (?:predictors|schedsim|experiments)\.[\w.]+ import .*")
-PACKAGES = (predictors, schedsim, experiments)
+OURS = tuple(package.__name__ for package in PACKAGES)
+STUB = ROOT / "jobcast" / "__init__.pyi"
+FIRST = [ROOT / "README.md", *(ROOT / "docs" / name for name in ("index.md", "how-to/write-your-own.md"))]
+FIRST += [*(ROOT / "docs" / "tutorials").glob("*.md"), *(ROOT / "docs" / "notebooks").glob("*.ipynb")]
+"""Pages that a newcomer reads."""
 
 
 def public():
-    """Return every public object: what the packages export, and what pages import from their modules."""
-    exported = [getattr(package, name) for package in PACKAGES for name in package.__all__]
-    return exported + [
-        getattr(import_module(home), name) for package in PACKAGES for home, name in further_names(package)
-    ]
+    """Return every public object: what `jobcast` exports, and what pages import from modules."""
+    homes = [*exported(), *(one for package in PACKAGES for one in further_names(package))]
+    return [getattr(import_module(home), name) for home, name in homes]
 
 
 def types_in(annotation):
@@ -50,11 +52,7 @@ def value_types():
     left, seen = public(), {}
     while left:
         thing = left.pop()
-        if id(thing) in seen or getattr(thing, "__module__", "").split(".")[0] not in (
-            "predictors",
-            "schedsim",
-            "experiments",
-        ):
+        if id(thing) in seen or getattr(thing, "__module__", "").split(".")[0] not in OURS:
             continue
         seen[id(thing)] = thing
         inside = vars(thing).values() if isinstance(thing, type) else ()
@@ -99,16 +97,44 @@ def test_the_repr_of_an_agent_tells_its_weights_apart():
     assert repr(Shared(weights, (2,))) != repr(Shared(weights + 1, (2,)))
 
 
+def test_each_exported_name_resolves_is_documented_and_has_its_type():
+    assert len(jobcast.__all__) <= 40 and jobcast.__all__ == sorted(jobcast.__all__)
+    assert [name for name in jobcast.__all__ if not inspect.getdoc(getattr(jobcast, name))] == []
+    assert {*jobcast.__all__} <= {*dir(jobcast)}
+    typed = re.findall(r"^from ([\w.]+) import (.+)$", STUB.read_text(encoding="utf-8"), re.MULTILINE)
+    assert {(home, name) for home, names in typed for name in re.findall(r"(\w+) as \1", names)} == {*exported()}
+    with pytest.raises(AttributeError, match="'jobcast' has no attribute 'read_lgo'"):
+        jobcast.read_lgo  # noqa: B018
+
+
+@pytest.mark.parametrize("imported", ["jobcast", "jobcast.__main__"])
+def test_importing_the_package_imports_nothing(imported):
+    """So that it is quick, and Ctrl-C ends a command at once that is still being loaded."""
+    code = f"import sys; before = {{*sys.modules}}; import {imported}; print({{*sys.modules}} - before)"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert ast.literal_eval(done.stdout) == {"jobcast", imported}
+
+
+def test_a_file_that_hides_a_package_is_named_at_the_first_use(tmp_path):
+    (tmp_path / "predictors.py").touch()
+    code = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import jobcast; jobcast.read_log"
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("ImportError: ") and f"{str(tmp_path / 'predictors.py')!r} hides the package" in last
+
+
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_what_pages_import_is_public_and_stands_in_the_references(package):
     shown = python_pages()[f"reference/python/{package.__name__}.md"]
-    further = further_names(package)
-    assert [name for home, name in further if name.startswith("_") or "._" in home] == []
-    assert [name for home, name in further if f"::: {home}.{name}\n" not in shown] == []
-    assert further and "page imports from a module" in " ".join(package.__doc__.split())
+    names = exported() if package is jobcast else further_names(package)
+    assert names and [name for home, name in names if f"::: {home}.{name}\n" not in shown] == []
+    assert [name for home, name in names if name.startswith("_") or "._" in home] == []
+    assert "page imports from a module" in " ".join(package.__doc__.split())
 
 
-def test_first_pages_import_from_the_packages_alone():
-    first = [ROOT / "README.md", ROOT / "docs" / "index.md", *(ROOT / "docs" / "tutorials").glob("*.md")]
-    deeper = [f"{path.name}: {line}" for path in first for line in DEEPER.findall(path.read_text(encoding="utf-8"))]
-    assert deeper == []
+def test_first_pages_import_from_jobcast_alone():
+    line = re.compile(rf"(?:from|import) (?:{'|'.join(OURS)})\b.*")
+    texts = {path.name: path.read_text(encoding="utf-8") for path in FIRST}
+    found = [(name, one) for name, text in texts.items() for one in line.findall(text)]
+    assert len(found) > 5
+    assert [(name, one) for name, one in found if not one.startswith("from jobcast import ")] == []

@@ -15,8 +15,7 @@ try:
 except ImportError as error:
     raise SystemExit(f"This example needs sb3-contrib ({error}): pip install 'jobcast[rl,deep]'.") from None
 
-from predictors import clean, generate_log, read_log
-from schedsim import Workload
+from jobcast import Workload, clean, generate_log, read_log
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 

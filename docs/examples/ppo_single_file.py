@@ -18,8 +18,7 @@ try:
 except ImportError as error:
     raise SystemExit(f"This example needs torch ({error}): pip install 'jobcast[rl,deep]'.") from None
 
-from predictors import clean, generate_log, read_log
-from schedsim import Workload
+from jobcast import Workload, clean, generate_log, read_log
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 N_ENVS, N_STEPS, EPOCHS, BATCHES = 16, 64, 4, 4

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any, Final
 
 import experiments
+import jobcast
 import predictors
 import schedsim
 from experiments.compare.measures import MEASURES
@@ -227,19 +228,25 @@ def experiments_page() -> str:
 # --- Python ----------------------------------------------------------------------------------------------------------
 
 
+PACKAGES: Final = (jobcast, predictors, schedsim, experiments)
+
+
 def python_pages() -> dict[str, str]:
     """Return a page for each package: its public names, told by their docstrings."""
     found = {}
-    for package in (predictors, schedsim, experiments):
-        name = package.__name__
-        lines = [f"# {name}\n", f"{_paragraph(package.__doc__)}\n", "```python", f"import {name}", "```\n"]
-        for public in package.__all__:
-            home = package._HOMES[public]
-            lines += [f"## {name}.{public} {{ #{name}.{public} }}\n", f"::: {home}.{_defined(home, public)}\n"]
-        for home, public in further_names(package):
-            lines += [f"## {home}.{public}\n", f"::: {home}.{_defined(home, public)}\n"]
+    for package in PACKAGES:
+        name, exports = package.__name__, package is jobcast
+        lines = [f"# {name}\n", f"{_paragraphs(package.__doc__)}\n"]
+        for home, public in exported() if exports else further_names(package):
+            place = f"{name}.{public} {{ #{name}.{public} }}" if exports else f"{home}.{public}"
+            lines += [f"## {place}\n", f"::: {home}.{_defined(home, public)}\n"]
         found[f"reference/python/{name}.md"] = "\n".join(lines)
     return found
+
+
+def exported() -> list[tuple[str, str]]:
+    """Return the names that `jobcast` exports, each with the module that defines it."""
+    return [(home, name) for name, home in jobcast._HOMES.items()]
 
 
 def further_names(package: ModuleType) -> list[tuple[str, str]]:
@@ -247,8 +254,7 @@ def further_names(package: ModuleType) -> list[tuple[str, str]]:
     line = re.compile(rf"from ({package.__name__}\.[\w.]+) import ([\w, ]+)")
     texts = [path.read_text(encoding="utf-8") for kind in ("md", "ipynb") for path in DOCS.rglob(f"*.{kind}")]
     found = {(home, name.strip()) for text in texts for home, names in line.findall(text) for name in names.split(",")}
-    exported = {(package._HOMES[name], name) for name in package.__all__}
-    return sorted(found - exported)
+    return sorted(found - {*exported()})
 
 
 def _defined(home: str, public: str) -> str:
@@ -258,7 +264,11 @@ def _defined(home: str, public: str) -> str:
 
 
 def _paragraph(text: str | None) -> str:
-    return _line((text or "").strip().split("\n\n")[0])
+    return _paragraphs(text).split("\n\n")[0]
+
+
+def _paragraphs(text: str | None) -> str:
+    return "\n\n".join(_line(paragraph) for paragraph in (text or "").strip().split("\n\n"))
 
 
 def _line(text: str) -> str:

@@ -23,39 +23,25 @@ if TYPE_CHECKING:
 
 MEASURE: Final = "mean_bounded_slowdown"
 CLASSES: Final = ("size", "run-time")
-FEWEST: Final = 30
-"""Jobs of a class or a user, below which nothing is said of it."""
-NOTICED: Final = 60.0
-"""A change of the mean wait that no one would notice [s]."""
+FEWEST: Final = 30  # jobs of a class or a user, below which nothing is said of it
+NOTICED: Final = 60.0  # a change of the mean wait that no one would notice [s]
 UNTESTED: Final = ("no-queue", "made-limit", "nothing-known", "same-schedules")
 """Lacks by which the simulations test nothing; by others they test another workload, or another site."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What becomes of the mean wait of a class of jobs, or of a user's.
+    """What becomes of the mean wait of a class of jobs, or of a user's."""
 
-    Attributes
-    ----------
-    by, group : str
-        `size`, `run-time` or `user`, and which one.
-    n_jobs : int
-        How many jobs it has in the log.
-    before_s, after_s : float
-        Mean wait today and then: geometric means over the shakes [s], so that one by the other is the ratio.
-    ratio : Ratio
-        Then / today, and its interval (of users: the least and the greatest over the shakes).
-    outcome : {"better", "worse", "open"}
-        `open`: not sure, too small to notice, or too few jobs.
-    """
-
+    # `size`, `run-time` or `user`, and which one
     by: str
     group: str
-    n_jobs: int
+    n_jobs: int  # how many jobs it has in the log
+    # mean wait today and then: geometric means over the shakes [s], so that one by the other is the ratio
     before_s: float
     after_s: float
-    ratio: Ratio
-    outcome: Outcome
+    ratio: Ratio  # then / today, and its interval (of users: the least and the greatest over the shakes)
+    outcome: Outcome  # `open`: not sure, too small to notice, or too few jobs
 
 
 @dataclass(frozen=True)
@@ -78,30 +64,15 @@ class Option:
 
 @dataclass(frozen=True)
 class Advice:
-    """What the runs say; the judgements have intervals so wide that all of them hold together.
+    """What the runs say; the judgements have intervals so wide that all of them hold together."""
 
-    Attributes
-    ----------
-    current : str
-        What the site runs today.
-    choice : Choice
-        Of all ways, today's among them; no winner inside the noise.
-    options : tuple of Option
-        The other ways, the lowest figure first.
-    adds : tuple of Comparison
-        What predictors add: a policy with one compared with the same policy without.
-    most : Comparison or None
-        Perfect knowledge of run times compared with today's: what no predictor can beat under that policy.
-    lacks : tuple of Lack
-        What the log lacks; where one forbids a verdict, nothing is advised.
-    """
-
-    current: str
-    choice: Choice
-    options: tuple[Option, ...]
-    adds: tuple[Comparison, ...]
+    current: str  # what the site runs today
+    choice: Choice  # of all ways, today's among them; no winner inside the noise
+    options: tuple[Option, ...]  # the other ways, the lowest figure first
+    adds: tuple[Comparison, ...]  # what predictors add: a policy with one compared with the same policy without
+    # perfect knowledge of run times compared with today's: what no predictor can beat under that policy
     most: Comparison | None
-    lacks: tuple[Lack, ...] = ()
+    lacks: tuple[Lack, ...] = ()  # what the log lacks; where one forbids a verdict, nothing is advised
 
     @classmethod
     def none(cls, current: str, lacks: tuple[Lack, ...]) -> Self:
@@ -169,21 +140,10 @@ def advise(
     ----------
     runs, groups : DataFrame
         A row a run, and a row a run and group, as in `experiments.sweeps.results`.
-    current : str
-        The case that the site runs today.
     perfect : str, optional
         A case with perfect knowledge: shown with the others, never chosen.
     adds : pairs of str
         A case with a predictor, and the same policy without.
-    measure : str
-        Figure that decides.
-    lacks : tuple of Lack
-        What the log lacks.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such case or measure.
     """
     real = runs[runs["case"] != perfect] if perfect else runs
     names = [name for name in dict.fromkeys(real["case"]) if name != current]

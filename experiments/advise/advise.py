@@ -45,10 +45,8 @@ SHORT_LIST: Final = (
 )
 """What centres run or could run tomorrow."""
 PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
-BARE: Final = "EASY-SJBF"
-"""What predictors are added to."""
-ADDS: Final = (("EASY++", BARE),)
-"""A case with a predictor, and the same policy without."""
+BARE: Final = "EASY-SJBF"  # what predictors are added to
+ADDS: Final = (("EASY++", BARE),)  # a case with a predictor, and the same policy without
 BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")
 """Ways that differ by what they know of run times alone; `careful` shortens even what it does not know."""
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))
@@ -56,13 +54,7 @@ MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASU
 
 
 def case_with(predictor: str) -> Case:
-    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of that name, or it is in the short list already.
-    """
+    """Return EASY-SJBF with a predictor of one's own choice: a registered one, or a kept model."""
     for case in (*SHORT_LIST, PERFECT):
         if estimates_name(predictor) == case.estimates:
             raise JobcastError(f"{predictor} is in the short list already, as {case.name}; name another predictor.")
@@ -73,11 +65,6 @@ def case_with(predictor: str) -> Case:
 
 def case_of(agent: str) -> Case:
     """Return an agent file as a way to schedule, by the estimates that it names.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file, or it cannot be used.
 
     Examples
     --------
@@ -92,11 +79,6 @@ def case_of(agent: str) -> Case:
 
 def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy.
 
     Examples
     --------
@@ -115,47 +97,20 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide.
+    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide."""
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    current : str
-        What the site runs today: a name of the short list, or any policy by requested times.
-    seeds : int
-        How many shakes.
-    measure : str
-        Figure that decides.
-    predictor : str, optional
-        One more way: EASY-SJBF by this predictor, or kept model.
-    agent : str, optional
-        One more way: an agent file.
-    lacks : tuple of Lack
-        What the log lacks; it may carry no verdict.
-    soft_limits : str, optional
-        Ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`.
-    machine : Machine, optional
-        The nodes with the processors, GPUs and memory that jobs take; without it processors count alone.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, predictor, agent or measure, or too few seeds to say anything.
-    """
-
-    log: JobLog
-    current: str = "easy"
-    seeds: int = 20
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    current: str = "easy"  # what the site runs today: a name of the short list, or any policy by requested times
+    seeds: int = 20  # how many shakes
     measure: str = MEASURE
-    predictor: str | None = None
-    agent: str | None = None
-    lacks: tuple[Lack, ...] = ()
+    predictor: str | None = None  # one more way: EASY-SJBF by this predictor, or kept model
+    agent: str | None = None  # one more way: an agent file
+    lacks: tuple[Lack, ...] = ()  # what the log lacks; it may carry no verdict
+    # ask instead what the site's own scheduler would gain by soft limits, see `experiments.advise.production`
     soft_limits: str | None = None
+    # the nodes with the processors, GPUs and memory that jobs take; without it processors count alone
     machine: Machine | None = None
-    kill: bool = True
+    kill: bool = True  # whether jobs are stopped at their requested time
 
     def __post_init__(self) -> None:
         if self.measure not in MEASURES_OF_SCHEDULES:

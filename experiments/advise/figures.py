@@ -18,12 +18,9 @@ from experiments.sweeps.report import ratios
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-SURE: Final = {"better": "▼", "worse": "▲", "open": ""}
-"""What marks a change that is sure, in a cell."""
-FIVE: Final = "five figures"
-"""Title of the table on the first screen."""
-WHO: Final = "who"
-"""Stem of the picture of who gains and who pays."""
+SURE: Final = {"better": "▼", "worse": "▲", "open": ""}  # what marks a change that is sure, in a cell
+FIVE: Final = "five figures"  # title of the table on the first screen
+WHO: Final = "who"  # stem of the picture of who gains and who pays
 
 
 def all_jobs(advice: Advice) -> pd.DataFrame:

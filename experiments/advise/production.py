@@ -59,13 +59,7 @@ WAYS: Final = (
 
 
 def what_it_can_do(soft_limits: str) -> tuple[str, ...]:
-    """Return, a sentence or two each, what of `balanced`, `careful` and RUSH's gate a scheduler can do, and what not.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such scheduler.
-    """
+    """Return what of `balanced`, `careful` and RUSH's gate a scheduler can do and what not, a sentence or two each."""
     soft_limits_named(soft_limits)
     name = "PBS" if soft_limits == "pbs" else "Slurm"
     by_slurm = "by multifactor priority, and by a nice value that a daemon sets"

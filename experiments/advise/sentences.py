@@ -13,8 +13,7 @@ from predictors.core.errors import counted
 from predictors.data.summary import Lack
 from schedsim.results.metrics import RUN_TIME_CLASSES
 
-FIRST: Final = 2
-"""How many classes are named, and users; the tables have them all."""
+FIRST: Final = 2  # how many classes are named, and users; the tables have them all
 FREE: Final = f"no figure of the waits is certainly more than {allowed(TOLERATED)} worse"
 """The second condition on a winner; the notes of the page say which figures."""
 RUN_TIMES: Final = dict(

@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 
 MOST_CUT: Final = TOLERATED - 1
 """Share of the jobs, or of their work, that invented requests may cut: the change that a verdict tolerates itself."""
-MOST_MADE: Final = 0.5
-"""Share of requested times that may be made where the log names no user."""
+MOST_MADE: Final = 0.5  # share of requested times that may be made where the log names no user
 TWIN: Final = "median_bounded_slowdown"
 """What the twin and the log are compared by: the slowdown of the typical job.
 
@@ -77,14 +76,7 @@ def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tupl
 def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack, ...]:
     """Return that the simulation of today's way is far from the log's own waits, if it is.
 
-    Parameters
-    ----------
-    runs : DataFrame
-        A row a run, the log as it is among them.
-    current : str
-        The case that the site runs today.
-    log : JobLog
-        The jobs simulated, with the waits that the log records.
+    The runs have a row each, the log as it is among them; `log` has the simulated jobs, with the waits that it records.
     """
     own = figures_as_logged(log)
     if own is None or log.known("wait").mean() < LEAST_WAITS:

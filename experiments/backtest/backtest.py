@@ -40,47 +40,22 @@ from schedsim.workload.workload import Workload
 if TYPE_CHECKING:
     import pandas as pd
 
-TODAY: Final = "requests"
-"""The case of the hard limits alone."""
-NOTICED: Final = 60
-"""A start that moves by no more [s] counts as the same."""
-CLAIRVOYANT: Final = "clairvoyant"
-"""Refused: it looks ahead."""
-RUNS, GROUPS, MONTHS = "runs", "groups", "months"
-"""Tables of a backtest."""
+TODAY: Final = "requests"  # the case of the hard limits alone
+NOTICED: Final = 60  # a start that moves by no more [s] counts as the same
+CLAIRVOYANT: Final = "clairvoyant"  # refused: it looks ahead
+RUNS, GROUPS, MONTHS = "runs", "groups", "months"  # tables of a backtest
 
 
 @dataclass(frozen=True, eq=False)
 class Backtest:
-    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month.
+    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month."""
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    predictor : str
-        A registered predictor: it starts knowing nothing.
-    budget : float or None
-        Share of the jobs that may run longer than their soft limit.
-    soft_limits : str
-        How the scheduler holds them, see `schedsim.workload.soft_limits`.
-    policy : str
-        The policy of the machine.
-    seeds : int
-        How many shaken copies.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such predictor, policy or scheduler, they do not go together, or the seeds are too few.
-    """
-
-    log: JobLog
-    predictor: str = "cesnet"
-    budget: float | None = None
-    soft_limits: str = "slurm"
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    predictor: str = "cesnet"  # a registered predictor: it starts knowing nothing
+    budget: float | None = None  # share of the jobs that may run longer than their soft limit
+    soft_limits: str = "slurm"  # how the scheduler holds them, see `schedsim.workload.soft_limits`
     policy: str = "easy"
-    seeds: int = 10
+    seeds: int = 10  # how many shaken copies
 
     def __post_init__(self) -> None:
         if self.seeds < LEAST:
@@ -147,21 +122,12 @@ class Backtest:
 
 @dataclass(frozen=True, eq=False)
 class Found:
-    """The tables of a backtest, as far as they can be compared: without the first month where there are others.
+    """The tables of a backtest, as far as they can be compared: without the first month where there are others."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        A row a seed and case: the figures of the waits over all months but the first.
-    groups : DataFrame
-        A row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait.
-    months : DataFrame
-        A row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
-        more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s].
-    """
-
-    runs: "pd.DataFrame"
-    groups: "pd.DataFrame"
+    runs: "pd.DataFrame"  # a row a seed and case: the figures of the waits over all months but the first
+    groups: "pd.DataFrame"  # a row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait
+    # a row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
+    # more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s]
     months: "pd.DataFrame"
 
 

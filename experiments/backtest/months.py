@@ -10,20 +10,12 @@ from predictors.core.arrays import Ints
 from predictors.core.validation import known_zone
 from predictors.data.joblog import JobLog
 
-DAYS: Final = 30
-"""Days of a month where the log does not tell its date."""
+DAYS: Final = 30  # days of a month where the log does not tell its date
 
 
 @dataclass(frozen=True, eq=False)
 class Months:
     """The months of a log, and the one in which each of its jobs was submitted.
-
-    Attributes
-    ----------
-    names : tuple of str
-        Such as 2025-09, or days 1-30.
-    of_job : int64 array of shape (n_jobs,)
-        Number of each job's month, from 0.
 
     Examples
     --------
@@ -32,8 +24,8 @@ class Months:
     (('2025-09', '2025-10'), [0, 1])
     """
 
-    names: tuple[str, ...]
-    of_job: Ints
+    names: tuple[str, ...]  # such as 2025-09, or days 1-30
+    of_job: Ints  # number of each job's month, from 0, shape (n_jobs,)
 
     @classmethod
     def of(cls, log: JobLog) -> Self:

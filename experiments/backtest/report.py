@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from predictors.core.arrays import Floats
 
 QUESTION: Final = "What would soft limits have done on this log, had they been on?"
-DECIDES: Final = "mean_wait_s"
-"""What the sentences begin with: a board knows what a wait is."""
+DECIDES: Final = "mean_wait_s"  # what the sentences begin with: a board knows what a wait is
 
 
 def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Report:
@@ -75,7 +74,6 @@ def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Repo
 
 
 def _verdict(asked: Backtest, months: pd.DataFrame, option: Option) -> list[str]:
-    """Return what the last month would have been, what all months, and what was too short."""
     if len(months) < 2:
         first = f"This log lasts one month, {months['month'].iloc[0]}, and begins with nothing to learn from."
         return [first, *_month(months.iloc[-1]), _over_all(option.comparison, "the month")]
@@ -94,7 +92,6 @@ def _verdict(asked: Backtest, months: pd.DataFrame, option: Option) -> list[str]
 
 
 def _month(month: "pd.Series[float]") -> list[str]:
-    """Return what one month would have been like: who starts earlier, the mean wait, the limits that were too short."""
     n = int(month["jobs"])
     moved = [
         f"{int(month[way]):,} would have started {way}"
@@ -128,7 +125,6 @@ def _over_all(found: Comparison, months: str) -> str:
 
 
 def _monthly(months: pd.DataFrame) -> pd.DataFrame:
-    """Return for each month which jobs' starts move, how often a soft limit was too short, and the waits."""
     return pd.DataFrame(
         {
             "month": months["month"],
@@ -169,7 +165,6 @@ def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame
 
 
 def _five(whole: pd.DataFrame, after: str) -> pd.DataFrame:
-    """Return the five figures over all months, in words."""
     rows = whole.head(5).to_dict(orient="records")
     return five_figures(
         TODAY,

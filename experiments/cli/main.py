@@ -26,6 +26,7 @@ from experiments.cli.live import backtest as cli_backtest
 from experiments.cli.live import slurm as cli_slurm
 from experiments.cli.live import start as cli_start
 from experiments.cli.outputs import check_outputs_of
+from experiments.cli.packages import check as cli_check
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import JobcastError, printable
 
@@ -61,6 +62,7 @@ for command in (
     cli_serve.token,
     cli_serve.forget,
     cli_serve.correct,
+    cli_check.check,
 ):
     app.command()(command)
 check_outputs_of(app)

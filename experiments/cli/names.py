@@ -13,7 +13,8 @@ from schedsim.policies.policy import POLICIES, Policy
 HEAD = """# Names
 
 This page lists the names that commands take. The behaviour of a name never changes. `python -m experiments.cli.names >
-docs/names.md` makes the page from the registries.
+docs/names.md` makes the page from the registries. Installed packages may add names: [write your
+own](how-to/write-your-own.md).
 
 """
 
@@ -48,14 +49,14 @@ GIVEN = [
 
 def page() -> str:
     """Return the page: predictors, policies and corrections by name."""
-    predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.items()]
-    by_order = [name for name in ORDERS if name in POLICIES and f"{name}-easy" in POLICIES]
+    predictors = [(f"`{name}`", _first_line(kind.__doc__ or "")) for name, kind in PREDICTORS.built_in.items()]
+    by_order = list(ORDERS.built_in)
     policies = [
         ("`ORDER`", "queue by a queue order (below), no job may pass a blocked head"),
         ("`ORDER-easy`", "queue by a queue order, one reservation, backfill by the same order"),
     ]
     told = {*by_order, *(f"{name}-easy" for name in by_order)}
-    policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.items() if name not in told]
+    policies += [(f"`{name}`", _in_words(policy)) for name, policy in POLICIES.built_in.items() if name not in told]
     policies += [
         ("`agent:FILE`", "the agent of a file that `jobcast tune` made picks, see [tuned agents](tune.md)"),
         ("`agent:models:/NAME@ALIAS`", "one that is registered in MLflow"),

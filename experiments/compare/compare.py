@@ -41,8 +41,7 @@ if TYPE_CHECKING:
 
 FLOOR: Final = dict.fromkeys(("underestimation_rate", "throughput_std", "user_slowdown_gini"), 0.001)
 """Figures below this count as this, so that a ratio exists; of others 1 (1 s, or no slowdown)."""
-NOBODY: Final = str(UNKNOWN)
-"""The group of jobs with an unknown user."""
+NOBODY: Final = str(UNKNOWN)  # the group of jobs with an unknown user
 WAIT: Final = "mean_wait_s"
 BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate": "underestimated"}
 """Figures that are known by user, and the column of the groups that is summed."""
@@ -82,11 +81,6 @@ def compare(
         pays.
     tolerated : float
         A price certainly above this ratio is paid.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such case or measure, or no log and seed that both cases have.
     """
     measure = measure or MEASURE[kind]
     if measure not in COMPARED or measure not in runs:
@@ -123,11 +117,7 @@ def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff 
     """Return the share of users who are worse off under one case than under another; None where no user is known.
 
     Shaken seeds decide; where there are none, the logs as they are. Of several logs each seed's mean over them counts.
-
-    Parameters
-    ----------
-    groups : DataFrame
-        Of simulations: log, case, seed, by, group and mean_wait_s.
+    `groups` are those of simulations: log, case, seed, by, group and mean_wait_s.
     """
     shares = shares_worse_off(groups, case, beside)
     shaken = shares[shares["seed"] != AS_LOGGED]
@@ -170,11 +160,6 @@ def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Cho
     """Name the best case, if it is certainly better than each of the others, without cost to anyone.
 
     With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
-
-    Raises
-    ------
-    JobcastError
-        If there are not two cases.
     """
     cases = list(dict.fromkeys(runs["case"]))
     if len(cases) < 2:
@@ -190,7 +175,6 @@ def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Cho
 def _compared(
     runs: "pd.DataFrame", case: str, beside: str, measure: str, groups: "pd.DataFrame | None", level: float
 ) -> tuple[tuple[LogResult, ...], Ratio]:
-    """Return the ratio on each log, and over all of them."""
     logs, values, draws = [], [], []
     for log, value, drawn, samples in _drawn(runs, case, beside, measure, groups):
         ratio = _ratio(value, drawn, samples, level)
@@ -254,5 +238,4 @@ def _drawn_by_user(
         yield str(log), float(np.log(ours.sum() / theirs.sum())), drawn, len(table)
 
 
-TINY: Final = 1e-9
-"""Added to each user's sum, so that a ratio exists where no one errs."""
+TINY: Final = 1e-9  # added to each user's sum, so that a ratio exists where no one errs

@@ -5,30 +5,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
-AS_LOGGED: Final = -1
-"""Stands for a seed where the log is not shaken."""
+AS_LOGGED: Final = -1  # stands for a seed where the log is not shaken
 
 
 @dataclass(frozen=True)
 class Measure:
-    """A figure as tables, pictures and sentences call it.
-
-    Attributes
-    ----------
-    title : str
-        In words.
-    unit : str
-        Empty where it has none.
-    lower_is_better : bool
-        Its direction.
-    as_ratio : bool
-        Whether ours / theirs makes sense, so that two cases can be compared by it.
-    """
+    """A figure as tables, pictures and sentences call it."""
 
     title: str
-    unit: str = ""
+    unit: str = ""  # empty where it has none
     lower_is_better: bool = True
-    as_ratio: bool = True
+    as_ratio: bool = True  # whether ours / theirs makes sense, so that two cases can be compared by it
 
 
 MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(

@@ -24,8 +24,7 @@ FURTHER: Final = {
     "user_gini": "user_slowdown_gini",
 }
 """More columns relative to EASY, where a study asks for them."""
-WORSE_OFF: Final = "users_worse_off"
-"""Share of users who are worse off than under EASY."""
+WORSE_OFF: Final = "users_worse_off"  # share of users who are worse off than under EASY
 ALL: Final = (*COLUMNS, *FURTHER, WORSE_OFF)
 
 

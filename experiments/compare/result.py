@@ -8,12 +8,9 @@ from typing import Final, Literal
 Outcome = Literal["better", "worse", "open", "at others' cost"]
 
 COST: Final = "at others' cost"
-LEVEL: Final = 0.95
-"""Of the intervals."""
-TOLERATED: Final = 1.05
-"""A wait that is certainly longer by no more than this ratio is no price."""
-LEAST: Final = 5
-"""Seeds (users, logs) from which on anything is called sure."""
+LEVEL: Final = 0.95  # of the intervals
+TOLERATED: Final = 1.05  # a wait that is certainly longer by no more than this ratio is no price
+LEAST: Final = 5  # seeds (users, logs) from which on anything is called sure
 
 MEASURE: Final[Mapping[str, str]] = MappingProxyType(
     {"simulate": "mean_bounded_slowdown", "evaluate": "sse_s2", "train": "sse_s2"}
@@ -77,78 +74,40 @@ class LogResult:
 
 @dataclass(frozen=True)
 class Price:
-    """What becomes of a figure that the comparison is not about.
-
-    Attributes
-    ----------
-    measure : str
-        The figure.
-    ratio : Ratio
-        Ours / theirs over all logs.
-    paid : bool
-        Whether it is certainly worse than tolerated: over all logs, or on half of them.
-    on : tuple of str
-        The logs on which it is.
-    """
+    """What becomes of a figure that the comparison is not about."""
 
     measure: str
-    ratio: Ratio
-    paid: bool
-    on: tuple[str, ...] = ()
+    ratio: Ratio  # ours / theirs over all logs
+    paid: bool  # whether it is certainly worse than tolerated: over all logs, or on half of them
+    on: tuple[str, ...] = ()  # the logs on which it is
 
 
 @dataclass(frozen=True)
 class WorseOff:
-    """The share of users who are worse off, see `schedsim.results.metrics.share_worse_off`.
+    """The share of users who are worse off, see `schedsim.results.metrics.share_worse_off`."""
 
-    Attributes
-    ----------
-    share : float
-        Median over the seeds, of several logs of the mean over them.
-    low, high : float
-        Ends of the median's interval; NaN of few seeds.
-    """
-
-    share: float
+    share: float  # median over the seeds, of several logs of the mean over them
+    # ends of the median's interval; NaN of few seeds
     low: float
     high: float
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """One case of a sweep compared with another.
+    """One case of a sweep compared with another."""
 
-    Attributes
-    ----------
-    case, beside : str
-        Ours and theirs.
-    measure : str
-        The figure that is compared.
-    ratio : Ratio
-        Ours / theirs over all logs.
-    logs : tuple of LogResult
-        Log by log.
-    prices : tuple of Price
-        Who pays.
-    outcome : {"better", "worse", "open", "at others' cost"}
-        `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid.
-    level : float
-        Of the ratio's interval; among several that shall hold together, higher than of one alone.
-    tolerated : float
-        The ratio above which a price is paid.
-    worse_off : WorseOff or None
-        Of the users; None where figures by user were not asked for, or no user is known.
-    """
-
+    # ours and theirs
     case: str
     beside: str
     measure: str
-    ratio: Ratio
+    ratio: Ratio  # ours / theirs over all logs
     logs: tuple[LogResult, ...]
-    prices: tuple[Price, ...]
+    prices: tuple[Price, ...]  # who pays
+    # `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid
     outcome: Outcome
-    level: float = LEVEL
-    tolerated: float = TOLERATED
+    level: float = LEVEL  # of the ratio's interval; among several that shall hold together, higher than of one alone
+    tolerated: float = TOLERATED  # the ratio above which a price is paid
+    # of the users; None where figures by user were not asked for, or no user is known
     worse_off: WorseOff | None = None
 
     @property
@@ -163,18 +122,9 @@ class Comparison:
 
 @dataclass(frozen=True)
 class Choice:
-    """Which of several cases is best.
+    """Which of several cases is best."""
 
-    Attributes
-    ----------
-    case : str or None
-        The winner; None where none can be named.
-    first : str
-        Who has the lowest figure, winner or not.
-    against : tuple of Comparison
-        `first` compared with each other case, by ratios with intervals so much wider that all of them hold together.
-    """
-
-    case: str | None
-    first: str
+    case: str | None  # the winner; None where none can be named
+    first: str  # who has the lowest figure, winner or not
+    # `first` compared with each other case, by ratios with intervals so much wider that all of them hold together
     against: tuple[Comparison, ...]

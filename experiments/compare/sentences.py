@@ -9,8 +9,7 @@ from experiments.compare.result import COST, LEAST, Choice, Comparison, Price, R
 from predictors.core.errors import counted
 from schedsim.results.metrics import WORSE_BY_RATIO, WORSE_BY_SECONDS
 
-MANIFOLD: Final = 3.0
-"""Ratio from which on no one thinks in percent."""
+MANIFOLD: Final = 3.0  # ratio from which on no one thinks in percent
 
 
 def of(found: Comparison | Choice) -> str:

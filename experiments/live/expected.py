@@ -20,11 +20,9 @@ from predictors.schedulers.soft_limit import MINUTE, PENDING, QueuedJob
 from predictors.schedulers.submission import StartSource
 from predictors.schedulers.table import ExpectedStart, width_class
 
-EVERY: Final = 300
-"""Starts are asked again after so long [s]; until then the table has those of before, with their age."""
+EVERY: Final = 300  # starts are asked again after so long [s]; until then the table has those of before, with their age
 DRAWS: Final = 50
-MOST_ENDED: Final = 20_000
-"""Jobs that ended last, of which run times are drawn."""
+MOST_ENDED: Final = 20_000  # jobs that ended last, of which run times are drawn
 MOST_SECONDS: Final = 20.0
 """After so long no further class is asked about, and no one waits longer for a round. The classes with the fewest known
 jobs are asked about last."""
@@ -34,14 +32,7 @@ Typical = dict[tuple[str, int], tuple[int, int]]
 class ExpectedStarts:
     """Tells when a job that is submitted now would start.
 
-    Parameters
-    ----------
-    past : Past
-        Ended jobs, of which run times are drawn at first; those that end later are added.
-    queue : callable
-        Returns the queue of now.
-    clock : callable
-        Seconds, for how long a round takes.
+    Run times are drawn from the ended jobs of `past`, and from those that end later; `clock` [s] times a round.
     """
 
     def __init__(
@@ -74,11 +65,6 @@ class ExpectedStarts:
         """Return when such jobs would start: asked now, or at most five minutes ago.
 
         Classes of which no job could start by what is known now are left out.
-
-        Raises
-        ------
-        JobcastError
-            If Slurm does not answer.
         """
         if self._asked is not None and self._clock() - self._asked < EVERY:
             return self._found

@@ -14,51 +14,27 @@ from predictors.schedulers.slurm import FILTERS, Slurm
 from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 FORMAT: Final = "jobcast queue"
-CLEANED: Final = "COMPLETING"
-"""The state of a job that has ended while its nodes are cleaned."""
+CLEANED: Final = "COMPLETING"  # the state of a job that has ended while its nodes are cleaned
 HOLDING: Final = frozenset(("RUNNING", "CONFIGURING", CLEANED, "STAGE_OUT", "SIGNALING", "STOPPED"))
 """States of jobs that have processors."""
-MOST_TASKS: Final = 10_000
-"""Waiting tasks of one array that are kept separate."""
+MOST_TASKS: Final = 10_000  # waiting tasks of one array that are kept separate
 MOST_BYTES: Final = 1 << 28
 _MOST: Final = 1 << 40
 
 
 @dataclass(frozen=True)
 class LiveQueue:
-    """What waits and runs at one moment; times are Unix time.
+    """What waits and runs at one moment; times are Unix time."""
 
-    Parameters
-    ----------
-    now : int
-        The scheduler's clock.
-    jobs : tuple of QueuedJob
-        A task of an array each.
-    procs : mapping of str to int
-        Usable processors of each partition.
-    nodes : mapping of str to frozenset of str
-        Its nodes.
-    reservations : tuple of Reservation
-        What is kept free.
-    default : str
-        The partition of jobs that name none; empty: not known.
-    """
-
-    now: int
-    jobs: tuple[QueuedJob, ...]
-    procs: Mapping[str, int]
+    now: int  # the scheduler's clock
+    jobs: tuple[QueuedJob, ...]  # a task of an array each
+    procs: Mapping[str, int]  # usable processors of each partition
     nodes: Mapping[str, frozenset[str]]
-    reservations: tuple[Reservation, ...] = ()
-    default: str = ""
+    reservations: tuple[Reservation, ...] = ()  # what is kept free
+    default: str = ""  # the partition of jobs that name none; empty: not known
 
     def job(self, name: str) -> QueuedJob:
-        """Return a job by its id, such as 123 or 123_4.
-
-        Raises
-        ------
-        JobcastError
-            If there is none.
-        """
+        """Return a job by its id, such as 123 or 123_4."""
         for one in self.jobs:
             if name in (one.key, str(one.job_id)):
                 return one
@@ -69,13 +45,7 @@ class LiveQueue:
 
     @classmethod
     def from_slurm(cls) -> Self:
-        """Read the cluster that Slurm's commands on the PATH speak to.
-
-        Raises
-        ------
-        JobcastError
-            If a command fails, or prints what cannot be read.
-        """
+        """Read the cluster that Slurm's commands on the PATH speak to."""
         slurm = Slurm()
         now, rows = slurm.config().now, slurm.queue()
         if rows.bad:
@@ -90,13 +60,7 @@ class LiveQueue:
 
     @classmethod
     def read(cls, path: Path) -> Self:
-        """Read a file that `write` made.
-
-        Raises
-        ------
-        JobcastError
-            If it is none.
-        """
+        """Read a file that `write` made."""
         try:
             if path.stat().st_size > MOST_BYTES:
                 raise JobcastError(f"{path}: is too big for a queue, {path.stat().st_size:,} bytes.")

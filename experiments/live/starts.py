@@ -31,45 +31,26 @@ from schedsim.workload.workload import Workload
 POLICY: Final = "easy"
 CORRECTION: Final = "slurm"
 DRAWS: Final = 100
-MOST_TOLD: Final = 4
-"""Stretches of waiting that `why` tells."""
+MOST_TOLD: Final = 4  # stretches of waiting that `why` tells
 _JOBS: Final = re.compile(r"\bjobs? \d+(?:, \d+)*")
 
 
 @dataclass(frozen=True)
 class Start:
-    """When a job will start, in Unix time.
-
-    Attributes
-    ----------
-    job : str
-        Its id.
-    now : int
-        When that was asked.
-    p10, p50, p90 : int
-        It has started by then with a chance of 10, 50 and 90 %.
-    by_requests : int
-        Its start if every job ran as long as it asked for.
-    by_scheduler : int or None
-        What the scheduler itself expects, if it says.
-    ahead : int
-        Jobs that wait in front of it.
-    learnt_from : int
-        Ended jobs that the run times were drawn from.
-    left_out : int
-        Waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide, or
-        given several partitions.
-    """
+    """When a job will start, in Unix time."""
 
     job: str
-    now: int
+    now: int  # when that was asked
+    # it has started by then with a chance of 10, 50 and 90 %
     p10: int
     p50: int
     p90: int
-    by_requests: int
-    by_scheduler: int | None
-    ahead: int
-    learnt_from: int
+    by_requests: int  # its start if every job ran as long as it asked for
+    by_scheduler: int | None  # what the scheduler itself expects, if it says
+    ahead: int  # jobs that wait in front of it
+    learnt_from: int  # ended jobs that the run times were drawn from
+    # waiting jobs of the partition that are not simulated: not eligible, without a limit, heterogeneous, too wide, or
+    # given several partitions
     left_out: int
 
     def to_dict(self) -> dict[str, Any]:
@@ -78,18 +59,7 @@ class Start:
 
 
 class Past:
-    """What ended before, of a cleaned log: each job's user, end, and run time / requested time.
-
-    Parameters
-    ----------
-    log : JobLog or None
-        Cleaned; its epoch must be known. None: nothing ended.
-
-    Raises
-    ------
-    JobcastError
-        If the log does not tell its date.
-    """
+    """What ended before, of a cleaned log with a date, or of none: user, end, run time / requested time of each job."""
 
     def __init__(self, log: JobLog | None) -> None:
         self.user: list[str] = []
@@ -132,19 +102,7 @@ class Past:
 class Present:
     """The jobs of one partition at one moment, ready to be simulated on.
 
-    Parameters
-    ----------
-    queue : LiveQueue
-        The whole queue.
-    partition : str
-        Which part of it.
-    past : Past
-        Only what ended by the queue's clock is read; what ended and stands in the queue still counts, too.
-
-    Raises
-    ------
-    JobcastError
-        If the number of processors of the partition is unknown.
+    Of the past it reads only what ended by the queue's clock; ended jobs that are still in the queue count, too.
     """
 
     def __init__(self, queue: LiveQueue, partition: str, past: Past) -> None:
@@ -210,13 +168,7 @@ class Present:
         return found
 
     def row(self, job: QueuedJob) -> int:
-        """Return the number of a job that waits here.
-
-        Raises
-        ------
-        JobcastError
-            If it does not wait for processors: the message tells why.
-        """
+        """Return the number of a job that waits here."""
         if job in self.jobs[self.n_running :]:
             return self.jobs.index(job, self.n_running)
         why = obstacle(job, self.queue.now)

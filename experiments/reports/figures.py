@@ -22,12 +22,10 @@ COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#9
 
 MARKERS = "osD^vPX*"
 
-HATCHES = ("", "//", "..", "xx", "\\\\", "--")
-"""Of bars side by side, drawn in white upon the colours."""
+HATCHES = ("", "//", "..", "xx", "\\\\", "--")  # of bars side by side, drawn in white upon the colours
 
 LONGEST_NAME = 60
-LONGEST_TITLE = 100
-"""Letters of a line: next to an axis or in a legend, and above a picture."""
+LONGEST_TITLE = 100  # letters of a line: next to an axis or in a legend, and above a picture
 
 _STYLE: dict[Any, Any] = {
     "axes.spines.top": False,
@@ -42,13 +40,7 @@ _STYLE: dict[Any, Any] = {
 
 
 def report_folder(out: Path, name: str) -> Path:
-    """Return the folder `out/name`, made where it is missing.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made.
-    """
+    """Return the folder `out/name`, made where it is missing."""
     folder = out / name
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,13 +50,7 @@ def report_folder(out: Path, name: str) -> Path:
 
 
 def refuse_report_folder(out: Path, name: str) -> None:
-    """Refuse a folder `out/name` that could not be made in the end; what is made to try it is taken away.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be made, or must not be written to.
-    """
+    """Refuse a folder `out/name` that could not be made in the end; what is made to try it is taken away."""
     folder = out / name
     refuse_unwritable(folder, is_folder=True)
     missing = [place for place in (folder, *folder.parents) if not place.exists()]
@@ -215,7 +201,6 @@ def in_words(figure: "Figure") -> str:
 
 
 def _title(figure: "Figure", name: str) -> str:
-    """Return the first title on a picture, or its name."""
     titles = [_one_line(axes.get_title()) for axes in figure.axes]
     return next(filter(None, titles), name.replace("_", " "))
 

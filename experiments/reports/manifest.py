@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 MANIFEST: Final = "report.json"
 FORMAT: Final = "jobcast report"
 VERSION: Final = 1
-MAX_ROWS: Final = 1000
-"""Rows of a table that a page shows; its CSV has them all."""
-MAX_BYTES: Final = 64 * 2**20
-"""Size up to which a report is read."""
-LONGEST: Final = 1e12
-"""Seconds that no run takes."""
+MAX_ROWS: Final = 1000  # rows of a table that a page shows; its CSV has them all
+MAX_BYTES: Final = 64 * 2**20  # size up to which a report is read
+LONGEST: Final = 1e12  # seconds that no run takes
 
 
 class _Table(Declaration):
@@ -88,18 +85,7 @@ class Document(Declaration, extra="ignore"):
 
 
 def keep(folder: Path, report: "Report") -> Path:
-    """Write `report.json`, and the CSVs of those tables that have none yet, into the folder of a report.
-
-    Returns
-    -------
-    Path
-        The document.
-
-    Raises
-    ------
-    JobcastError
-        If a file that the report names is not in the folder, or nothing can be written there.
-    """
+    """Write `report.json`, and the CSVs of those tables that have none yet, into the folder of a report."""
     names = [path.name for path in report.figures]
     tables = []
     for title, table in report.tables.items():
@@ -132,13 +118,7 @@ def keep(folder: Path, report: "Report") -> Path:
 
 
 def read_manifest(folder: Path) -> dict[str, Any]:
-    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Return the document of a folder, checked: a part that is missing, cut short or of another run is an error."""
     path = folder / MANIFEST
     if not folder.is_dir():
         raise JobcastError(
@@ -235,7 +215,6 @@ def _is_plain(name: str) -> bool:
 
 
 def _check_files(folder: Path, document: Mapping[str, Any]) -> None:
-    """Raise JobcastError where a file is outside the folder, missing, or not the one that the report was made with."""
     known = {file["name"]: file for file in document["files"]}
     used = [table["file"] for table in document["tables"]]
     used += [name for picture in document["pictures"] for name in (picture["svg"], picture["png"])]

@@ -25,18 +25,15 @@ if TYPE_CHECKING:
 
 PAGE: Final = "report.html"
 
-MAX_SVG: Final = 400_000
-"""Bytes up to which a picture is shown as SVG; bigger ones as PNG."""
+MAX_SVG: Final = 400_000  # bytes up to which a picture is shown as SVG; bigger ones as PNG
 
 LONGEST_LEAD: Final = 80
-COMMAND: Final = "command"
-"""Column that is shown below the name of its row."""
+COMMAND: Final = "command"  # column that is shown below the name of its row
 MOST_COLUMNS: Final = 4
 """Columns of a table that a phone shows side by side; rows with more are shown one below the other."""
 
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
-_PERCENT: Final = re.compile(r"(?<=\d) %")
-"""A sign that must not begin a line."""
+_PERCENT: Final = re.compile(r"(?<=\d) %")  # a sign that must not begin a line
 _UNSEEN: Final = dict.fromkeys(
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x200E, 0x200F, *range(0x202A, 0x202F),
      *range(0x2066, 0x206A), *range(0xD800, 0xE000)],
@@ -46,13 +43,7 @@ _UNSEEN: Final = dict.fromkeys(
 
 
 def write_page(folder: Path) -> Path:
-    """Make the page of a folder from its `report.json`, whole or not at all, and return its path.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Make the page of a folder from its `report.json`, whole or not at all, and return its path."""
     text = page_of(read_manifest(folder), folder)
     path = folder / PAGE
     with whole_file(path) as part:
@@ -61,25 +52,13 @@ def write_page(folder: Path) -> Path:
 
 
 def write_report(folder: Path, report: "Report") -> Path:
-    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path.
-
-    Raises
-    ------
-    JobcastError
-        If a file that the report names is not in the folder, or nothing can be written there.
-    """
+    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path."""
     keep(folder, report)
     return write_page(folder)
 
 
 def files_of(folder: Path) -> list[str]:
-    """Return every file of a report that was just written, tables and pictures among them, the page first.
-
-    Raises
-    ------
-    JobcastError
-        If the folder has no report, or one that cannot be used.
-    """
+    """Return every file of a report that was just written, tables and pictures among them, the page first."""
     names = [PAGE, MANIFEST, *(file["name"] for file in read_manifest(folder)["files"])]
     return [str(folder / name) for name in names]
 

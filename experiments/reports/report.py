@@ -15,70 +15,34 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FirstScreen:
-    """What a page answers on its first screen; everything else stands below, folded.
+    """What a page answers on its first screen; everything else stands below, folded."""
 
-    Attributes
-    ----------
-    sentence : str
-        The answer.
-    table : str
-        Title of the table of five figures, among the report's tables.
-    picture : str
-        Stem of the picture of who gains and who pays, among the report's files; empty where nothing was gained or paid.
-    remedy : str
-        What to do, where there is no answer.
-    """
-
-    sentence: str
-    table: str
+    sentence: str  # the answer
+    table: str  # title of the table of five figures, among the report's tables
+    # stem of the picture of who gains and who pays, among the report's files; empty where nothing was gained or paid
     picture: str = ""
-    remedy: str = ""
+    remedy: str = ""  # what to do, where there is no answer
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report:
-    """An experiment's tables, by name, and the files that it wrote.
+    """An experiment's tables, by name, and the files that it wrote."""
 
-    Attributes
-    ----------
-    experiment, log : str
-        Names.
-    seeds : tuple of int
-        Of everything drawn by chance.
-    tables : mapping of str to DataFrame
-        The results, under their titles.
-    figures : tuple of Path
-        Every file written: of each picture PNG, SVG and CSV, and the tables.
-    seconds : float
-        How long it took.
-    notes : tuple of str
-        What else the reader must know, a sentence each.
-    verdict : tuple of str
-        What came out, a sentence each: the page begins with it.
-    question : str
-        What was asked, in a line.
-    facts : mapping of str to str or number
-        What was run: jobs, processors, digest of the log.
-    details : tuple of str
-        The verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short.
-    first : FirstScreen or None
-        What the first screen of the page holds; None: the page begins with the verdict, and nothing is folded.
-    account : ReadingReport or None
-        What became of the jobs that the experiment was given; None: it used them all.
-    """
-
-    experiment: str
+    experiment: str = ""  # its name; of a study `experiments.registry.perform` sets it, and the seconds
     log: str
-    seeds: tuple[int, ...]
-    tables: Mapping[str, "pd.DataFrame"]
-    figures: tuple[Path, ...]
-    seconds: float
-    notes: tuple[str, ...] = field(default=())
-    verdict: tuple[str, ...] = field(default=())
-    question: str = ""
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    seeds: tuple[int, ...]  # of everything drawn by chance
+    tables: Mapping[str, "pd.DataFrame"]  # the results, under their titles
+    figures: tuple[Path, ...]  # every file written: of each picture PNG, SVG and CSV, and the tables
+    seconds: float = 0.0  # how long it took
+    notes: tuple[str, ...] = field(default=())  # what else the reader must know, a sentence each
+    verdict: tuple[str, ...] = field(default=())  # what came out, a sentence each: the page begins with it
+    question: str = ""  # what was asked, in a line
+    facts: Mapping[str, Any] = field(default_factory=dict)  # what was run: jobs, processors, digest of the log
+    # the verdict in detail, a sentence or two each: it stands apart, so that the verdict stays short
     details: tuple[str, ...] = field(default=())
+    # what the first screen of the page holds; None: the page begins with the verdict, and nothing is folded
     first: FirstScreen | None = None
+    # what became of the jobs that the experiment was given; None: it used them all
     account: "ReadingReport | None" = None
 
     __repr__ = short_repr

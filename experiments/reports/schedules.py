@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 DAY: Final = 86_400
 MOST_SPANS: Final = 400
-GANTT_JOBS: Final = 400
-"""Jobs in the Gantt chart: those around the fullest queue; more cannot be distinguished."""
+GANTT_JOBS: Final = 400  # jobs in the Gantt chart: those around the fullest queue; more cannot be distinguished
 
 
 def draw_schedule(folder: Path, schedule: Schedule) -> list[Path]:

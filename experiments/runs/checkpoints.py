@@ -153,13 +153,7 @@ PARTS: Final = "parts"
 
 
 class Parts:
-    """Tables of what is done, each a Parquet file named by a digest of what produced it.
-
-    Parameters
-    ----------
-    folder : Path
-        A run directory, kept for this process.
-    """
+    """Tables of finished work in a run directory, each a Parquet file named by a digest of what produced it."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder / PARTS
@@ -176,13 +170,7 @@ class Parts:
         return self.read(path)
 
     def read(self, path: Path) -> "pd.DataFrame":
-        """Return a table that was kept.
-
-        Raises
-        ------
-        JobcastError
-            If the file is damaged.
-        """
+        """Return a table that was kept."""
         import pandas as pd
 
         with damage_named(path, "delete it, and it is done again"):

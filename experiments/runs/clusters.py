@@ -26,14 +26,11 @@ if TYPE_CHECKING:
 
 QUEUES: Final[Mapping[str, tuple[str, str]]] = {"slurm": ("SLURMCluster", "sbatch"), "pbs": ("PBSCluster", "qsub")}
 """Batch systems: dask-jobqueue's class for each, and the command that it needs."""
-PATIENCE: Final = 30.0
-"""How long to wait for a scheduler's answer [s]."""
-ON_THE_WAY: Final = 120.0
-"""How long to wait for a worker: a machine under load takes its time to start a process [s]."""
+PATIENCE: Final = 30.0  # how long to wait for a scheduler's answer [s]
+ON_THE_WAY: Final = 120.0  # how long to wait for a worker: a machine under load takes its time to start a process [s]
 MOST_PER_CORE: Final = 8
 """Processes of this machine for each of its cores; more would only take memory from one another."""
-IN_QUEUE: Final = 86_400.0
-"""How long to wait for the first worker of a batch system [s]."""
+IN_QUEUE: Final = 86_400.0  # how long to wait for the first worker of a batch system [s]
 _SIZE: Final = re.compile(r"(?=.*[1-9])\d+(\.\d+)?\s*([kMGT]i?)?B?")
 _ADDRESS: Final = re.compile(r"((tcp|tls)://)?[^\s/]+:\d+")
 _KEPT_FREE: Final = {"MALLOC_TRIM_THRESHOLD_": 128 << 20, "MALLOC_MMAP_THRESHOLD_": 32 << 20}
@@ -123,14 +120,7 @@ class Cluster:
 
 @contextmanager
 def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
-    """Yield a client of a pool's workers, silent; workers that were started leave when the block ends.
-
-    Parameters
-    ----------
-    pool : Pool
-        The pool.
-    most : int
-        Most workers that are of use.
+    """Yield a client of at most `most` workers of a pool, silent; workers that were started leave when the block ends.
 
     Raises
     ------
@@ -276,8 +266,6 @@ def _queued(pool: Pool, refused: list[str], stack: ExitStack) -> Any:
     cluster = getattr(_jobqueue(), name)
 
     class ReportingJob(cluster.job_cls):  # type: ignore[misc, name-defined]
-        """A job that notes its refusal."""
-
         async def start(self) -> None:
             try:
                 await super().start()

@@ -19,13 +19,7 @@ SPREAD: Final = 0.5
 
 
 class Around:
-    """Run times drawn around predictions: log-normal, within the request, beyond what has run already.
-
-    Parameters
-    ----------
-    predicted, requested : arrays of shape (n_jobs,)
-        Seconds, rows as in the workload.
-    """
+    """Run times [s] drawn around predictions: log-normal, within the request, beyond what has run already."""
 
     def __init__(self, predicted: Floats, requested: Ints) -> None:
         self._predicted, self._requested = predicted, requested
@@ -43,13 +37,6 @@ class Around:
 class LiveStarts:
     """Forecasts starts on a machine with a policy; jobs submitted later are not foreseen.
 
-    Parameters
-    ----------
-    policy : str
-        Name of the machine's policy.
-    procs : int
-        Its processors.
-
     Examples
     --------
     >>> running = LiveJob(1, 0, 8, 100, None, 0, 80.0)
@@ -63,13 +50,7 @@ class LiveStarts:
         self._policy, self._procs = make_policy(policy), procs
 
     def forecast(self, live: Sequence[LiveJob], now: int, job: LiveJob) -> tuple[int, int, int]:
-        """Return the seconds by which the job has started with a chance of 10, 50 and 90 %.
-
-        Raises
-        ------
-        JobcastError
-            If jobs run on more processors than the machine has, or the job needs more.
-        """
+        """Return the seconds by which the job has started with a chance of 10, 50 and 90 %."""
         if job.start is not None:
             return job.start, job.start, job.start
         known = [one for one in live if one.procs and one.requested_time]

@@ -17,11 +17,6 @@ from schedsim.policies.traits import NODES, clash, refuse
 def processors(procs: int | None, nodes: Machine | None) -> int | None:
     """Return the processors of the machine: as its nodes have, else as asked for.
 
-    Raises
-    ------
-    JobcastError
-        If these differ.
-
     Examples
     --------
     >>> from schedsim.machine.node_groups import NodeGroup
@@ -44,27 +39,13 @@ def without_no_queue(lacks: Iterable[Lack], nodes: Machine | None) -> tuple[Lack
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """A log's jobs that can be simulated on a machine.
+    """A log's jobs that can be simulated on a machine."""
 
-    Attributes
-    ----------
-    prepared : Prepared
-        The log as it is for processors alone.
-    used : JobLog
-        The jobs that have a place.
-    account : ReadingReport
-        What was left out or made, without what reading left out.
-    left_out : ReadingReport
-        The part of it that the nodes make.
-    nodes : Machine or None
-        The machine; None: its processors count alone.
-    """
-
-    prepared: Prepared
-    used: JobLog
-    account: ReadingReport
-    left_out: ReadingReport
-    nodes: Machine | None
+    prepared: Prepared  # the log as it is for processors alone
+    used: JobLog  # the jobs that have a place
+    account: ReadingReport  # what was left out or made, without what reading left out
+    left_out: ReadingReport  # the part of it that the nodes make
+    nodes: Machine | None  # the machine; None: its processors count alone
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
         """Return what the log lacks for simulations on the machine."""
@@ -83,13 +64,7 @@ def ready_for(
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
 ) -> Ready:
-    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`.
-
-    Raises
-    ------
-    JobcastError
-        As of `prepare` and `schedsim.machine.node_groups.demands_of`; or `procs` are not those of the nodes.
-    """
+    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`."""
     prepared = prepare(log, processors(procs, nodes), drop_wide, partition, requests_from, reading)
     if nodes is None:
         return Ready(prepared, prepared.used, prepared.account, ReadingReport(log.name), None)
@@ -128,12 +103,6 @@ def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> b
 
 
 def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
-    """Refuse a case with a policy that cannot plan on this machine.
-
-    Raises
-    ------
-    JobcastError
-        Naming the case, what counts processors alone, and the policies that do not.
-    """
+    """Refuse a case with a policy that cannot plan on this machine."""
     if nodes is not None:
         refuse({*(policy_named(policy) if rule is None else rule).traits, NODES}, f"Case {case!r}: ")

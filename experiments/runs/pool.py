@@ -22,15 +22,12 @@ if TYPE_CHECKING:
 Task = TypeVar("Task")
 Result = TypeVar("Result")
 
-HERE: Final = Pool()
-"""This process."""
-COMPILER: Final = logging.getLogger("predictors.core.jit")
-"""Hears of each kernel that is compiled, and that it is done."""
+HERE: Final = Pool()  # this process
+COMPILER: Final = logging.getLogger("predictors.core.jit")  # hears of each kernel that is compiled, and that it is done
 DONE: Final = "compiled"
 GLIMPSE: Final = 0.1
 """How often results are collected [s]; workers do not wait for that, the scheduler has their next tasks."""
-GLANCE: Final = 2.0
-"""After how long without a result the workers are checked [s]."""
+GLANCE: Final = 2.0  # after how long without a result the workers are checked [s]
 
 
 def each(
@@ -180,7 +177,6 @@ def _refused(cluster: Cluster, pool: Pool) -> PoolError:
 
 
 def _more(client: "Client", pool: Pool) -> str:
-    """Return what could give a worker more to work with."""
     if pool.queue is None:
         return f"take fewer workers or give each more (--memory; now {_memory(client, pool)})"
     walltime = pool.walltime or "as its settings say"
@@ -281,7 +277,5 @@ def _warm(
             pass
 
 
-BASE_BYTES: Final = 400e6
-"""What a worker needs."""
-JOB_BYTES: Final = 1200.0
-"""What a worker needs in addition for each job of the longest log."""
+BASE_BYTES: Final = 400e6  # what a worker needs
+JOB_BYTES: Final = 1200.0  # what a worker needs in addition for each job of the longest log

@@ -20,27 +20,13 @@ CHAMPION = "champion"
 
 @dataclass(frozen=True)
 class DriftThere:
-    """What a service says of its champion.
-
-    Attributes
-    ----------
-    url : str
-        The service's address.
-    name : str
-        Registered name of its champion.
-    version : int
-        Its version.
-    drift : Drift
-        Whether it has become worse than last-two.
-    epoch : int or None
-        Second 0 of the service's clock in Unix time, if known.
-    """
+    """What a service says of its champion."""
 
     url: str
-    name: str
+    name: str  # registered name of its champion
     version: int
-    drift: Drift
-    epoch: int | None
+    drift: Drift  # whether it has become worse than last-two
+    epoch: int | None  # second 0 of the service's clock in Unix time, if known
 
     @property
     def sentence(self) -> str:
@@ -53,22 +39,7 @@ class DriftThere:
 
 
 def drift_at(url: str, token: str | None, name: str) -> DriftThere:
-    """Ask a service whether its champion has become worse than last-two.
-
-    Parameters
-    ----------
-    url : str
-        The service's address.
-    token : str or None
-        Bearer token.
-    name : str
-        Registered name that the champion must have.
-
-    Raises
-    ------
-    JobcastError
-        If the service does not answer, is a version without drift, or has another model.
-    """
+    """Ask a service whether its champion, which must have this registered name, has become worse than last-two."""
     with Client(url, token, timeout=60.0) as client:
         document = client.models()
     champion = next(one for one in document["models"] if one["role"] == CHAMPION)
@@ -89,22 +60,6 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
 
     Both predict each job as of its submission from the log's own history. The champion may have learnt from some of
     these jobs: that is in its favour.
-
-    Parameters
-    ----------
-    found : Evaluation
-        Of the predictor, on the last part of the log.
-    predictor : str
-        Its name there.
-    log : JobLog
-        The log that was evaluated.
-    there : DriftThere
-        Champion of the service.
-
-    Raises
-    ------
-    JobcastError
-        If the champion cannot be loaded, or the predictor's squared error is not below the champion's.
     """
     champion = load_model(f"models:/{there.name}/{there.version}")
     jobs, _ = jobs_that_count(log)

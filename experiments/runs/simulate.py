@@ -62,11 +62,6 @@ _ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
 def roles_of(name: str) -> dict[str, str] | None:
     """Return the estimates' name of each role; None where one name stands for all roles.
 
-    Raises
-    ------
-    JobcastError
-        If a role is no role or named twice, or its estimates must be for all roles.
-
     Examples
     --------
     >>> roles_of("order=last-two")
@@ -90,19 +85,15 @@ def roles_of(name: str) -> dict[str, str] | None:
     return {role: found.get(role, "requested") for role in ROLES}
 
 
-_NAMES: Final = (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS")
-STORED: Final = ("models:/", "runs:/")
-"""Begin the address of an agent in MLflow."""
+def _unknown(name: str) -> JobcastError:
+    return unknown_name("estimates", name, (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
+
+
+STORED: Final = ("models:/", "runs:/")  # begin the address of an agent in MLflow
 
 
 def agent_named(policy: str) -> NamedAgent:
-    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such agent, or its file cannot be used.
-    """
+    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`."""
     uri = policy.removeprefix(PREFIX)
     if not uri.startswith(STORED):
         return agent_of_file(policy)
@@ -114,11 +105,6 @@ def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
 
     `slurm:FILE` is that of a slurm.conf (see `experiments.runs.slurm`) for the jobs of a cleaned log.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or its agent or slurm.conf cannot be used.
     """
     if is_slurm(name):
         if log is None:
@@ -150,13 +136,7 @@ def usual_correction(soft_limits: str | None) -> str:
 
 
 def loaded(name: str) -> "str | LoadedModel":
-    """Return the kept model, if the name is a model's address, else the name as it stands.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such model.
-    """
+    """Return the kept model, if the name is a model's address, else the name as it stands."""
     if "/" not in name or roles_of(name) is not None:
         return name
 
@@ -180,13 +160,7 @@ def check_names(
     budget: float | None = None,
     soft_limits: str | None = None,
 ) -> None:
-    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, estimates, model, correction, budget or soft limits, or they do not go together.
-    """
+    """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up."""
     rule = None if is_slurm(policy) else policy_named(policy)
     correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
@@ -195,7 +169,7 @@ def check_names(
         soft_limits_named(soft_limits)
         if roles is not None or not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
             raise JobcastError(
-                f"A scheduler has one soft limit of a job; the estimates {estimates} are several: name one predictor."
+                f"A scheduler has one soft limit per job; the estimates {estimates} are several: name one predictor."
             )
     if budget is not None:
         _within(str(estimates), budget)
@@ -204,7 +178,7 @@ def check_names(
     elif isinstance(estimates, str) and "/" in estimates:
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
-        raise unknown_name("estimates", estimates, _NAMES)
+        raise _unknown(estimates)
     if rule is not None and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
         refuse({*rule.traits, REVISED}, f"{policy} on {estimates}: ")
 
@@ -228,11 +202,6 @@ def estimates_by_name(
     budget : float or None
         Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
         end (`predictors.models.conformal`).
-
-    Raises
-    ------
-    JobcastError
-        If there is no such predictor or model, or the budget is no share or asked of what does not learn in the loop.
     """
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
@@ -252,7 +221,7 @@ def estimates_by_name(
         return REVISED_ESTIMATES[given].forecast(log)
     if given in PREDICTORS:
         return forecast(make_predictor(given), log)
-    raise unknown_name("estimates", given, _NAMES)
+    raise _unknown(given)
 
 
 def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:
@@ -299,13 +268,7 @@ TABLES: dict[str, Callable[[Schedule], Mapping[Any, Mapping[str, float]]]] = {
 
 
 def check_table(what: str, queues: bool) -> None:
-    """Refuse a table that there is not, or that needs queues where there are none.
-
-    Raises
-    ------
-    JobcastError
-        Naming the tables.
-    """
+    """Refuse a table that there is not, or that needs queues where there are none."""
     if what not in (*TABLES, "queue"):
         raise unknown_name("table by", what, (*TABLES, "queue"))
     if what == "queue" and not queues:
@@ -316,11 +279,6 @@ def table_by(schedule: Schedule, what: str, rules: Rules | None = None, log: Job
     """Return a schedule's figures by group, under the groups' names.
 
     By queue, the mean wait that the log itself records, over jobs with a known wait, stands next to it.
-
-    Raises
-    ------
-    JobcastError
-        If it cannot be split by that.
     """
     check_table(what, rules is not None)
     if what == "queue" and rules is not None:
@@ -345,41 +303,25 @@ def _beside_logged(
 
 @dataclass(frozen=True, eq=False)
 class NamedSimulation:
-    """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule.
-
-    Parameters
-    ----------
-    log : JobLog
-        The cleaned log.
-    policy, estimates, correction, budget, soft_limits
-        As of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes.
-    workload : Workload or None
-        The log's jobs, for those who made them already.
-    rule : Policy or None
-        What the policy's name stands for, where options have changed it.
-    deadline : int64 array or None
-        By when jobs that may be postponed must start.
-    kill, allocator, run_times, rules, outages
-        As of `schedsim.engine.simulation.simulate`.
-    demands : Demands or None
-        What the log's jobs ask of nodes, where these have GPUs and memory too.
-    """
+    """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule."""
 
     log: JobLog
+    # as of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes
     policy: str
     estimates: "str | LoadedModel | SimilarRuns" = "requested"
     correction: str = "requested"
     budget: float | None = None
     soft_limits: str | None = None
+    # kill, allocator, run times, rules and outages as of `schedsim.engine.simulation.simulate`
     kill: bool = True
-    workload: Workload | None = None
-    rule: Policy | None = None
-    deadline: Ints | None = None
+    workload: Workload | None = None  # the log's jobs, for those who made them already
+    rule: Policy | None = None  # what the policy's name stands for, where options have changed it
+    deadline: Ints | None = None  # by when jobs that may be postponed must start
     allocator: Allocator | None = None
     run_times: RunTimes | None = None
     rules: Rules | None = None
     outages: Outages | None = None
-    demands: Demands | None = None
+    demands: Demands | None = None  # what the log's jobs ask of nodes, where these have GPUs and memory too
 
     def _rule(self) -> Policy:
         return policy_named(self.policy, self.log) if self.rule is None else self.rule
@@ -439,13 +381,7 @@ class NamedSimulation:
         )  # fmt: skip
 
     def check(self, schedule: Schedule) -> dict[str, Any]:
-        """Check the laws of the schedule of this simulation; return those kept, and those left out with the reason.
-
-        Raises
-        ------
-        JobcastError
-            At the first law that is broken.
-        """
+        """Check the laws of the schedule of this simulation; return those kept, and those left out with the reason."""
         checked = check(schedule, self._rule(), self._estimated(schedule.workload), self.kill, self.rules)
         return {"kept": list(checked.kept), "left_out": dict(checked.left_out)}
 

@@ -27,10 +27,8 @@ from schedsim.policies.multifactor import Multifactor, slurm_policy
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
-PREFIX: Final = "slurm:"
-"""Begins the name of such a policy."""
-ANY_LOG: Final = slurm_policy(None, Loops())
-"""What passes such a policy has, whatever the files and the log."""
+PREFIX: Final = "slurm:"  # begins the name of such a policy
+ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, whatever the files and the log
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
@@ -65,10 +63,8 @@ _RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
     }
 )
 """On which days usage is forgotten, at midnight."""
-MOST_WAIT: Final = 366 * 86_400
-"""How long behind the last submission usage is forgotten, too [s]."""
-LAST_DAY: Final = 32_503_680_000
-"""The end of the year 2999 [s since 1970]: no job is later."""
+MOST_WAIT: Final = 366 * 86_400  # how long behind the last submission usage is forgotten, too [s]
+LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no job is later
 
 
 def is_slurm(policy: str) -> bool:
@@ -78,11 +74,6 @@ def is_slurm(policy: str) -> bool:
 
 def files_of_policy(policy: str) -> tuple[str, ...]:
     """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
-
-    Raises
-    ------
-    JobcastError
-        If one has no name.
 
     Examples
     --------
@@ -110,52 +101,26 @@ def names_of_policies(text: str) -> tuple[str, ...]:
 
 
 def read_from(policy: str) -> tuple[Path, ...]:
-    """Return all files that a policy is read from, included ones too.
-
-    Raises
-    ------
-    JobcastError
-        If one has no name, or the slurm.conf cannot be read.
-    """
+    """Return all files that a policy is read from, included ones too."""
     first, *others = files_of_policy(policy)
     return *files_of(first), *map(Path, others)
 
 
 def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
-    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use.
-
-    Raises
-    ------
-    JobcastError
-        If a file is none of Slurm's, or a job's partition is not in them.
-    """
+    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use."""
     return SlurmFiles.read(policy).policy(log)
 
 
 @dataclass(frozen=True, eq=False)
 class SlurmFiles:
-    """The files that a policy names, as read once: by these every worker plans.
-
-    Parameters
-    ----------
-    conf : SlurmConf
-        The slurm.conf.
-    accounts : Accounts or None
-        What the files of sacctmgr say; None: there are none.
-    """
+    """The files that a policy names, as read once: by these every worker plans."""
 
     conf: SlurmConf
     accounts: Accounts | None
 
     @classmethod
     def read(cls, policy: str) -> Self:
-        """Read the files of a policy's name.
-
-        Raises
-        ------
-        JobcastError
-            If one has no name, cannot be read, or is none of Slurm's.
-        """
+        """Read the files of a policy's name."""
         first, *others = files_of_policy(policy)
         return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
 
@@ -223,7 +188,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
 
 
 def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multifactor:
-    """Return the weights and rules of the priority, and note what does not count."""
     rule = Multifactor(
         age=conf.whole("PriorityWeightAge", 0),
         size=conf.whole("PriorityWeightJobSize", 0),
@@ -248,7 +212,6 @@ def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multi
 
 
 def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
-    """Return the owners of jobs, what jobs cost, and how usage is counted."""
     flags = conf.options("PriorityFlags")
     algorithm: Algorithm = "fair-tree"
     if "depth_oblivious" in flags:
@@ -294,13 +257,7 @@ def _resets(conf: SlurmConf, log: JobLog) -> tuple[int, ...]:
 
 
 def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> bool:
-    """Return whether a parameter is the first of two kinds, which is also the usual one.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither.
-    """
+    """Return whether a parameter is the first of two kinds, which is also the usual one."""
     found = conf.settings.get(name.lower())
     kind = first if found is None else found.value.lower().removeprefix(prefix)
     if kind not in (first, second):
@@ -312,7 +269,6 @@ def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> boo
 
 
 def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
-    """Return how the scheduling loops go."""
     given = conf.options("SchedulerParameters")
 
     def number(name: str, usual: int, most: int) -> int:
@@ -367,7 +323,6 @@ def _told(log: JobLog) -> Bools:
 
 
 def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
-    """Return what of a slurm.conf the policy does not use."""
     used, flags, of_partitions = USED, USED_FLAGS, USED_OF_PARTITIONS
     if has_accounts:
         used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS

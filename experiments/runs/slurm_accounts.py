@@ -53,29 +53,13 @@ NO_ACCOUNT: Final = -1
 
 @dataclass(frozen=True, eq=False)
 class Owners:
-    """Users, accounts and QOS of a log's jobs.
-
-    Parameters
-    ----------
-    conf : SlurmConf
-        The site's slurm.conf.
-    accounts : Accounts
-        What `sacctmgr` says.
-    log : JobLog
-        The cleaned log.
-    workload : Workload
-        Its jobs.
-    nodes : int64 array of shape (n_jobs,)
-        Nodes of each.
-    findings : list of Finding
-        What is said of them.
-    """
+    """Users, accounts and QOS of a log's jobs."""
 
     conf: SlurmConf
     accounts: Accounts
     log: JobLog
     workload: Workload
-    nodes: Ints
+    nodes: Ints  # nodes of each, shape (n_jobs,)
     findings: list[Finding] = field(default_factory=list)
 
     def _words(self, *columns: str) -> list[str]:
@@ -174,13 +158,7 @@ class Owners:
         return self._places[1]
 
     def shares(self) -> Shares:
-        """Return the tree of shares.
-
-        Raises
-        ------
-        JobcastError
-            If shares are no whole number and not "parent".
-        """
+        """Return the tree of shares."""
         entries, _ = self._places
         number = {one.account: i for i, one in enumerate(entries) if not one.user}
 
@@ -322,8 +300,6 @@ def _parts(codes: Ints) -> list[Ints]:
 
 
 class _Limits:
-    """Makes the limits of a log's jobs."""
-
     def __init__(self, owners: Owners) -> None:
         self.owners = owners
         part_qos = {name: row["qos"].value for name, row in owners.conf.partitions.items() if "qos" in row}

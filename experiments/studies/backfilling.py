@@ -12,7 +12,6 @@ of rules are drawn as curves (`experiments.studies.frontier`).
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import pandas as pd
@@ -141,7 +140,6 @@ def _family(case: str) -> str:
 QUESTION: Final = (
     "Who gains and who pays when backfilling plans with predictions? The frontier, over shaken logs, relative to EASY."
 )
-"""What its page asks."""
 
 
 def run(setting: Setting) -> Report:
@@ -150,7 +148,6 @@ def run(setting: Setting) -> Report:
     Families of rules are scheduled on the shaken logs alone. Where the folder holds the runs of other logs by the same
     cases and seeds, the frontier, the curves and a table over all of them are made as well, by the seeds that all have.
     """
-    begin = perf_counter()
     ready = ready_for(setting.machine, setting.jobs(), setting.procs, drop_wide=True)
     log, account = ready.used, ready.account
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
@@ -199,12 +196,10 @@ def run(setting: Setting) -> Report:
         notes.append(f"All logs: {', '.join(logs)}; the seeds that all have. {left_out(everything)}".rstrip())
         written += _drawn(setting.folder, "", pooled, curves, f"mean of {len(logs)} logs")
     return Report(
-        experiment="backfilling",
         log=log.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=tuple(notes),
         verdict=tuple(verdict),
         account=account,
@@ -225,7 +220,6 @@ def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame,
 
 
 def _of_families(curves: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
-    """Return the medians of the families as a table."""
     return {f"{about}families": curves[["family", "value", *COLUMNS]]}
 
 

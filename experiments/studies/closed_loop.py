@@ -6,7 +6,6 @@ and the true run time, all held as by Slurm from 25.05.4 on.
 """
 
 from dataclasses import dataclass
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -49,38 +48,24 @@ CASES: Final = (
 )
 """The limits as asked, and the rules for soft ones."""
 NARROW: Final = ("1", "2", "3-4")
-WIDE: Final = ("9-16", "17-32")
-"""Classes of width that count as narrow, and as wide."""
+WIDE: Final = ("9-16", "17-32")  # classes of width that count as narrow, and as wide
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """The parameters of a workload.
+    """The parameters of a workload."""
 
-    Parameters
-    ----------
-    jobs, users, procs : int
-        How many.
-    load : float
-        Offered load: work submitted by what the machine can do until the last submission.
-    median_s, spread : float
-        Median of the sessions' typical run times [s], and the standard deviation of their logarithms.
-    within : float
-        The same of the run times within a session.
-    longest_session : int
-        Jobs of a session, drawn evenly from 1 on.
-    least_factor, most_factor : float
-        Users ask for so many times the typical run time, drawn evenly, at least for 1.1 times the longest run.
-    """
-
+    # how many
     jobs: int = 200
     users: int = 8
     procs: int = 32
-    load: float = 1.1
+    load: float = 1.1  # offered load: work submitted by what the machine can do until the last submission
+    # median of the sessions' typical run times [s], and the standard deviation of their logarithms
     median_s: float = 1500.0
     spread: float = 1.0
-    within: float = 0.25
-    longest_session: int = 8
+    within: float = 0.25  # the same of the run times within a session
+    longest_session: int = 8  # jobs of a session, drawn evenly from 1 on
+    # users ask for so many times the typical run time, drawn evenly, at least for 1.1 times the longest run
     least_factor: float = 1.5
     most_factor: float = 10.0
 
@@ -116,10 +101,8 @@ class Cluster:
 
 
 WIDTHS: Final = (1, 2, 4, 8, 16, 32)
-SHARES: Final = (0.30, 0.22, 0.20, 0.16, 0.09, 0.03)
-"""How many sessions of each width there are."""
-POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)
-"""What people ask for [s]."""
+SHARES: Final = (0.30, 0.22, 0.20, 0.16, 0.09, 0.03)  # how many sessions of each width there are
+POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)  # what people ask for [s]
 
 
 def asked_for(seconds: float) -> int:
@@ -135,7 +118,6 @@ def asked_for(seconds: float) -> int:
 
 def run(setting: Setting) -> Report:
     """Simulate every workload under every rule, as it is and shaken, and compare."""
-    begin = perf_counter()
     logs = [Cluster().workload(setting.seed + number) for number in range(1, WORKLOADS + 1)]
     seeds = first_seeds(QUICK_SEEDS if setting.quick else SEEDS)
     sweep = Sweep(cases=CASES, seeds=seeds, by=("size",), beside=REQUEST)
@@ -147,12 +129,10 @@ def run(setting: Setting) -> Report:
         *draw(setting.folder, "changes", whole, paint_changes, width=7.5, height=3.8),
     ]
     return Report(
-        experiment="live",
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",
         seeds=seeds,
         tables={"over all workloads": whole, "each workload": each},
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
         notes=_notes(len(seeds)),
         verdict=tuple(_verdict(whole)),
         facts={"workloads": WORKLOADS, "jobs of each": Cluster().jobs, "processors": Cluster().procs,

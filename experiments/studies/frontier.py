@@ -30,30 +30,14 @@ WEIGHTS: Final = (0.0, 0.3, 0.6, 0.9, 1.2)
 
 @dataclass(frozen=True)
 class Family:
-    """Cases that differ in one number.
-
-    Attributes
-    ----------
-    name : str
-        In pictures and tables.
-    parameter : str
-        What the number is, with its unit.
-    values : tuple of float or None
-        In order; None stands for "none".
-    case : callable
-        The policy and the estimates of a value.
-    usual : float or None
-        The value at which the family is `named`.
-    named : str
-        The registered setting that the family passes through; empty if none.
-    """
+    """Cases that differ in one number."""
 
     name: str
-    parameter: str
-    values: tuple[float | None, ...]
-    case: Callable[[float | None], tuple[Policy, str | SimilarRuns]]
-    usual: float | None = None
-    named: str = ""
+    parameter: str  # what the number is, with its unit
+    values: tuple[float | None, ...]  # in order; None stands for "none"
+    case: Callable[[float | None], tuple[Policy, str | SimilarRuns]]  # the policy and the estimates of a value
+    usual: float | None = None  # the value at which the family is `named`
+    named: str = ""  # the registered setting that the family passes through; empty if none
 
     def cases(self) -> Iterator[tuple[float | None, Case]]:
         """Yield the values and their cases; that of a registered setting is this setting."""
@@ -189,13 +173,7 @@ SETTINGS: Final = ("EASY", "careful", "balanced", "bold", "clairvoyant EASY-SJBF
 
 
 def curves_of(what: str, points: pd.DataFrame) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws each family as a curve, gains upwards and prices across, medians of a log by its name.
-
-    Parameters
-    ----------
-    points : DataFrame
-        Medians of the named settings, by case.
-    """
+    """Return what draws each family as a curve, gains upwards and prices across; `points` are the named settings."""
 
     def paint(axes: "Axes", table: pd.DataFrame) -> None:
         from matplotlib.layout_engine import ConstrainedLayoutEngine

@@ -31,13 +31,11 @@ from predictors.models.base import Predictor
 from predictors.models.conformal import WithBudget, reachable
 from predictors.registry import make_predictor
 
-STREAM: Final = 5_000
-"""Newest jobs that the online forests see: ten trees take river some 10 ms a job, quiet."""
+STREAM: Final = 5_000  # newest jobs that the online forests see: ten trees take river some 10 ms a job, quiet
 QUICK_STREAM: Final = 600
 DAY: Final = 86_400
 
-LEVELS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)
-"""Quantiles of a run time that are reported."""
+LEVELS: Final = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95)  # quantiles of a run time that are reported
 SCORED: Final = ("requested", "last-two", "similar", "boosted")
 """Predictors with answers that are moved, or asked for as quantiles, to give a distribution."""
 
@@ -119,24 +117,13 @@ SPLITS: Final = {
     "full": "a forest for each user with enough jobs, else one for all",
 }
 """How a tree may split on a category."""
-ENOUGH: Final = 100
-"""Jobs of a user from which on there is a forest of their own."""
+ENOUGH: Final = 100  # jobs of a user from which on there is a forest of their own
 TREES: Final = 50
 QUICK_TREES: Final = 10
 
 
 class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn has no types
-    """A random forest of XGBoost's that splits on categories in one of the ways of `SPLITS`, a scikit-learn regressor.
-
-    Parameters
-    ----------
-    splits : str
-        One of `SPLITS`.
-    trees : int
-        Trees of the forest.
-    seed : int
-        Equal seeds, equal forests.
-    """
+    """XGBoost's random forest, a scikit-learn regressor, that splits on categories in one of the ways of `SPLITS`."""
 
     def __init__(self, splits: str = "one-hot", trees: int = TREES, seed: int = 0) -> None:
         self.splits = splits
@@ -245,12 +232,9 @@ def category_splits(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Da
 BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)
 LEARNT: Final = 0.2
 """Share of the jobs, the earliest, that the predictor starts from; the others are scored as they come."""
-QUICK_JOBS: Final = 20_000
-"""Newest jobs that a quick look takes."""
-LEAST_JOBS: Final = 500
-"""Jobs below which a month is not judged."""
-BLOCK: Final = 50
-"""Neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together."""
+QUICK_JOBS: Final = 20_000  # newest jobs that a quick look takes
+LEAST_JOBS: Final = 500  # jobs below which a month is not judged
+BLOCK: Final = 50  # neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together
 RESAMPLES: Final = 1000
 OVERALL: Final = "overall"
 COLUMNS: Final = ("predictor", "budget", "period", "jobs", "observed", "low", "high", "inside", "without_killed")
@@ -265,11 +249,6 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
     Columns: predictor, budget, period (`overall`, or a month with at least 500 jobs), jobs, observed (share of them
     that ran longer than estimated), low and high (95 % by resampling blocks of 50 neighbours), whether the budget is
     inside, and without_killed: the same share of the jobs that ran within their request.
-
-    Raises
-    ------
-    JobcastError
-        If fewer than 2 jobs are left to learn from, or none to be counted.
     """
     jobs = log.select(log.known("run_time") & (log.filled("run_time") > 0))
     jobs = jobs.select(slice(-QUICK_JOBS, None)) if quick and len(jobs) > QUICK_JOBS else jobs

@@ -16,7 +16,6 @@ Drift is taken out by dividing each time by the median of its application within
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import pairwise
-from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -38,29 +37,18 @@ from predictors.variability.selection.scores import scores
 from predictors.variability.splits import Fold, chronological, days_left_out, leave_one_application_out
 
 QUESTION: Final = "Do slow runs of repeated applications come together, and can they be foreseen without counters?"
-"""What its page asks."""
 
 DAY: Final = 86_400
-HALF_WINDOW: Final = 7 * DAY
-"""Drift is the median of an application within so long before and after a run [s]."""
-LAGS: Final = (0, 900, 3600, 8 * 3600, DAY, 2 * DAY, 4 * DAY)
-"""Bounds of the lags between two starts [s]."""
+HALF_WINDOW: Final = 7 * DAY  # drift is the median of an application within so long before and after a run [s]
+LAGS: Final = (0, 900, 3600, 8 * 3600, DAY, 2 * DAY, 4 * DAY)  # bounds of the lags between two starts [s]
 MODELS: Final = ("decision-forest", "adaboost")
 FOLDS: Final = 5
-LEAST: Final = 50
-"""Runs that the study needs."""
+LEAST: Final = 50  # runs that the study needs
 DRIFT: Final = {"left in": False, "taken out": True}
 
 
 def run(setting: Setting) -> Report:
-    """Read the table, and study coincidence and F1 with drift left in and taken out.
-
-    Raises
-    ------
-    JobcastError
-        If no table is given, or it has too few runs, days or applications.
-    """
-    begin = perf_counter()
+    """Read the table, and study coincidence and F1 with drift left in and taken out."""
     if setting.runs is None:
         raise JobcastError("repeated-runs needs a table of runs: give it with --runs TABLE.")
     read, account = read_runs(setting.runs)
@@ -79,12 +67,10 @@ def run(setting: Setting) -> Report:
     paths = [write_table(table, setting.folder / f"{name.replace(' ', '_')}.csv") for name, table in tables.items()]
     best = tables["F1 of slow runs"]["f1"].max()
     return Report(
-        experiment="repeated-runs",
         log=setting.runs.name,
         seeds=(setting.seed,),
         tables=tables,
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
         notes=(
             (account + unlabelled).summary(),
             *(f"{one.count:,} without a label: {one.text} ({one.where()})." for one in unlabelled.findings),
@@ -97,13 +83,7 @@ def run(setting: Setting) -> Report:
 
 
 def check(runs: Runs, source: str) -> ReadingReport:
-    """Return the account of the runs that have no label, by reason.
-
-    Raises
-    ------
-    JobcastError
-        If too few runs have one, or of too few applications, or a run has no length.
-    """
+    """Return the account of the runs that have no label, by reason."""
     if (runs.run_time <= 0).any():
         raise JobcastError(f"{source}: a run of no length cannot be compared with others; leave such runs out.")
     found = label_runs(runs.application, runs.node_count, runs.run_time)

@@ -8,7 +8,6 @@ learn online, full splits on categories, distributions, and what squared and sig
 
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from time import perf_counter
 from types import MappingProxyType
 from typing import Any, Final
 
@@ -161,14 +160,10 @@ QUESTION: Final = (
     "Which predictor for what? Every registered predictor on one log: errors, where they fall, costs, "
     "and what they buy."
 )
-"""What its page asks."""
 
-QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")
-"""What `--quick` looks at."""
-EXPLAINED: Final = ("forest", "boosted", "average")
-"""Predictors with permuted attributes."""
-CALIBRATED: Final = ("similar", "boosted")
-"""Who is moved to keep budgets."""
+QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")  # what `--quick` looks at
+EXPLAINED: Final = ("forest", "boosted", "average")  # predictors with permuted attributes
+CALIBRATED: Final = ("similar", "boosted")  # who is moved to keep budgets
 LARGE: Final = 20_000
 """Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
 SLOWEST: Final = ("online-tree", "average", "stack", "chain", "censored")
@@ -178,8 +173,7 @@ Makers = Mapping[str, Callable[[], pd.DataFrame]]
 
 def run(setting: Setting) -> Report:
     """Evaluate and simulate every predictor on a log, and draw what they gain and cost."""
-    begin = perf_counter()
-    names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS))
+    names = setting.predictors or (QUICK if setting.quick else tuple(PREDICTORS.built_in))
     check(names, 0.8, "strict")
     log = setting.jobs()
     counted, account = jobs_that_count(log)
@@ -205,14 +199,11 @@ def run(setting: Setting) -> Report:
     for name, table, paint, height in _figures(tables):
         paths += draw(setting.folder, f"figure_{name}", table, paint, height=height, width=8.0)
     verdict = tuple(_sentences(tables))
-    seconds = perf_counter() - begin
     return Report(
-        experiment="runtime",
         log=log.name,
         seeds=(setting.seed,),
         tables=tables,
         figures=tuple(paths),
-        seconds=seconds,
         notes=tuple(notes),
         verdict=verdict,
         account=account,

@@ -20,13 +20,11 @@ from experiments.reports.figures import (
 )
 from predictors.registry import PREDICTORS
 
-Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]
-"""Name, table, painter, height [inches]."""
+Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]  # name, table, painter, height [inches]
 
 WAY_MARKERS = {"EASY": "P", "request": "o", "incremental": "^", "doubling": "v", "promise with slack": "D"}
 TOP_ATTRIBUTES = 15
-LEAST_GAP = -100.0
-"""Percent of the gap closed below which points are drawn at the foot."""
+LEAST_GAP = -100.0  # percent of the gap closed below which points are drawn at the foot
 
 
 def _look(name: str) -> dict[str, Any]:

@@ -42,10 +42,8 @@ EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 REVISED_ESTIMATES: Final = ("careful", "bold")
 
-SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)
-"""Standard deviations of the logarithm of estimate / run time."""
-FACTORS: Final = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)
-"""Medians of estimate / run time."""
+SPREADS: Final = (0.0, 0.25, 0.5, 1.0, 2.0)  # standard deviations of the logarithm of estimate / run time
+FACTORS: Final = (0.25, 0.5, 0.8, 1.0, 1.25, 2.0, 4.0)  # medians of estimate / run time
 POLICIES: Final = ("easy", "easy-sjbf", "sjf-easy")
 
 

@@ -6,7 +6,6 @@ lately, and the queue is rolled forward. It is compared with the forecast that s
 requested times for granted.
 """
 
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -31,7 +30,6 @@ if TYPE_CHECKING:
 QUESTION: Final = (
     "Can the start of a waiting job be forecast? How often P10 to P90 hold, and how far P50 is off, by horizon."
 )
-"""What its page asks."""
 
 POLICY: Final = "easy"
 JOBS: Final = 1000
@@ -45,7 +43,6 @@ LABELS: Final = ("< 15 min", "< 1 h", "< 4 h", "< 12 h", "longer")
 
 def run(setting: Setting) -> Report:
     """Ask when jobs will start, wait, and compare."""
-    begin = perf_counter()
     log, account = clean(setting.jobs(), setting.procs)
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
     tables = {"start_times": by_horizon(asked), "asked": asked}
@@ -55,14 +52,11 @@ def run(setting: Setting) -> Report:
         *draw(setting.folder, "error", tables["start_times"], paint_error),
     ]
     shown = {"start_times": tables["start_times"]}
-    seconds = perf_counter() - begin
     return Report(
-        experiment="start-times",
         log=log.name,
         seeds=(setting.seed,),
         tables=shown,
         figures=tuple(paths),
-        seconds=seconds,
         notes=NOTES,
         verdict=_verdict(asked),
         account=account.using(len(log)),

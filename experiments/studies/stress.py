@@ -14,7 +14,6 @@ the same scenario on the same shake.
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -48,13 +47,10 @@ CASES: Final = (
     Case("balanced", "balanced", "balanced"),
     Case("bold", "careful", "bold"),
 )
-GAMERS: Final = 0.1
-"""Share of the users who ask for another time than in the log."""
+GAMERS: Final = 0.1  # share of the users who ask for another time than in the log
 LOADS: Final = (0.95, 1.05)
-WEEKS: Final = 28 * 86_400
-"""Length of a machine's first weeks [s]."""
-_GAMES: Final = 43
-"""Purpose of the hash that draws the users who game."""
+WEEKS: Final = 28 * 86_400  # length of a machine's first weeks [s]
+_GAMES: Final = 43  # purpose of the hash that draws the users who game
 
 USUAL: Final = "as logged"
 HALVED, DOUBLED = "requests halved", "requests doubled"
@@ -73,12 +69,10 @@ GAMING: Final = ("gamers", "others")
 """Mean wait of those who game, and of the others, relative to what it is without gaming under the same setting."""
 
 QUESTION: Final = "What does each setting do when users game it, when load grows, and on a machine without history?"
-"""What its page asks."""
 
 
 def run(setting: Setting) -> Report:
     """Schedule each scenario by every setting on ten shakes (quick: three), or as many as asked for."""
-    begin = perf_counter()
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     if len(log) < 2 or not log.values["submit"][-1]:
         raise JobcastError(f"{log.name}: all jobs are submitted at one second: there is no load to change.")
@@ -90,12 +84,10 @@ def run(setting: Setting) -> Report:
     written = [write_table(runs, setting.folder / f"runs_{log.name}.csv")]
     written += draw(setting.folder, f"stress_{log.name}", medians, stress_of(log.name), width=12.5, height=8.5)
     return Report(
-        experiment="stress",
         log=log.name,
         seeds=seeds,
         tables=dict(tables_of(medians)),
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=tuple(_notes(runs, log)),
         verdict=tuple(_verdict(medians)),
         account=account.using(len(log)),

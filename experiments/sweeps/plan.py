@@ -32,33 +32,16 @@ from schedsim.policies.networks import Dras
 
 @dataclass(frozen=True, eq=False)
 class PlannedLog:
-    """A log as its runs use it.
+    """A log as its runs use it."""
 
-    Attributes
-    ----------
-    jobs : JobLog
-        Cleaned for simulations, as read else.
-    account : ReadingReport
-        What reading, cleaning and evaluating drop or change: read = used + dropped.
-    path : str
-        Where it was read; empty if it came from memory.
-    digests : tuple of str
-        SHA-256 as used, and as read: a kept model that learnt from either knows the future.
-    lacks : tuple of Lack
-        What the log lacks, so that its runs may mislead.
-    machine : Machine or None
-        The nodes with the processors, GPUs and memory that its jobs take; None: processors count alone.
-    of_policies : ReadingReport or None
-        What its policies do not use of their files; None: they have none.
-    """
-
-    jobs: JobLog
-    account: ReadingReport
-    path: str
-    digests: tuple[str, str]
-    lacks: tuple[Lack, ...] = ()
+    jobs: JobLog  # cleaned for simulations, as read else
+    account: ReadingReport  # what reading, cleaning and evaluating drop or change: read = used + dropped
+    path: str  # where it was read; empty if it came from memory
+    digests: tuple[str, str]  # SHA-256 as used, and as read: a kept model that learnt from either knows the future
+    lacks: tuple[Lack, ...] = ()  # what the log lacks, so that its runs may mislead
+    # the nodes with the processors, GPUs and memory that its jobs take; None: processors count alone
     machine: Machine | None = None
-    of_policies: ReadingReport | None = None
+    of_policies: ReadingReport | None = None  # what its policies do not use of their files; None: they have none
 
     @property
     def sha256(self) -> str:
@@ -94,27 +77,14 @@ class PlannedLog:
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """A sweep with its logs read.
+    """A sweep with its logs read."""
 
-    Attributes
-    ----------
-    sweep : Sweep
-        What was declared, addresses of models pinned to versions.
-    logs : mapping of str to PlannedLog
-        By name, in the order of the sweep.
-    cells : tuple of Cell
-        The runs, by log, seed and case.
-    agents : mapping of str to NamedAgent
-        What was read from agent files, by the policy's name: every worker runs these.
-    slurm : mapping of str to SlurmFiles
-        Likewise of Slurm's files.
-    """
-
-    sweep: Sweep
-    logs: Mapping[str, PlannedLog]
-    cells: tuple[Cell, ...]
+    sweep: Sweep  # what was declared, addresses of models pinned to versions
+    logs: Mapping[str, PlannedLog]  # by name, in the order of the sweep
+    cells: tuple[Cell, ...]  # the runs, by log, seed and case
+    # what was read from agent files, by the policy's name: every worker runs these
     agents: Mapping[str, NamedAgent] = field(default_factory=dict)
-    slurm: Mapping[str, SlurmFiles] = field(default_factory=dict)
+    slurm: Mapping[str, SlurmFiles] = field(default_factory=dict)  # likewise of Slurm's files
 
     def about(self) -> dict[str, Any]:
         """Return the provenance that is known before anything is run."""
@@ -217,13 +187,7 @@ def _planned(
 
 
 def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dict[str, PlannedLog]:
-    """Return logs by name; of one that is simulated on several machines the name tells which.
-
-    Raises
-    ------
-    JobcastError
-        If two on one machine have the same jobs or the same name.
-    """
+    """Return logs by name; of one that is simulated on several machines the name tells which."""
     times = Counter((log.path, log.jobs.name) for log in logs if log.path and kind == "simulate")
     found: dict[str, PlannedLog] = {}
     for log, path in zip(logs, paths, strict=True):
@@ -240,7 +204,6 @@ def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dic
 
 
 def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
-    """Refuse an agent with a network for another machine than a log's."""
     if isinstance(agent.agent, Dras):
         try:
             agent.agent.check_machine(machine_size(jobs), agent.window)
@@ -260,8 +223,7 @@ HEAVY: Final = 50.0
 """How many times longer than EASY takes what is slow: whole plans, predictors that are fitted again and again."""
 MOST: Final = 1_200_000.0
 """Jobs, weighted so, in a batch at most: seconds of work, so that little is lost with a worker."""
-LEAST: Final = 60_000.0
-"""And at least, so that little of the time goes into handing out work."""
+LEAST: Final = 60_000.0  # and at least, so that little of the time goes into handing out work
 
 
 def batches(plan: Plan, cells: Sequence[Cell], workers: int) -> list[tuple[Cell, ...]]:

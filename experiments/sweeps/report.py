@@ -41,10 +41,8 @@ SHOWN: Final = {
     "evaluate": ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate"),
 }
 APART: Final = " That holds for the figure that decides; those that are paid in are each judged separately."
-LEAST: Final = 1e-3
-"""Figures below this count as this in geometric means."""
-MOST_DRAWN: Final = 20
-"""Cases in a picture."""
+LEAST: Final = 1e-3  # figures below this count as this in geometric means
+MOST_DRAWN: Final = 20  # cases in a picture
 
 
 Compared = tuple[tuple[Comparison, ...], Choice | None]
@@ -69,13 +67,7 @@ def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
 
 
 def report_of(found: Results, folder: Path, judged: Compared) -> Report:
-    """Write a sweep's tables and picture into a folder, and return what its page is made from.
-
-    Parameters
-    ----------
-    judged : tuple
-        What `compared` returns.
-    """
+    """Write a sweep's tables and picture into a folder and return its report; `compared` returns `judged`."""
     comparisons, choice = judged
     tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
     written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]

@@ -27,8 +27,7 @@ LEADING: Final = {
 }
 """First columns by kind of sweep; (log, case, seed) tells the runs apart. `log_sha256` is of the log as it was used:
 cleaned for simulations, as read else."""
-TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")
-"""Columns that tell how long something took."""
+TIMES: Final = ("fit_seconds", "predict_us_per_job", "seconds")  # columns that tell how long something took
 GROUPS: Final = ("log", "case", "seed", "by", "group")
 """First columns of `groups.parquet`: one row a run and group, `by` saying what groups are.
 
@@ -83,13 +82,7 @@ def write_results(folder: Path, found: Results) -> list[Path]:
 
 
 def read_results(folder: Path) -> Results:
-    """Return what a sweep left in a folder.
-
-    Raises
-    ------
-    JobcastError
-        If the folder holds no finished sweep, or one of its tables is damaged or was taken away.
-    """
+    """Return what a sweep left in a folder."""
     path = folder / TABLE
     if not path.is_file():
         raise JobcastError(f"{folder}: holds no {TABLE}; let `jobcast sweep --out {folder}` finish first.")
@@ -140,15 +133,7 @@ MODELS: Final = "models"
 
 
 class SweepFolder:
-    """A folder that keeps a sweep's runs while it goes on.
-
-    Parameters
-    ----------
-    path : Path
-        The run directory of this sweep.
-    plan : Plan
-        The sweep.
-    """
+    """A folder that keeps a sweep's runs while it goes on."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
         self.path = path

@@ -41,8 +41,6 @@ def run_sweep(
 
     Parameters
     ----------
-    sweep : Sweep
-        What to run.
     logs : sequence of JobLog
         The logs, if the sweep names no files.
     pool : Pool
@@ -147,7 +145,6 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
 
 
 def _warm_log() -> JobLog:
-    """Return a few jobs that workers compile on."""
     return clean(generate_log(200, seed=0))[0]
 
 

@@ -32,10 +32,8 @@ from schedsim.policies.policy import Policy, make_policy, policy_name
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]
-Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]
-"""What every library that draws by a seed takes."""
-NEVER_EXPIRE: Final = tuple(GIVEN)
-"""Estimates that no correction ever meets, since jobs are killed at their request."""
+Seed = Annotated[int, Field(ge=0, le=2**32 - 1)]  # what every library that draws by a seed takes
+NEVER_EXPIRE: Final = tuple(GIVEN)  # estimates that no correction ever meets, since jobs are killed at their request
 
 
 @dataclass(frozen=True)
@@ -364,13 +362,7 @@ class Sweep:
 
     @classmethod
     def from_toml(cls, text: str, where: str, folder: Path = Path()) -> Self:
-        """Read a declaration; paths of logs start from `folder`, `seeds = 10` means 1 to 10.
-
-        Raises
-        ------
-        JobcastError
-            If it is no TOML, has an unknown key, or declares what cannot be run; `where` is named.
-        """
+        """Read a declaration; paths of logs start from `folder`, `seeds = 10` means 1 to 10."""
         table = parse_toml(text, where)
         seeds = table.get("seeds", [])
         if not isinstance(seeds, list):

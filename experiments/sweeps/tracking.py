@@ -52,7 +52,6 @@ def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the results, and the pictures, tables and page that were made of them."""
     kept = (".png", ".svg", ".csv", ".html", ".parquet")
     return [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix in kept]
 

@@ -39,30 +39,16 @@ Row = dict[str, Any]
 
 @dataclass(frozen=True)
 class Batch:
-    """Runs on one log, and what they have in common.
-
-    Attributes
-    ----------
-    kind : str
-        Of the sweep.
-    key : str
-        Tells the log from all others.
-    digests : tuple of str
-        Of the log, as used and as read.
-    cells : tuple of Cell
-        The runs.
-    options : dict
-        The fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
-        policy's name.
-    machine : Machine or None
-        The nodes with the processors, GPUs and memory that the jobs take; None: processors count alone.
-    """
+    """Runs on one log, and what they have in common."""
 
     kind: str
-    key: str
-    digests: tuple[str, str]
+    key: str  # tells the log from all others
+    digests: tuple[str, str]  # of the log, as used and as read
     cells: tuple[Cell, ...]
+    # the fields of the sweep that runs look at (kill, by, train, protocol); its agents, and Slurm's files, by the
+    # policy's name
     options: dict[str, Any]
+    # the nodes with the processors, GPUs and memory that the jobs take; None: processors count alone
     machine: Machine | None = None
 
 
@@ -82,15 +68,7 @@ def key_of(row: Row) -> tuple[str, str, int]:
 
 
 def do(log: bytes | JobLog, batch: Batch) -> Done:
-    """Run a batch; a run that fails is noted, the others go on.
-
-    Parameters
-    ----------
-    log : bytes or JobLog
-        The log, or the Parquet file of it.
-    batch : Batch
-        What to run on it.
-    """
+    """Run a batch on a log or its Parquet file; a run that fails is noted, the others go on."""
     jobs, done = _opened(log, batch.key), Done()
     for cell in batch.cells:
         begin = perf_counter()

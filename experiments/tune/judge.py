@@ -27,29 +27,18 @@ from schedsim.policies.agents import RandomPicks
 AGENT: Final = "agent"
 EASY: Final = "EASY"
 CHANCE: Final = "random in the same frame"
-SEEDS: Final = 10
-"""Shaken copies of the test part."""
-CONTROL: Final = "random.npz"
-"""The agent file of chance in the same frame, in the report's folder."""
+SEEDS: Final = 10  # shaken copies of the test part
+CONTROL: Final = "random.npz"  # the agent file of chance in the same frame, in the report's folder
 
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """What a test showed.
-
-    Attributes
-    ----------
-    found : Results
-        Every run.
-    beside_easy : mapping of str to Comparison
-        Each case compared with EASY, by the deciding figure; the other four are its prices.
-    agent_beside : mapping of str to Comparison
-        The agent compared with each other case.
-    """
+    """What a test showed."""
 
     found: Results
+    # each case compared with EASY, by the deciding figure; the other four are its prices
     beside_easy: Mapping[str, Comparison]
-    agent_beside: Mapping[str, Comparison]
+    agent_beside: Mapping[str, Comparison]  # the agent compared with each other case
 
     def ratio(self, case: str, measure: str) -> tuple[float, float, float]:
         """Return a figure of a case relative to EASY's, and the ends of its interval."""
@@ -68,20 +57,7 @@ def judge(
 ) -> Judged:
     """Run the agent and the other ways on shaken copies of the test part, and compare.
 
-    Parameters
-    ----------
-    tuned : Tuned
-        What was tuned.
-    rest : JobLog
-        The test part.
-    file : Path
-        The agent's file, which was written.
-    objective : Objective
-        What it was tuned for.
-    folder : Path
-        The report's; runs are kept in it as they are done.
-    seeds : int
-        Shaken copies, 5 or more.
+    The agent's file is written already. The report's folder keeps runs as they are done. There are 5 or more copies.
     """
     check_seeds(seeds)
     agent = tuned.agent

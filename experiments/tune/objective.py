@@ -14,12 +14,10 @@ from schedsim.results.schedule import Schedule
 
 FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
 """Figures of a schedule, in this order: who gains, and in the last three who pays."""
-TOLERANCE: Final = 0.05
-"""How much longer the last three may become without a penalty."""
+TOLERANCE: Final = 0.05  # how much longer the last three may become without a penalty
 POWER: Final = 4.0
 """Exponent of the mean of all five: a figure that is halved weighs a sixteenth of one that stays as it is."""
-PENALTY: Final = 5.0
-"""What 1 % beyond the tolerance costs, in per cent of the mean of the first two."""
+PENALTY: Final = 5.0  # what 1 % beyond the tolerance costs, in per cent of the mean of the first two
 
 
 def five(schedule: Schedule) -> Floats:
@@ -70,25 +68,12 @@ OBJECTIVES: Final = tuple(_OBJECTIVES)
 `constrained`: the geometric mean of wait and slowdown, while p99, longest wait and the widest 5 % stay within the
 tolerance. `five`: the power mean of all five, so that the worst of them counts most. `slowdown`, `wait`: that figure
 alone, which lets others pay without a limit, see `docs/tune.md`."""
-ONE_SIDED: Final = ("slowdown", "wait")
-"""Objectives that do not see who pays."""
+ONE_SIDED: Final = ("slowdown", "wait")  # objectives that do not see who pays
 
 
 @dataclass(frozen=True)
 class Objective:
     """What is to be small.
-
-    Parameters
-    ----------
-    name : str
-        One of `OBJECTIVES`.
-    tolerance : float
-        Of the constrained one: 0.05 lets p99, longest wait and the widest jobs' wait become 5 % longer at no cost.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such objective, or the tolerance is no number from 0 to 10.
 
     Examples
     --------
@@ -98,7 +83,8 @@ class Objective:
     -0.217
     """
 
-    name: str = "constrained"
+    name: str = "constrained"  # one of `OBJECTIVES`
+    # of the constrained one: 0.05 lets p99, longest wait and the widest jobs' wait become 5 % longer at no cost
     tolerance: float = TOLERANCE
 
     def __post_init__(self) -> None:

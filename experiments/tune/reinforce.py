@@ -40,16 +40,11 @@ from schedsim.policies.pooled import Pooled
 from schedsim.results.metrics import widest
 from schedsim.workload.workload import Workload
 
-ROLLOUTS: Final = 8
-"""Forks of a state at an update."""
-EPISODE: Final = 200
-"""Jobs of an episode."""
-UPDATES: Final = 6
-"""Updates on each variant of the training part."""
-RATE: Final = 0.003
-"""First step size of Adam; it falls to a tenth."""
-ENTROPY: Final = 0.003
-"""Weight of the entropy of the chances, relative to a worth with a standard deviation of 1."""
+ROLLOUTS: Final = 8  # forks of a state at an update
+EPISODE: Final = 200  # jobs of an episode
+UPDATES: Final = 6  # updates on each variant of the training part
+RATE: Final = 0.003  # first step size of Adam; it falls to a tenth
+ENTROPY: Final = 0.003  # weight of the entropy of the chances, relative to a worth with a standard deviation of 1
 _EPISODE: Final = 85  # purpose of draws
 _PICKS: Final = 86
 
@@ -59,23 +54,15 @@ PARTS: Final = {"wait": (1.0, 0.0, 0.0), "slowdown": (0.0, 1.0, 0.0)}
 
 @dataclass(frozen=True, eq=False)
 class Picked:
-    """What the picks of the rollouts of one update saw, chose and were worth, those among two jobs or more.
+    """What the picks of the rollouts of one update saw, chose and were worth, those among two jobs or more."""
 
-    Attributes
-    ----------
-    jobs, contexts : float32 arrays of shapes (n, window, 12) and (n, 27)
-        What was seen.
-    of, places : int64 arrays of shape (n,)
-        Jobs in the window, and the place picked.
-    worth : float64 array of shape (n,)
-        How much less the rollout costs from the pick on than the others do from that second on.
-    """
-
+    # what was seen, shapes (n, window, 12) and (n, 27)
     jobs: Any
     contexts: Any
+    # jobs in the window, and the place picked, shape (n,)
     of: Ints
     places: Ints
-    worth: Floats
+    worth: Floats  # how much less the rollout costs from the pick on than the others do from that second on, shape (n,)
 
 
 def trained_on(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> Pooled:
@@ -125,8 +112,6 @@ def costs(jobs: Workload, objective: Objective) -> Floats:
 
 
 class _Rollouts:
-    """Rollouts of a network on one variant of the training part."""
-
     def __init__(self, jobs: Workload, search: Search) -> None:
         frame, cost = search.frame, costs(jobs, search.frame.objective)
         self.seed, self.window = frame.seed, frame.window

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 QUESTION: Final = "Does an agent that was tuned on the first part of this log schedule its rest better, and who pays?"
-BOTH: Final = "training and test"
-"""Title of the table on the first screen."""
+BOTH: Final = "training and test"  # title of the table on the first screen
 RULES: Final = {
     "kept": "the job picked that does not fit is reserved until it starts",
     "oldest": "the first job of the queue is reserved until it starts",
@@ -112,7 +111,6 @@ def wide(ratios: pd.DataFrame) -> pd.DataFrame:
 
 
 def _both_parts(tuned: Tuned, judged: Judged) -> pd.DataFrame:
-    """Return the agent's ratios to EASY on the part that it was tuned on and on the other, a row a figure."""
     rows = [
         {"": MEASURES[name].title, "training / EASY": tuned.train[name], "test / EASY": judged.ratio(AGENT, name)[0]}
         for name in FIVE

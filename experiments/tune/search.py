@@ -31,14 +31,10 @@ from schedsim.policies.pooled import Pooled
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
-BASE: Final = "easy"
-"""The policy in which the agent picks, and that it is compared with."""
-POPULATION: Final = 12
-"""Agents of a generation."""
-SIGMA: Final = 1.0
-"""First standard deviation of each weight: features move by about 1 between jobs."""
-PACE: Final = 0.1
-"""Variants arrive up to so much faster or slower."""
+BASE: Final = "easy"  # the policy in which the agent picks, and that it is compared with
+POPULATION: Final = 12  # agents of a generation
+SIGMA: Final = 1.0  # first standard deviation of each weight: features move by about 1 between jobs
+PACE: Final = 0.1  # variants arrive up to so much faster or slower
 _SHAKE: Final = 81  # purposes of draws
 _PACE: Final = 82
 _SEED: Final = 83
@@ -46,24 +42,12 @@ _SEED: Final = 83
 
 @dataclass(frozen=True)
 class Frame:
-    """What an agent is searched in.
-
-    Attributes
-    ----------
-    objective : Objective
-        What is to be small.
-    window : int
-        How many jobs at the front of the queue it sees.
-    estimates : str
-        Name of the estimates that the policy plans by and the features are made of.
-    seed : int
-        Of variants and draws.
-    """
+    """What an agent is searched in."""
 
     objective: Objective
-    window: int = 50
-    estimates: str = "requested"
-    seed: int = 0
+    window: int = 50  # how many jobs at the front of the queue it sees
+    estimates: str = "requested"  # name of the estimates that the policy plans by and the features are made of
+    seed: int = 0  # of variants and draws
 
 
 @dataclass(frozen=True)
@@ -99,15 +83,7 @@ def variant(log: JobLog, seed: int, number: int) -> JobLog:
 
 
 class Contest:
-    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's on the same jobs.
-
-    Parameters
-    ----------
-    log : JobLog
-        The jobs.
-    frame : Frame
-        Window and estimates of the agents; EASY plans by the requested times.
-    """
+    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's by requested times."""
 
     def __init__(self, log: JobLog, frame: Frame) -> None:
         self._log, self._workload, self._frame = log, Workload.from_log(log), frame
@@ -134,11 +110,6 @@ def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambd
     """Return the weights that a search ends with; `advance` is called with 1 after each generation.
 
     The search begins with longest waiting first, which is EASY.
-
-    Raises
-    ------
-    JobcastError
-        If the package cma is missing.
     """
     frame, reserve = search.frame, search.reserve
     seed = int(unit(frame.seed, RESERVES[reserve], _SEED) * 2**31)

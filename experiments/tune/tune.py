@@ -34,32 +34,20 @@ from schedsim.workload.shaking import shaken
 
 Finder = Callable[[JobLog, Search, Callable[[int], None]], tuple[float, ...] | Pooled]
 """Searches an agent on a log: the weights of a linear one, or a network."""
-ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")
-"""Estimates that a network may be trained by."""
+ESTIMATES: Final = ("requested", "clairvoyant", "cqsim")  # estimates that a network may be trained by
 GENERATIONS: Final = 60
 MOST_GENERATIONS: Final = 10_000
-LEAST_JOBS: Final = 300
-"""Of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs."""
+LEAST_JOBS: Final = 300  # of each part: below it a mean of the widest 5 % is one of fewer than 15 jobs
 MONTH: Final = 30 * 86_400
-_CHOOSING: Final = 2 / 3
-"""Share of the training part on which the rules are tried; both pieces judge them."""
-_SHORT: Final = 3
-"""The search under a rule that is tried is so many times shorter."""
-_COPIES: Final = 5
-"""Shaken copies by which a rule, and the figures of the training part, are judged."""
+_CHOOSING: Final = 2 / 3  # share of the training part on which the rules are tried; both pieces judge them
+_SHORT: Final = 3  # the search under a rule that is tried is so many times shorter
+_COPIES: Final = 5  # shaken copies by which a rule, and the figures of the training part, are judged
 _MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
 
 
 @dataclass(frozen=True, eq=False)
 class Split:
     """A log cut by submission: what is tuned on, and what is tested on.
-
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    train : str
-        Share of the jobs, `0.5`, or months from the first submission, `6mo`, a month being 30 days.
 
     Raises
     ------
@@ -74,8 +62,8 @@ class Split:
     (600, 400)
     """
 
-    log: JobLog
-    train: str = "0.5"
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    train: str = "0.5"  # share of the jobs, `0.5`, or months from the first submission, `6mo`, a month being 30 days
 
     def __post_init__(self) -> None:
         self.cut  # noqa: B018 - what cannot be is refused at once
@@ -116,41 +104,18 @@ class Split:
 
 @dataclass(frozen=True, eq=False)
 class Tuning:
-    """What is to be tuned on a split log.
-
-    Parameters
-    ----------
-    split : Split
-        The log.
-    objective : Objective
-        What is to be small.
-    reserves : tuple of {"kept", "oldest", "again"}
-        The reservation rules to choose from.
-    estimates : str
-        As of `jobcast simulate --estimates`: what the policy plans by, and the features are made of.
-    generations : int
-        Of the search, twelve agents each.
-    seed : int
-        Of all draws.
-    window : int
-        Jobs at the front of the queue that the agent sees.
-    find : function
-        The search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
-        networks, which may have no generations: then they are untrained.
-
-    Raises
-    ------
-    JobcastError
-        If there are no such rules or estimates, a number is out of range, or the package cma is missing.
-    """
+    """What is to be tuned on a split log."""
 
     split: Split
     objective: Objective = Objective()  # noqa: RUF009 - frozen
-    reserves: tuple[Reserve, ...] = tuple(RESERVES)
+    reserves: tuple[Reserve, ...] = tuple(RESERVES)  # the reservation rules to choose from
+    # as of `jobcast simulate --estimates`: what the policy plans by, and the features are made of
     estimates: str = "requested"
-    generations: int = GENERATIONS
-    seed: int = 0
-    window: int = 50
+    generations: int = GENERATIONS  # of the search, twelve agents each
+    seed: int = 0  # of all draws
+    window: int = 50  # jobs at the front of the queue that the agent sees
+    # the search: `experiments.tune.search.found_by` for linear agents, `experiments.tune.reinforce.trained_on` for
+    # networks, which may have no generations: then they are untrained
     find: Finder = found_by
 
     def __post_init__(self) -> None:
@@ -203,7 +168,6 @@ class Tuning:
         return Tuned(agent, choices, dict(zip(FIVE, ratios.tolist(), strict=True)))
 
     def _origin(self, train: JobLog, ratios: Floats) -> dict[str, str | int | float | None]:
-        """Return where the agent comes from."""
         log, last = self.split.log, int(self.split.log.values["submit"][self.split.cut - 1])
         return {
             "log": log.name,
@@ -228,20 +192,12 @@ class Tuning:
 
 @dataclass(frozen=True, eq=False)
 class Tuned:
-    """What tuning found.
+    """What tuning found."""
 
-    Attributes
-    ----------
-    agent : NamedAgent
-        The agent in its frame, and where it comes from.
-    choices : mapping of str to float
-        The objective of each reservation rule that was tried, within the training part; empty where one rule was given.
-    train : mapping of str to float
-        The five figures on the training part relative to EASY's: geometric means over shaken copies.
-    """
-
-    agent: NamedAgent
+    agent: NamedAgent  # the agent in its frame, and where it comes from
+    # the objective of each reservation rule that was tried, within the training part; empty where one rule was given
     choices: Mapping[Reserve, float]
+    # the five figures on the training part relative to EASY's: geometric means over shaken copies
     train: Mapping[str, float]
 
 

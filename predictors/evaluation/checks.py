@@ -1,11 +1,10 @@
 """The contract of predictors, as functions that anyone can run on a predictor of their own.
 
 A check takes `make`, which returns a fresh, unfitted predictor, and a log with users who come back; it raises an
-`AssertionError` that names what is broken.
+`AssertionError` that names what is broken. `jobcast check` runs them on the predictors of a package.
 
 Examples
 --------
->>> from predictors.data.synthetic.generate import generate_log
 >>> from predictors.models.baselines import LastTwo
 >>> for check in PREDICTOR_CHECKS:
 ...     check(LastTwo, generate_log(200, seed=3, users=6))
@@ -18,10 +17,12 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from predictors.core.arrays import Floats
 from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.data.joblog import JobLog
+from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.leakage import audit_leakage
 from predictors.history.replay import log_events, replay
 from predictors.models.base import Predictor
@@ -49,7 +50,7 @@ def check_nothing_known_means_the_request(make: Make, log: JobLog) -> None:
     predictor = make()
     rows = np.full((3, len(predictor.features)), np.nan)
     rows[:, predictor.features.index("requested_time")] = 600.0, 7.0, np.nan
-    assert predictor.predict_rows(rows).tolist() == [600.0, 7.0, UNKNOWN_REQUEST]
+    _equal(predictor.predict_rows(rows), [600.0, 7.0, UNKNOWN_REQUEST], "nothing known, and the request")
     for row in rows:
         found = predictor.predict_one(row)
         is_request = predictor.name == "requested" and not np.isnan(row).all()
@@ -61,13 +62,14 @@ def check_predictions_lie_in_range(make: Make, log: JobLog) -> None:
     requested, known = log.filled("requested_time"), log.known("requested_time")
     for predictor in (make(), make().fit(log)):
         found = predictor.predict(log)
-        assert found.shape == (len(log),) and found.dtype == np.float64
+        assert found.shape == (len(log),), f"{len(log)} jobs, predictions of shape {found.shape}"
+        assert found.dtype == np.float64, f"predictions are {found.dtype}, not float64"
         assert (found >= 1).all() and np.isfinite(found).all(), f"least {found.min()} s"
         assert (found <= requested)[known].all(), "a prediction is above its request"
         nothing = np.full((1, len(predictor.features)), np.nan)
         assert np.isfinite(predictor.predict_rows(nothing)).all(), "nothing known gives no finite number"
     wild = make().set_params(cap=False).fit(log).predict(log)
-    assert (wild >= 0).all() and np.isfinite(wild).all()
+    assert (wild >= 0).all() and np.isfinite(wild).all(), f"least {wild.min()} s with cap=False"
 
 
 def check_one_by_one_equals_all_at_once(make: Make, log: JobLog) -> None:
@@ -75,8 +77,9 @@ def check_one_by_one_equals_all_at_once(make: Make, log: JobLog) -> None:
     predictor = make().fit(log)
     rows = replay(log, predictor.features, predictor.as_of)
     one_by_one = [predictor.predict_one(row) for row in rows]
-    np.testing.assert_array_equal([one.seconds for one in one_by_one], predictor.predict(log))
-    assert [one.answered_by for one in one_by_one] == predictor.answered_by(rows).tolist()
+    _equal([one.seconds for one in one_by_one], predictor.predict(log), "predict_one and predict")
+    for number, (one, source) in enumerate(zip(one_by_one, predictor.answered_by(rows), strict=True)):
+        assert one.answered_by == source, f"row {number}: predict_one names {one.answered_by}, answered_by {source}"
 
 
 def check_fit_forgets(make: Make, log: JobLog) -> None:
@@ -84,7 +87,7 @@ def check_fit_forgets(make: Make, log: JobLog) -> None:
     half = len(log) // 2
     first, second = log.select(slice(half)), log.select(slice(half, None))
     fresh, used = make().fit(second), make().fit(first).fit(second)
-    np.testing.assert_array_equal(fresh.predict(log), used.predict(log))
+    _equal(fresh.predict(log), used.predict(log), "fitted once, and fitted again")
 
 
 def check_predicting_changes_nothing(make: Make, log: JobLog) -> None:
@@ -95,7 +98,7 @@ def check_predicting_changes_nothing(make: Make, log: JobLog) -> None:
     predictor.predict_one(replay(log, predictor.features)[-1])
     _forecast(predictor, log)
     assert pickle.dumps(vars(predictor)) == before, "predicting changed the predictor"
-    np.testing.assert_array_equal(predictor.predict(log), first)
+    _equal(predictor.predict(log), first, "asked again, and asked first")
 
 
 def check_threads_get_the_same(make: Make, log: JobLog) -> None:
@@ -105,7 +108,7 @@ def check_threads_get_the_same(make: Make, log: JobLog) -> None:
     expected = predictor.predict_rows(rows)
     with ThreadPoolExecutor(4) as pool:
         for found in pool.map(lambda _: predictor.predict_rows(rows), range(8)):
-            np.testing.assert_array_equal(found, expected)
+            _equal(found, expected, "one of several threads, and one thread")
 
 
 def check_no_prediction_looks_ahead(make: Make, log: JobLog) -> None:
@@ -125,8 +128,8 @@ def check_slices_make_no_difference(make: Make, log: JobLog) -> None:
     live = forecast(predictor, log)
     for part in np.split(events, np.flatnonzero(np.diff(events[:, 0])) + 1):
         live.advance(part, by_instant)
-    np.testing.assert_array_equal(by_instant, whole)
-    assert np.isfinite(whole).all()
+    _equal(by_instant, whole, "events by instant, and all at once")
+    assert np.isfinite(whole).all(), "a forecast is not a finite number"
 
 
 def check_a_forked_forecast_goes_on_by_itself(make: Make, log: JobLog) -> None:
@@ -142,14 +145,14 @@ def check_a_forked_forecast_goes_on_by_itself(make: Make, log: JobLog) -> None:
     faster[:, 0] = events[half, 0] + (faster[:, 0] - events[half, 0]) // 2
     live.advance(faster, other)
     copied.advance(events[half:], forked)
-    np.testing.assert_array_equal(forked, whole)
+    _equal(forked, whole, "a forecast copied half way, and a whole one")
 
 
 def check_a_fitted_forecast_equals_predict(make: Make, log: JobLog) -> None:
     """Driven by the log's own events, a fitted predictor's forecast is what `predict` gives."""
     first, second = _halves(log)
     predictor = make().fit(first)
-    np.testing.assert_array_equal(_forecast(predictor, second), predictor.predict(second))
+    _equal(_forecast(predictor, second), predictor.predict(second), "forecast and predict")
 
 
 def check_saved_and_loaded_is_the_same(make: Make, log: JobLog) -> None:
@@ -159,10 +162,12 @@ def check_saved_and_loaded_is_the_same(make: Make, log: JobLog) -> None:
         with tempfile.TemporaryDirectory() as folder:
             save(predictor, folder)
             loaded = load(folder)
-        assert type(loaded) is type(predictor) and loaded.named_params() == predictor.named_params()
-        np.testing.assert_array_equal(loaded.predict(second), predictor.predict(second))
-        assert loaded.starts_cold == predictor.starts_cold
-    np.testing.assert_array_equal(loaded.predict(second, warm=True), predictor.predict(second, warm=True))
+        assert type(loaded) is type(predictor), f"saved {type(predictor).__name__}, loaded {type(loaded).__name__}"
+        assert loaded.named_params() == predictor.named_params(), f"loaded {loaded!r}, saved {predictor!r}"
+        _equal(loaded.predict(second), predictor.predict(second), "loaded and saved")
+        assert loaded.starts_cold == predictor.starts_cold, "the history is lost"
+    warm = loaded.predict(second, warm=True), predictor.predict(second, warm=True)
+    _equal(*warm, "loaded and saved, with the history")
 
 
 PREDICTOR_CHECKS: Final[tuple[Callable[[Make, JobLog], None], ...]] = (
@@ -179,6 +184,27 @@ PREDICTOR_CHECKS: Final[tuple[Callable[[Make, JobLog], None], ...]] = (
     check_a_fitted_forecast_equals_predict,
     check_saved_and_loaded_is_the_same,
 )
+
+
+def log_to_check() -> JobLog:
+    """Return a few users who come back, over four and a half days; some jobs ran for 0 s, some requests are unknown."""
+    made = generate_log(360, seed=7, users=6)
+    values = {column: array.copy() for column, array in made.values.items()}
+    unknown = {column: array.copy() for column, array in made.unknown.items()}
+    values["run_time"][::9] = 0
+    unknown["requested_time"][5::20] = True
+    return JobLog(values, unknown, epoch=made.epoch, name="small")
+
+
+def _equal(found: npt.ArrayLike, expected: npt.ArrayLike, what: str) -> None:
+    left, right = np.asarray(found, np.float64), np.asarray(expected, np.float64)
+    assert left.shape == right.shape, f"{what} have the shapes {left.shape} and {right.shape}"
+    other = np.flatnonzero((left != right) & ~(np.isnan(left) & np.isnan(right)))
+    if len(other):
+        row = other[0]
+        raise AssertionError(
+            f"{what} give {left[row]:.9g} and {right[row]:.9g} s for row {row}; {len(other)} of {len(left)} rows differ"
+        )
 
 
 def _forecast(predictor: Predictor, log: JobLog) -> Floats:

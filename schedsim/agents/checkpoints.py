@@ -1,7 +1,7 @@
-"""A training in a folder: where the learner stands after each job set, and the weights of the agents kept.
+"""A training in a folder: the learner's state after each job set, and the weights of the agents kept.
 
-`learner.npz` is written last and whole, so that a training that was stopped goes on after the last job set that is
-complete. Nothing is unpickled.
+`learner.npz` is written last and whole, so that a stopped training continues after the last complete job set. Nothing
+is unpickled.
 """
 
 import json
@@ -21,36 +21,21 @@ from schedsim.agents.networks import Adam
 
 @dataclass(frozen=True)
 class Episode:
-    """What became of one job set.
+    """The training on one job set."""
 
-    Parameters
-    ----------
-    name : str
-        Of the job set.
-    jobs, picks, updates : int
-        How many there were.
-    reward : float
-        Sum over the picks. More picks earn more: look at `reward / picks` too.
-    mean_wait : float
-        Of its jobs [s].
-    explore : float
-        Chance to explore at its end.
-    refused : int
-        Updates left out because a score was no number, and targets that were cut.
-    """
-
-    name: str
+    name: str  # of the job set
+    # how many there were
     jobs: int
     picks: int
     updates: int
-    reward: float
-    mean_wait: float
-    explore: float
-    refused: int
+    reward: float  # sum over the picks. More picks earn more: look at `reward / picks` too.
+    mean_wait: float  # of its jobs [s]
+    explore: float  # chance of exploring at its end
+    refused: int  # updates left out because a score was not finite, and targets that were cut
 
 
 class Resumable(Protocol):
-    """What of a learner is stored."""
+    """The stored part of a learner."""
 
     adam: Adam
     sums: Floats
@@ -67,7 +52,7 @@ class Resumable(Protocol):
         """Its weights."""
 
     def take(self, weights: Singles) -> None:
-        """Go on with other weights."""
+        """Continue with other weights."""
 
 
 class Checkpoints:
@@ -76,9 +61,9 @@ class Checkpoints:
     Parameters
     ----------
     folder : Path
-        Is made if it is not there.
+        Created if missing.
     identity : str
-        What tells this training from others.
+        Distinguishes this training from others.
     """
 
     def __init__(self, folder: Path, identity: str) -> None:
@@ -86,7 +71,7 @@ class Checkpoints:
         folder.mkdir(parents=True, exist_ok=True)
 
     def keep(self, learner: Resumable, curve: Sequence[Episode], digests: Sequence[str], is_kept: bool) -> None:
-        """Store where a training stands; with the weights of its own if the agent is kept."""
+        """Store the state of a training, and its weights separately if the agent is kept."""
         if is_kept:
             _write(self._agent(len(curve)), {"weights": learner.weights})
         about = {"training": self.identity, "job sets": list(digests), "curve": [asdict(one) for one in curve]}
@@ -105,7 +90,7 @@ class Checkpoints:
         _write(self.folder / "learner.npz", arrays)
 
     def resume(self, learner: Resumable, digests: Sequence[str]) -> list[Episode]:
-        """Set a learner to where the training stopped; return the job sets done, none if there is nothing stored.
+        """Set a learner to the stored state; return the job sets done, none if nothing is stored.
 
         Raises
         ------
@@ -140,7 +125,7 @@ class Checkpoints:
         return curve
 
     def weights(self, done: int) -> Singles:
-        """Return the weights of an agent kept."""
+        """Return the weights of a kept agent."""
         return np.asarray(_read(self._agent(done))["weights"])
 
     def _agent(self, done: int) -> Path:
@@ -148,7 +133,7 @@ class Checkpoints:
 
 
 def _shapes(learner: Resumable) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a learner's arrays; those that grow are left out."""
+    """Return the shapes of a learner's arrays, without those that grow."""
     adam = learner.adam
     found = {"weights": learner.weights.shape, "mean": adam.mean.shape, "square": adam.square.shape}
     return found | {"steps": (), "numbers": (5,)}

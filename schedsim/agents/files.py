@@ -1,7 +1,7 @@
 """Agent files: an agent with its frame (reservation rule, window, estimates) and its origin, without pickle.
 
-A file is a `.npz` of arrays with a description beside them, or one `.json` document that a person can read. Both carry
-a checksum over all that they hold, and both are written whole or not at all. `agent:FILE` is the policy of a file.
+A file is a `.npz` of arrays with a description, or one `.json` document that a person can read. Both have a checksum of
+their whole content, and both are written whole or not at all. `agent:FILE` is the policy of a file.
 """
 
 import hashlib
@@ -32,13 +32,10 @@ from schedsim.policies.pooled import Pooled
 Arrays = Mapping[str, npt.NDArray[Any]]
 
 FORMAT: Final = 1
-PREFIX: Final = "agent:"
-"""Begins the name of a policy that is an agent's."""
+PREFIX: Final = "agent:"  # prefix of the policies of agents
 SUFFIXES: Final = (".npz", ".json")
-MOST_BYTES: Final = 1 << 30
-"""Of a file: an agent of Theta's whole machine has 88 MB."""
-GREEDY: Final = Policy(backfill=Greedy())
-"""The base `greedy`: the queue in its order, and no reservation."""
+MOST_BYTES: Final = 1 << 30  # largest file: an agent of Theta's whole machine has 88 MB
+GREEDY: Final = Policy(backfill=Greedy())  # the base `greedy`: the queue in its order, without reservations
 _ABOUT: Final = "about"
 _KEYS: Final = frozenset(
     ("format", "kind", "features", "window", "reserve", "base", "estimates", "origin", "arrays", "sha256")
@@ -47,27 +44,14 @@ _KEYS: Final = frozenset(
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of agent: its arrays, and how it is made of them.
-
-    Attributes
-    ----------
-    type : type
-        The agent's class.
-    names : tuple of str
-        Its arrays.
-    arrays : callable
-        From an agent to its arrays, by name.
-    restore : callable
-        From arrays to the agent; a JobcastError, ValueError or TypeError says that they are none.
-    features : tuple of str
-        What its weights belong to, in this order; none where it looks at no features.
-    """
+    """A kind of agent: its arrays, and how to restore it from them."""
 
     type: type
-    names: tuple[str, ...]
-    arrays: Callable[[Any], Arrays]
+    names: tuple[str, ...]  # its arrays
+    arrays: Callable[[Any], Arrays]  # from an agent to its arrays, by name
+    # from arrays to the agent; raises JobcastError, ValueError or TypeError for arrays of no such agent
     restore: Callable[[Arrays], Any]
-    features: tuple[str, ...] = ()
+    features: tuple[str, ...] = ()  # the features of its weights, in this order; none for an agent without features
 
 
 def _restored_linear(arrays: Arrays) -> Linear:
@@ -88,34 +72,29 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""Kinds of agents that files hold, by name."""
+"""Kinds of agents in files, by name."""
 
 
 @dataclass(frozen=True)
 class NamedAgent:
-    """An agent and the frame that it was made for.
+    """An agent and its frame.
 
     Parameters
     ----------
     agent : Linear, RandomPicks, Shared, Pooled or Dras
-        Who picks.
+        The agent that picks.
     reserve : {"kept", "oldest", "again"}
         Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
     window : int
         Jobs that it sees, 1 to 56.
     base : str
         Name of the policy in which it picks: easy, easy+promise and the like; or greedy, where it picks among the jobs
-        that fit and none is reserved, as DRAS's Decima-PG does.
+        that fit, without reservations, like DRAS's Decima-PG.
     estimates : str
         Name of the estimates that the policy plans by and the features are made of, as `jobcast simulate --estimates`
         takes it.
     origin : mapping of str to text, number or None
         Where it comes from: digest of the log, the part it was tuned on, objective, seed, version.
-
-    Raises
-    ------
-    JobcastError
-        If the parts do not go together.
 
     Examples
     --------
@@ -136,7 +115,7 @@ class NamedAgent:
             raise unknown_name("reservation rule", str(self.reserve), RESERVES)
         if isinstance(self.window, bool) or not isinstance(self.window, int):
             raise JobcastError(f"An agent's window is a whole number of jobs; got {self.window!r}.")
-        policy = self.policy  # refuses a window out of range, an unknown base, one that agents cannot pick in
+        policy = self.policy  # refuses a window out of range, an unknown base, and a base without agents
         if policy.kind == "greedy" and self.reserve != "kept":
             raise JobcastError(
                 f"Under {self.base} no job is reserved, so the reservation rule stays kept; got {self.reserve}."
@@ -182,18 +161,7 @@ class NamedAgent:
 
 
 def write_agent(agent: NamedAgent, path: str | PathLike[str]) -> None:
-    """Write an agent file, whole or not at all.
-
-    Parameters
-    ----------
-    path : path-like
-        `.npz`, or `.json` to be read by people.
-
-    Raises
-    ------
-    JobcastError
-        If the suffix is another, or the file cannot be written.
-    """
+    """Write an agent file, `.npz`, or `.json` for people to read, whole or not at all."""
     check_suffix(path)
     about, arrays = agent._about(), agent._arrays()
     about |= {"sha256": _sha256(about, arrays)}
@@ -207,7 +175,7 @@ def write_agent(agent: NamedAgent, path: str | PathLike[str]) -> None:
 
 
 def check_suffix(path: str | PathLike[str]) -> None:
-    """Raise JobcastError unless an agent file may have this name."""
+    """Refuse a file name with another suffix than those of agent files."""
     if Path(path).suffix not in SUFFIXES:
         raise JobcastError(f"{path}: an agent file ends in {' or '.join(SUFFIXES)}; give it such a name.")
 
@@ -218,14 +186,14 @@ def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAge
     Parameters
     ----------
     path : path-like
-        The file; its content tells the form.
+        The file; its content decides the form.
     window : int, optional
-        The only window that the caller can offer.
+        The only window that the caller can use.
 
     Raises
     ------
     JobcastError
-        If there is no such file; it is damaged, of a later version, of other features or another window.
+        If there is no such file; or it is damaged, of a later version, of other features or of another window.
     """
     data = _content(path)
     about, arrays = _parsed(data, str(path))
@@ -253,7 +221,7 @@ def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAge
 
 
 def _content(path: str | PathLike[str]) -> bytes:
-    """Return what a file holds; a pipe or a device, which may have no end, is refused."""
+    """Return the content of a file; refuse a pipe or a device, which may have no end."""
     try:
         found = Path(path).stat()
         if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
@@ -287,10 +255,9 @@ def _parsed(data: bytes, path: str) -> tuple[dict[str, Any], Arrays]:
 
 
 def _check_about(about: Any, path: str) -> None:
-    """Refuse a description of another version, or one that lacks something."""
     version = about.get("format") if isinstance(about, dict) else None
     if isinstance(version, bool) or not isinstance(version, int):
-        raise JobcastError(f"{path}: is no agent file: it does not tell its format.")
+        raise JobcastError(f"{path}: is no agent file: it has no format.")
     if version < 1:
         raise JobcastError(f"{path}: is no agent file: it is of format {_brief(str(version))}, and the first is 1.")
     if version > FORMAT:
@@ -336,17 +303,12 @@ SHIPPED: Final[Mapping[str, NamedAgent]] = MappingProxyType(
 
 
 def is_agent(policy: str) -> bool:
-    """Return whether a policy's name is that of an agent: `agent:FILE` or `agent:NAME`."""
+    """Return whether a policy's name is an agent's: `agent:FILE` or `agent:NAME`."""
     return policy.startswith(PREFIX)
 
 
 def agent_named(policy: str) -> NamedAgent:
     """Return the agent of a policy's name, `agent:FILE` or `agent:` and a name of `SHIPPED`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file or name; see `read_agent`.
 
     Examples
     --------
@@ -363,11 +325,6 @@ def agent_named(policy: str) -> NamedAgent:
 
 def policy_named(name: str) -> Policy:
     """Return a policy by its name: an agent's, or one of `schedsim.policies.policy.make_policy`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or its agent file cannot be used.
 
     Examples
     --------

@@ -1,13 +1,13 @@
-"""Training of DRAS's agents: policy gradient and Q-learning as the paper has them, job set after job set.
+"""Training of DRAS's agents, job set after job set: policy gradient and Q-learning as in the paper.
 
-DRAS [1]_ learns while it schedules. After ten scheduling instants its picks since the last update move the weights, and
-are forgotten. DRAS-PG follows equation 3: each pick's score rises with what the picks from it on have earned, less the
-mean of that over past updates, where the n-th pick of an update is compared with the n-th ones. DRAS-DQL follows
-equation 4, with a plus where the paper prints a minus, which would climb the error: the value of a pick moves towards
-its reward plus the greatest value at the next pick. Where an update ends nothing is known of what follows, so that the
-horizon is ten instants; `returns="full"` looks to the end of the job set.
+DRAS [1]_ learns while it schedules. Every ten scheduling instants an update moves the weights by the picks since the
+last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from it on have earned, less
+the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus where the paper prints a
+minus, which would climb the error: the value of a pick moves towards its reward plus the greatest value at the next
+pick. An update knows nothing of what follows it, so that the horizon is ten instants; with `returns="full"` it is the
+end of the job set.
 
-The paper does not say how often the chance to explore shrinks: here once an update. Its rewards are those of
+The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
 
 References
@@ -52,14 +52,13 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
         "shuffled": Reward(shuffled=True),
     }
 )
-"""Rewards by name: equation 1, which the paper has for Theta; with the floor of the longest wait that its public code
-has; equation 2, for Cori; and two controls."""
+"""Rewards by name: equation 1, the paper's for Theta; the same with the floor of the longest wait of its public code;
+equation 2, for Cori; and two controls."""
 
-MOST_VALUE: Final = 1e6
-"""Targets of Q-learning are cut here, since equation 4 discounts nothing."""
+MOST_VALUE: Final = 1e6  # largest target of Q-learning, since equation 4 does not discount
 
 POOL: Final = 1_024
-"""Earlier rewards that a shuffled one is exchanged with; within one update the sums would still tell what is good."""
+"""How many earlier rewards a shuffled one is exchanged with; within one update the sums would still be informative."""
 
 # purposes of draws
 DEALING: Final = 103
@@ -75,20 +74,18 @@ class DrasSettings:
     kind : {"pg", "dql", "decima"}
         Policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among
         the jobs that fit.
-    nodes : int
-        Of the machine.
     reward : str or Reward
-        What a pick earns, or its name in `REWARDS`.
+        The reward of a pick, or its name in `REWARDS`.
     window : int
         Jobs that it sees.
     dense : tuple of int
         Neurons of the two dense layers.
     inputs : {"scaled", "raw", "permuted"}
-        Inputs are shares of the machine and days; or processors and seconds, which cannot be learnt from; or each job's
+        Inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
         numbers stand at the place of another job.
     returns : {"printed", "full"}
-        Whether what a pick earns is summed to the end of its update or of the job set. Policy gradient then learns at
-        the end of each job set, update after update; Q-learning waits for the first value of the next update.
+        Whether rewards are summed to the end of the update or of the job set. In the second case policy gradient learns
+        at the end of each job set, update after update; Q-learning waits for the first value of the next update.
     instants : int
         Scheduling instants between two updates.
     rate : float
@@ -96,12 +93,7 @@ class DrasSettings:
     reserve : {"kept", "oldest", "again"}
         Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
     explore, explore_decay, explore_floor : float
-        Chance of Q-learning to pick any job; what it is multiplied by at each update; where that ends.
-
-    Raises
-    ------
-    JobcastError
-        If a value is out of its range.
+        Chance with which Q-learning picks any job; its factor at each update; its smallest value.
 
     Examples
     --------
@@ -152,31 +144,20 @@ class DrasSettings:
 
     @property
     def earns(self) -> Reward:
-        """What a pick earns."""
+        """The reward of a pick."""
         return REWARDS[self.reward] if isinstance(self.reward, str) else self.reward
 
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One workload under an agent.
+    """One workload under an agent."""
 
-    Parameters
-    ----------
-    schedule : Schedule
-        Of all jobs.
-    episode : Episode
-        Its figures; without learning, `updates` and `refused` are 0.
-    agent : Dras
-        As it is at the end.
-    entropy : float
-        Mean entropy of a frozen agent's chances by the largest there can be, over picks among two jobs or more: 1 where
-        all jobs are as likely, 0 where it always knows. NaN of an agent that learns, of Q-learning, and without such
-        picks.
-    """
-
-    schedule: Schedule
-    episode: Episode
-    agent: Dras
+    schedule: Schedule  # of all jobs
+    episode: Episode  # its figures; without learning, `updates` and `refused` are 0
+    agent: Dras  # as it is at the end
+    # mean entropy of a frozen agent's chances relative to the largest possible, over picks among two jobs or more: 1
+    # where all jobs are equally likely, 0 where one is certain. NaN for learning agents, for Q-learning, and without
+    # such picks.
     entropy: float = float("nan")
 
     @property
@@ -196,18 +177,16 @@ class Run:
 
 
 class DrasLearner:
-    """Moves the weights of a network by equations 3 and 4; what `Simulation.learn` takes.
+    """Moves the weights of a network by equations 3 and 4; an argument of `Simulation.learn`.
 
     Parameters
     ----------
-    settings : DrasSettings
-        How.
     weights : float32 array
-        To begin with.
+        Initial weights.
     seed : int
-        Of what is dealt out anew where rewards are shuffled.
+        Of the exchange of shuffled rewards.
     frozen : bool
-        Whether picks are counted but nothing is learnt.
+        Whether it counts picks but learns nothing.
     """
 
     def __init__(self, settings: DrasSettings, weights: Singles, seed: int, frozen: bool = False) -> None:
@@ -227,7 +206,7 @@ class DrasLearner:
         self.entropy, self.drawn = 0.0, 0  # of a frozen agent's picks among two jobs or more: their sum, their number
 
     def take(self, weights: Singles) -> None:
-        """Go on with other weights."""
+        """Continue with other weights."""
         self._own[:] = weights
 
     def update(self, picks: Picks) -> None:
@@ -245,7 +224,7 @@ class DrasLearner:
         self._waiting.append(replace(picks, seen=picks.seen.copy()))
 
     def _measure(self, picks: Picks) -> None:
-        """Add up how open the picks were; Q-learning draws none by its scores."""
+        """Add up the entropy of the picks; Q-learning draws none by its scores."""
         open_picks = picks.of > 1
         if self.settings.kind == "dql" or not open_picks.any():
             return
@@ -255,7 +234,7 @@ class DrasLearner:
         self.drawn += len(of)
 
     def finish(self) -> None:
-        """Learn what could not be known before the end of a job set."""
+        """Learn from what is known only at the end of a job set."""
         if self.settings.kind == "dql":
             if self._waiting:
                 self._learn_waiting(0.0)
@@ -279,12 +258,12 @@ class DrasLearner:
         self._follow(picks, to_go - self._baseline(to_go))
 
     def _learn_waiting(self, following: float) -> None:
-        """Learn the values of an update whose next pick is known."""
+        """Learn the values of an update once its next pick is known."""
         picks = self._waiting.pop()
         self._approach(picks, self._dealt(picks) + np.append(picks.value[1:], following))
 
     def _dealt(self, picks: Picks) -> Floats:
-        """Return what the picks earn; where that is shuffled, each in exchange for that of some earlier pick."""
+        """Return the rewards of the picks; shuffled ones are exchanged for those of earlier picks."""
         if not self.reward.shuffled:
             return picks.reward
         dealt = picks.reward.copy()
@@ -299,7 +278,7 @@ class DrasLearner:
         return dealt
 
     def _baseline(self, to_go: Floats) -> Floats:
-        """Return the mean of the returns of past updates at each pick's place, and take these in."""
+        """Return the mean of the returns of past updates at each pick's place, then add these returns."""
         n = len(to_go)
         if n > len(self.sums):
             more = np.zeros(n - len(self.sums))
@@ -310,7 +289,7 @@ class DrasLearner:
         return np.asarray(means)
 
     def _follow(self, picks: Picks, worth: Floats) -> None:
-        """Equation 3: raise the chance of each pick by what it was worth."""
+        """Equation 3: raise the chance of each pick by its worth."""
         scores = self._network.scores(self.weights, picks.seen)
         wanted = -softmax(scores, picks.of)
         wanted[np.arange(len(worth)), picks.place] += 1
@@ -326,7 +305,7 @@ class DrasLearner:
         self.explore = max(min(floor, self.settings.explore), self.explore * self.settings.explore_decay)
 
     def _climb(self, picks: Picks, scores: Any, wanted: Any) -> None:
-        """Move the weights up the gradient, unless a number is none."""
+        """Move the weights up the gradient, unless a number is not finite."""
         self.updates += 1
         if not (np.isfinite(scores).all() and np.isfinite(wanted).all()):
             self.refused += 1
@@ -340,7 +319,7 @@ def _to_go(rewards: Floats) -> Floats:
 
 
 def untrained(settings: DrasSettings, seed: int) -> Dras:
-    """Return an agent that has learnt nothing."""
+    """Return an untrained agent."""
     return _agent(settings, first_weights(settings.shape, seed), seed)
 
 
@@ -364,27 +343,22 @@ def run(
     learning: bool = False,
     estimates: EstimatesOf | None = None,
 ) -> Run:
-    """Run a workload under an agent that goes on learning, or is frozen.
+    """Run a workload under an agent that learns, or is frozen.
 
     Parameters
     ----------
     workload : Workload
         For a machine of `settings.nodes` processors.
     agent : Dras
-        To begin with; its seed is not looked at.
+        The initial agent; its seed is not used.
     settings : DrasSettings
-        How it was made and learns. Adam and the mean of past updates begin anew.
+        How it was made and learns. Adam and the mean of past updates start again.
     seed : int
         Of the draws.
     learning : bool
-        Whether its weights move on; a frozen agent does not explore.
+        Whether its weights move; a frozen agent does not explore.
     estimates : function of a workload, optional
-        What the scheduler and the network believe; by default the requested times.
-
-    Raises
-    ------
-    JobcastError
-        If the agent is not of the settings' shape, or the machine is another.
+        Estimates for the scheduler and the network; by default the requested times.
     """
     if agent.shape != settings.shape:
         raise JobcastError(f"The settings have a network of {settings.shape}, the agent one of {agent.shape}.")
@@ -394,7 +368,6 @@ def run(
 
 
 def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: EstimatesOf | None) -> Run:
-    """Run a workload beside a learner."""
     settings = learner.settings
     agent = _agent(settings, learner.weights, seed)
     counted, earned = (learner.picks, learner.updates, learner.refused), learner.earned
@@ -415,24 +388,12 @@ def _episode(workload: Workload, learner: DrasLearner, seed: int, estimates: Est
 
 @dataclass(frozen=True, eq=False)
 class Training:
-    """What came of a training.
-
-    Parameters
-    ----------
-    settings : DrasSettings
-        How.
-    agents : tuple of Dras
-        The untrained one, then those that were kept.
-    kept_after : tuple of int
-        Job sets that each of them has learnt from.
-    curve : tuple of Episode
-        Job set by job set.
-    """
+    """The result of a training."""
 
     settings: DrasSettings
-    agents: tuple[Dras, ...]
-    kept_after: tuple[int, ...]
-    curve: tuple[Episode, ...]
+    agents: tuple[Dras, ...]  # the untrained agent, then the kept ones
+    kept_after: tuple[int, ...]  # number of job sets that each has learnt from
+    curve: tuple[Episode, ...]  # job set by job set
 
     @property
     def rewards(self) -> Floats:
@@ -455,23 +416,16 @@ def train(
     ----------
     workloads : sequence of Workload
         The job sets, for a machine of `settings.nodes` processors.
-    settings : DrasSettings
-        How.
     seed : int
         Of the first weights and all draws.
     estimates : function of a workload, optional
-        What the scheduler and the network believe; by default the requested times.
+        Estimates for the scheduler and the network; by default the requested times.
     keep_every : int
-        After so many job sets the agent is kept; the last one always is.
+        Job sets between two kept agents; the last agent is always kept.
     progress : function, optional
         Is called with the job sets done and all of them.
     checkpoint : Path, optional
-        A folder from which a broken training goes on after the last job set learnt; it comes to the same bits.
-
-    Raises
-    ------
-    JobcastError
-        If a job set is for another machine, or the folder holds another training.
+        A folder from which a stopped training continues after the last job set, to the same bits.
     """
     check_whole(seed, "a training's seed", 0, (1 << 62) - 1)
     check_whole(keep_every, "the job sets between two kept agents", 1)
@@ -503,7 +457,7 @@ def _is_kept(done: int, keep_every: int, n: int) -> bool:
 
 
 def _identity(settings: DrasSettings, seed: int, keep_every: int, estimates: EstimatesOf | None) -> str:
-    """Return what tells a training from others, but for its job sets."""
+    """Return what identifies a training, apart from its job sets."""
     named = "requested" if estimates is None else getattr(estimates, "__qualname__", type(estimates).__qualname__)
     known = asdict(replace(settings, reward=settings.earns)) | {"seed": seed, "keep": keep_every, "estimates": named}
     return json.dumps(known, sort_keys=True)

@@ -1,4 +1,4 @@
-"""DRAS's networks as the trainer sees them: first weights, scores of a batch, gradients by hand, Adam.
+"""DRAS's networks for training: first weights, scores of a batch, gradients by hand, Adam.
 
 The scores are those of the compiled pass, bit for bit: both run the layers of
 `schedsim.kernels.agents.networks`. Weights and arrays are float32 in use; the functions take float64 as well, to
@@ -44,21 +44,13 @@ def first_weights(shape: Shape, seed: int) -> Singles:
 
 
 class Network:
-    """A network's layers for a batch, and their gradients.
-
-    Parameters
-    ----------
-    shape : Shape
-        Its sizes.
-    kind : type
-        Of its numbers: float32, or float64.
-    """
+    """A network's layers for a batch, and their gradients, in float32 or float64."""
 
     def __init__(self, shape: Shape, kind: Any = np.float32) -> None:
         self.shape = shape
         rows, first, second, outputs = shape.layers
         self._neurons = np.empty((0, 4 * first + second + outputs), kind)
-        self._begin = 2 if shape.kind == "dql" else 0  # rows of a job that the pass adds last
+        self._begin = 2 if shape.kind == "dql" else 0  # a job's rows, which the pass adds last
         self._transposed = np.empty((second, first), kind), np.empty((outputs, second), kind)
         self._matrix = slice(FILTER, FILTER + rows * first)  # of the weights: the first dense layer
         self._total = np.empty(first, kind)
@@ -66,7 +58,7 @@ class Network:
         self._filter = np.empty(FILTER, kind)
 
     def scores(self, weights: Any, seen: Any) -> Any:
-        """Return the outputs for a batch of what is seen, shape (n, rows, 2) in, (n, outputs) out."""
+        """Return the outputs for a batch of observations, shape (n, rows, 2) in, (n, outputs) out."""
         n = len(seen)
         if n > len(self._neurons):
             self._neurons = np.empty((n, self._neurons.shape[1]), self._neurons.dtype)
@@ -80,14 +72,12 @@ class Network:
 
         Parameters
         ----------
-        weights : array of shape (parameters,)
-            The weights.
         seen : array of shape (n, rows, 2)
-            What is seen.
+            The observations.
         wanted : array of shape (n, outputs)
-            Derivative of what is to grow by each output.
+            Derivative of the objective by each output.
         gradient : array of shape (parameters,)
-            Is overwritten.
+            It is overwritten.
         """
         below = self._go_back(weights, wanted)
         gradient[:FILTER], gradient[self._matrix.stop :] = self._filter, self._behind
@@ -95,9 +85,9 @@ class Network:
         write_rows(weights, seen, below, self._total, gradient[self._matrix].reshape(rows, first))
 
     def climb(self, weights: Any, seen: Any, wanted: Any, adam: "Adam") -> None:
-        """Take a step of Adam up that gradient: the same bits as by both alone, in less time.
+        """Take a step of Adam up that gradient: the same bits as in two calls, in less time.
 
-        Of the first dense layer, which is most of a network, no gradient is ever stored.
+        It never stores the gradient of the first dense layer, which is most of a network.
         """
         below = self._go_back(weights, wanted)
         rows, first = self.shape.layers[:2]
@@ -120,7 +110,7 @@ class Network:
 
 @compiled
 def run(weights: Any, seen: Any, neurons: Any, rows: int, first: int, second: int, outputs: int, begin: int) -> None:
-    """Write all layers for a batch; the sums of the columns stand at the front of the first row of `neurons`.
+    """Write all layers for a batch; the first row of `neurons` begins with the sums of the columns.
 
     Each sum is made in the order of the pass, so that it has the same bits.
     """
@@ -180,8 +170,8 @@ def go_back(
 ) -> None:  # fmt: skip
     """Write the gradient, layer by layer from the last; transposed matrices make its loops run along memory.
 
-    `filtering` is that of the filter, `behind` that of what stands behind the first dense layer, `below_first` that of
-    its outputs, `total` what the filter's bias gives to each of its rows.
+    `filtering` is that of the filter, `behind` that of the layers after the first dense one, `below_first` that of its
+    outputs, `total` the filter's bias in each of its rows.
     """
     n, end = len(wanted), FILTER + rows * first
     last = end + first * second
@@ -284,10 +274,6 @@ class Adam:
     ----------
     n : int
         Weights.
-    rate : float
-        Step size.
-    kind : type
-        Of its numbers.
 
     Examples
     --------
@@ -308,7 +294,7 @@ class Adam:
         climb(weights, gradient, self.mean, self.square, self.next_step(weights.dtype))
 
     def next_step(self, kind: Any) -> Any:
-        """Count a step, and return the numbers that `climb` takes it by."""
+        """Count a step, and return its numbers for `climb`."""
         self.steps += 1
         first, second = DECAYS
         rate, root = self.rate / (1 - first**self.steps), 1 / np.sqrt(1 - second**self.steps)
@@ -331,7 +317,7 @@ def softmax(scores: Any, of: Ints) -> Floats:
 
 
 def entropy(chances: Floats, of: Ints) -> Floats:
-    """Return the entropy of chances by the most that so many jobs allow, shape (n,); 1 for a single job.
+    """Return the entropy of chances relative to the largest for as many jobs, shape (n,); 1 for a single job.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Learning of the pooled network: first weights, draws by the softmax of its scores, and the gradient by hand.
 
-A batch is windows of jobs: features of shape (n, window, 12), contexts of shape (n, 27), and how many jobs each window
-holds. The scores are those of `schedsim.policies.pooled`, by the same compiled layers.
+A batch has features of shape (n, window, 12), contexts of shape (n, 27), and the number of jobs in each window. The
+same compiled layers as in `schedsim.policies.pooled` give the scores.
 """
 
 from typing import Any, Final
@@ -17,7 +17,7 @@ WEIGHTS: Final = 107  # purpose of the draws of first weights
 
 
 def first_pooled(seed: int, hidden: tuple[int, int] = (16, 16)) -> Pooled:
-    """Return a network that has learnt nothing: uniform weights by Glorot and Bengio (AISTATS 2010), biases of zero.
+    """Return an untrained network: uniform weights by Glorot and Bengio (AISTATS 2010), biases of zero.
 
     Examples
     --------
@@ -36,13 +36,7 @@ def first_pooled(seed: int, hidden: tuple[int, int] = (16, 16)) -> Pooled:
 
 
 class PooledBatch:
-    """The layers of a pooled network for many windows, and their gradient.
-
-    Parameters
-    ----------
-    hidden : tuple of int
-        Neurons of the two layers.
-    """
+    """The two layers of a pooled network for many windows, and their gradient."""
 
     def __init__(self, hidden: tuple[int, int]) -> None:
         self.hidden = hidden
@@ -125,7 +119,7 @@ def climb_log_chances(
             total[j] = 0.0
         for i in range(first):
             mean_below[i] = 0.0
-        for k in range(n):  # layers[k, first:] becomes what is wanted of the second layer before its tanh
+        for k in range(n):  # layers[k, first:] becomes the gradient of the second layer before its tanh
             for j in range(second):
                 value = layers[k, first + j]
                 gradient[last + j] += below[k] * value

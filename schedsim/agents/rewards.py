@@ -1,7 +1,7 @@
-"""The reward of any schedule, to put rules beside agents: what picking each job would have earned.
+"""The reward of any schedule, to compare rules with agents: what picking each job would have earned.
 
-A rule picks nothing. Here each job counts as picked when it starts, in the order of starts; an agent that reserves a
-job picks it earlier, so that its own sum is another. Compare sums of the same kind only.
+A rule picks nothing, so each job counts as picked when it starts, in the order of starts. An agent that reserves a job
+picks it earlier, so that its own sum differs. Compare only sums of the same kind.
 """
 
 import numpy as np
@@ -18,16 +18,14 @@ def schedule_reward(schedule: Schedule, reward: Reward, estimates: Ints | None =
 
     Parameters
     ----------
-    schedule : Schedule
-        Of any policy.
     reward : Reward
-        What a pick earns; it is not shuffled here.
+        The reward of a pick; here it is never shuffled.
     estimates : int64 array of shape (n_jobs,), optional
         Of the jobs [s], for equation 2; by default the requested times.
 
     Examples
     --------
-    Two jobs start at once on a machine of 8, with 4 and then 8 processors in use; nobody waits:
+    Two jobs start at once on a machine of 8, with 4 and then 8 processors in use; no job waits:
 
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
@@ -57,7 +55,7 @@ def fill_rewards(
     submit: Ints, procs: Ints, lengths: Ints, start: Ints, end: Ints, starts: Ints, ends: Ints, machine: int,
     by_capability: bool, shares: Floats, least_wait: int, out: Floats,
 ) -> None:  # fmt: skip
-    """Write what each start earns, going through starts in their order."""
+    """Write the reward of each start, in the order of starts."""
     n = len(submit)
     begun = np.zeros(n, np.bool_)
     submitted = ended = oldest = waiting = used = 0

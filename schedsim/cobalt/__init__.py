@@ -1,1 +1,1 @@
-"""A site's rules, after Cobalt at ALCF."""
+"""A site's rules, as in Cobalt at ALCF."""

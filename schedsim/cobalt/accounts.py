@@ -15,26 +15,18 @@ from schedsim.workload.workload import Workload
 HOUR: Final = 3600
 
 
-MOST: Final = 1e15
-"""No number of processor-hours, weight or start score is larger."""
+MOST: Final = 1e15  # largest number of processor-hours, weight or start score
 
 
 @dataclass(frozen=True)
 class Program:
-    """A kind of allocation.
+    """A kind of allocation."""
 
-    Parameters
-    ----------
-    start_score : float
-        What its jobs start with.
-    once_spent : {"backfill", "blocked"}
-        Its further jobs go behind all others, their start score falling with the overdraft; or are held.
-    year_begins : int or None
-        The month in which its year begins, and in whose third quarter it may overburn; None: no such year.
-    """
-
-    start_score: float = 0.0
+    start_score: float = 0.0  # score with which its jobs start
+    # once its allocation is spent, its jobs go behind all others, with a start score that falls with the overdraft; or
+    # they are held
     once_spent: Literal["backfill", "blocked"] = "backfill"
+    # the month in which its year begins; it may overburn in the third quarter of that year. None: no such year.
     year_begins: int | None = None
 
 
@@ -47,28 +39,25 @@ PROGRAMS: Final[Mapping[str, Program]] = MappingProxyType(
 )
 """The programs of the Argonne Leadership Computing Facility by name; the start scores are ours."""
 
-LAST_YEAR: Final = 9998
-"""No calendar goes further."""
+LAST_YEAR: Final = 9998  # last year of calendars
 
 
 @dataclass(frozen=True)
 class Project:
-    """An account to which jobs are charged.
+    """An account that pays for jobs.
 
     Parameters
     ----------
-    name : str
-        Its name.
     program : str
         See `PROGRAMS`.
     granted : float
         Processor-hours of a year.
     spent : float
-        Of them, spent before the first submission.
+        Processor-hours spent before the first submission.
     weight : float
-        What its jobs' scores grow by, against others'.
+        How fast its jobs' scores grow, relative to others'.
     start_score : float or None
-        What its jobs start with, if not as their program's.
+        Score with which its jobs start; None: that of its program.
     """
 
     name: str
@@ -92,7 +81,7 @@ class Project:
 
     @property
     def begins_with(self) -> float:
-        """What its jobs start with."""
+        """Score with which its jobs start."""
         return PROGRAMS[self.program].start_score if self.start_score is None else self.start_score
 
 
@@ -102,10 +91,8 @@ class Accounts:
 
     Parameters
     ----------
-    projects : tuple of Project
-        All of them.
     project_of : mapping of int to int
-        The number of a job's project, by job id; other jobs are charged to no project.
+        The number of a job's project, by job id; no project pays for other jobs.
     epoch : int or None
         Second 0 as Unix time, for the years of the programs; without it no project overburns and no year ends.
     """
@@ -127,9 +114,9 @@ class Accounts:
         return np.array([self.project_of.get(job, -1) for job in workload.job_id.tolist()], dtype=np.int64)
 
     def calendar(self, until: int) -> list[tuple[int, int, str]]:
-        """Return when what happens to which project: (second, number, `year`, `overburn` or `no overburn`).
+        """Return the events of projects: (second, number, `year`, `overburn` or `no overburn`).
 
-        Second 0 tells how it begins.
+        Those of second 0 are the initial state.
 
         Examples
         --------

@@ -1,9 +1,9 @@
 """Big Run Monday: after maintenance the machine is empty at no cost, so the largest capability jobs go first.
 
-At each end of maintenance of the whole machine, the waiting capability jobs are put before all others, the largest
-first, and stay there until they have started (Allcock, Rich, Fan & Lan, JSSPP 2017, section 4.2,
-doi:10.1007/978-3-319-77398-8_1). With a policy that orders by scores that is a command of its operators, which leaves
-out jobs of spent accounts; with any other it is another order.
+At each end of maintenance of the whole machine, the waiting capability jobs move before all others, the largest first,
+and stay there until they have started (Allcock, Rich, Fan & Lan, JSSPP 2017, section 4.2,
+doi:10.1007/978-3-319-77398-8_1). Under a policy that orders by scores this is a command of the operators, without jobs
+of spent accounts; under any other it is another order.
 """
 
 from dataclasses import replace
@@ -20,7 +20,7 @@ from schedsim.policies.policy import Policy
 
 
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
-    """Return when maintenance of the whole machine ends [s], ascending.
+    """Return the ends of maintenance of the whole machine [s], ascending.
 
     Examples
     --------
@@ -38,12 +38,12 @@ def big_run_commands(outages: Outages, nodes: int) -> tuple[Command, ...]:
 
 
 def with_big_runs(policy: Policy, outages: Outages, nodes: int) -> Policy:
-    """Return a policy whose order puts the big runs first.
+    """Return a policy that puts the big runs first.
 
     Raises
     ------
     JobcastError
-        If its order cannot be put behind them, or no maintenance of the whole machine is planned.
+        If its order has no formula, or no maintenance of the whole machine is planned.
 
     Examples
     --------
@@ -72,7 +72,7 @@ def with_big_runs(policy: Policy, outages: Outages, nodes: int) -> Policy:
 
 
 def _behind(order: Order, ends: Ints, nodes: int) -> Order:
-    """Return an order behind the big runs."""
+    """Return an order that ranks other jobs behind the big runs."""
     base = FORMULAS[order.name]
 
     def keys(w: Waiting) -> Floats:

@@ -24,12 +24,12 @@ class Command:
     time : int
         When [s], on the workload's clock.
     action : str
-        `hold`; `release`, also of jobs whose parent failed; `alter` processors or requested time; `big-run`: the
-        waiting capability jobs of accounts that are not spent come first, the largest of them before all.
+        `hold`; `release`, also of jobs with a failed parent; `alter` processors or requested time; `big-run`: the
+        waiting capability jobs of accounts that are not spent come first, by size.
     job : int
         Its job id; none for a big run.
     procs, requested : int or None
-        What it is altered to; None: as it was. An alteration also lets a job go whose parent failed.
+        The new values; None: unchanged. An alteration also releases a job with a failed parent.
     """
 
     time: int
@@ -63,14 +63,9 @@ class Command:
 
 
 def read_commands(path: str | os.PathLike[str], origin: int = 0) -> tuple[Command, ...]:
-    """Read commands from a CSV file with the columns `time,job,action,procs,requested`, times in the log's clock.
+    """Read commands from a CSV file with the columns `time,job,action,procs,requested`, times by the log's clock.
 
-    Empty cells are as they were. The order within a second is the file's.
-
-    Raises
-    ------
-    JobcastError
-        Naming file and line, if a column is missing or a value cannot be used.
+    Empty cells leave values unchanged. The order within a second is the file's.
     """
     reader = csv.DictReader(read_text(path, "a CSV file of commands").splitlines())
     try:

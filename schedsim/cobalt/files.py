@@ -1,4 +1,4 @@
-"""A site's rules as a TOML file: queues, the score, dependencies and projects; `mira` is one that needs no file."""
+"""A site's rules as a TOML file: queues, the score, dependencies and projects; `mira` needs no file."""
 
 import os
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from schedsim.workload.workload import Workload
 
 @dataclass(frozen=True)
 class OnFailures:
-    """What becomes of jobs that wait for one that failed."""
+    """What happens to jobs that wait for a failed one."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
@@ -34,7 +34,7 @@ class OnFailures:
 
 @dataclass(frozen=True)
 class ChargedProject(Project):
-    """A project, and the log's groups that are charged to it: by name where the log has names, else by number."""
+    """A project, and the log's groups that it pays for: by name where the log has names, else by number."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
@@ -43,7 +43,7 @@ class ChargedProject(Project):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not self.groups:
-            raise JobcastError("groups must list the log's groups that are charged to it.")
+            raise JobcastError("groups must list the log's groups that it pays for.")
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Site:
         if self.capability is not None and self.queues is None:
             raise JobcastError('capability is a share for queues = "mira"; a [[queue]] says least_procs.')
         if self.partitions and not self.queue and self.queues is None:
-            raise JobcastError("partitions are what jobs are routed by; give [[queue]] sections too.")
+            raise JobcastError("partitions route jobs; give [[queue]] sections too.")
 
 
 def rules_of_log(
@@ -88,21 +88,16 @@ def rules_of_log(
     commands : path, optional
         A CSV file, see `schedsim.cobalt.commands.read_commands`.
     kill : bool
-        Whether the simulation stops jobs at their requested time: such a job has failed for those that wait for it.
+        Whether the simulation stops jobs at their requested time: such a job counts as failed.
 
     Returns
     -------
     Rules
         They go with the log returned.
     JobLog
-        The jobs that some queue takes, and that no failed job holds for ever.
+        The jobs that some queue takes, without those that a failed job would hold without end.
     ReadingReport
-        Jobs and dependencies that were left out, by reason; and what the site names that the log has not.
-
-    Raises
-    ------
-    JobcastError
-        If a file cannot be used; the message names file, section and value.
+        Jobs and dependencies that were left out, by reason, and groups of the site that the log does not have.
     """
     machine = int(log.max_procs or 0)
     given = Site(queues="mira") if site == "mira" else Site() if site is None else _read(site)
@@ -132,7 +127,6 @@ def _read(path: str | os.PathLike[str]) -> Site:
 
 
 def _router(given: Site, machine: int, source: str) -> Router:
-    """Return the queues: Mira's, those of the file, or one."""
     if given.queues is not None:
         return mira_router(machine, CAPABILITY_SHARE if given.capability is None else given.capability)
     if not given.queue:
@@ -149,7 +143,6 @@ def _router(given: Site, machine: int, source: str) -> Router:
 
 
 def _routed(log: JobLog, router: Router) -> tuple[JobLog, ReadingReport]:
-    """Leave out the jobs that no queue takes."""
     queue = router.route(log.procs, log.values["requested_time"])
     return _without(log, queue < 0, "unrouted", "no queue takes a job of its processors and requested time")
 
@@ -157,7 +150,7 @@ def _routed(log: JobLog, router: Router) -> tuple[JobLog, ReadingReport]:
 def _unstuck(
     log: JobLog, dependencies: Dependencies, commands: tuple[Command, ...], kill: bool
 ) -> tuple[JobLog, ReadingReport]:
-    """Leave out the jobs that wait for ever for a failed one; commands that let them go are trusted."""
+    """Leave out jobs that wait for a failed one without end, unless a command releases them."""
     workload = Workload.from_log(log)
     released = [command.job for command in commands if command.action in ("release", "alter")]
     stuck = np.zeros(len(log), dtype=np.bool_)
@@ -175,7 +168,7 @@ def _without(log: JobLog, bad: Any, rule: str, text: str) -> tuple[JobLog, Readi
 
 
 def _accounts(given: Site, log: JobLog, source: str) -> tuple[Accounts | None, ReadingReport]:
-    """Return the projects, whose jobs are known by the log's groups; and a note of groups that have no job in it."""
+    """Return the projects, with jobs by the log's groups, and a note on groups without a job in the log."""
     if not given.project:
         return None, ReadingReport(log.name)
     here = set(log.values["group"][log.known("group")].tolist())
@@ -199,7 +192,6 @@ def _accounts(given: Site, log: JobLog, source: str) -> tuple[Accounts | None, R
 
 
 def _group_code(log: JobLog, group: int | str, where: str) -> int:
-    """Return the code of a group by its name, where the log has names, else the code itself."""
     names = log.categories.get("group")
     if isinstance(group, str) and names is not None:
         if group not in names:

@@ -15,8 +15,8 @@ from schedsim.machine.partitions import MIRA_NODES, Hierarchy
 
 HOUR: Final = 3600
 CAPABILITY_SHARE: Final = 0.2
-"""Of the machine: the least that a capability job needs (Allcock et al.). On Mira it is more than 4,096 nodes, which
-get a partition of 8 K, a sixth."""
+"""Smallest share of the machine of a capability job (Allcock et al.). On Mira that is more than 4,096 nodes, which get
+a partition of 8 K, a sixth."""
 
 
 @dataclass(frozen=True)
@@ -25,14 +25,12 @@ class Queue:
 
     Parameters
     ----------
-    name : str
-        Its name.
     least_procs, most_procs : int, int or None
         Widths routed to it, both included.
     longer_than, up_to : int, int or None
         Requested times routed to it [s], the first excluded.
     share : int or None
-        Processors that its jobs may use at once; None: all. By identity, with an allocator that tells nodes apart, see
+        Processors that its jobs may use at once; None: all. With an allocator these are certain nodes, see
         `schedsim.machine.partitions.Within`.
     capability : bool
         Whether accounts may overburn in it.
@@ -102,12 +100,7 @@ class Router:
     queues : tuple of Queue
         No two may take the same job; at most one is `behind`.
     partitions : tuple of int
-        Sizes in which nodes are given out, if they are: a job is routed by the smallest that holds it.
-
-    Raises
-    ------
-    JobcastError
-        If routes overlap or a name is used twice.
+        Sizes of partitions, if there are any: the smallest that holds a job routes it.
 
     Examples
     --------
@@ -149,7 +142,7 @@ class Router:
         return found
 
     def given(self, procs: Ints) -> Ints:
-        """Return the nodes that jobs of these widths would get."""
+        """Return the nodes that jobs of these widths get."""
         if not self.partitions:
             return procs
         sizes = np.array(sorted(self.partitions))
@@ -157,13 +150,7 @@ class Router:
         return np.asarray(np.maximum(sizes[place], procs), dtype=np.int64)
 
     def number(self, name: str) -> int:
-        """Return the number of a queue.
-
-        Raises
-        ------
-        JobcastError
-            If there is no such queue.
-        """
+        """Return the number of a queue."""
         names = [queue.name for queue in self.queues]
         if name not in names:
             raise unknown_name("queue", name, names)
@@ -175,12 +162,12 @@ class Router:
         return next((number for number, queue in enumerate(self.queues) if queue.behind), -1)
 
     def without_shares(self) -> "Router":
-        """Return the same queues, each of which may use the whole machine."""
+        """Return the same queues without shares."""
         return replace(self, queues=tuple(replace(queue, share=None) for queue in self.queues))
 
 
 def least_capability(machine_procs: int, share: float = CAPABILITY_SHARE) -> int:
-    """Return the fewest processors that make a capability job.
+    """Return the smallest width of a capability job.
 
     Examples
     --------
@@ -197,7 +184,7 @@ def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_
 
     Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability, up to 24 h;
     else up to 6 h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K
-    partition, stay free of it. Behind all: backfill.
+    partition, stay free of it. The queue backfill is behind all.
 
     Raises
     ------
@@ -213,7 +200,7 @@ def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_
     small = least_capability(machine_procs, capability) - 1
     if small < 1:
         raise JobcastError(
-            f"A share of {capability:g} of {machine_procs} processors leaves no job to the queues beside "
+            f"A share of {capability:g} of {machine_procs} processors leaves no job to the queues besides "
             "prod-capability; raise it."
         )
     return Router(

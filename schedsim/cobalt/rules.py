@@ -26,21 +26,7 @@ ONE_QUEUE: Final = Router((Queue("jobs"),))
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A site's rules. Each part stands alone and goes with any policy; scores matter where a policy orders by them.
-
-    Parameters
-    ----------
-    router : Router
-        Queues and their node sets; by default one queue.
-    score : Score
-        How scores grow.
-    dependencies : Dependencies, optional
-        Who waits for whom.
-    accounts : Accounts, optional
-        Who pays.
-    commands : tuple of Command
-        What users and operators do.
-    """
+    """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them."""
 
     router: Router = ONE_QUEUE
     score: Score = field(default_factory=Score)
@@ -49,13 +35,7 @@ class Rules:
     commands: tuple[Command, ...] = ()
 
     def routes(self, workload: Workload) -> Ints:
-        """Return the number of each job's queue.
-
-        Raises
-        ------
-        JobcastError
-            If no queue takes a job, or one takes a job wider than its share.
-        """
+        """Return the number of each job's queue."""
         found = self.router.route(workload.procs, workload.requested)
         if (found < 0).any():
             row = int(np.argmax(found < 0))
@@ -73,7 +53,7 @@ class Rules:
         return found
 
     def serves(self, workload: Workload) -> Ints:
-        """Return the number of the queue that each job waits in: as routed, or behind all, its account spent before."""
+        """Return the number of the queue in which each job waits: as routed, or behind all if its account is spent."""
         queue = self.routes(workload)
         if self.accounts is None or self.router.behind < 0:
             return queue
@@ -82,17 +62,17 @@ class Rules:
 
     @property
     def node_set(self) -> Ints:
-        """The number of each queue's node set; -1 where its jobs may have all."""
+        """The number of each queue's node set; -1 where its jobs may use all nodes."""
         limited = np.array([queue.share is not None for queue in self.router.queues])
         return np.where(limited, np.cumsum(limited) - 1, -1)
 
     def node_sets(self) -> Records[NodeSet]:
-        """Return the node sets as they begin, as the kernels read them."""
+        """Return the initial node sets for the kernels."""
         shares = [queue.share for queue in self.router.queues if queue.share is not None]
         return np.array([(share, 0, -1, 0, 0) for share in shares], at.NODE_SET)  # type: ignore[return-value]
 
     def ledger(self) -> Records[Account]:
-        """Return the accounts as they begin, as the kernels read them."""
+        """Return the initial accounts for the kernels."""
         projects = () if self.accounts is None else self.accounts.projects
         begun = [
             (round(p.spent * 3600), round(p.granted * 3600), PROGRAMS[p.program].once_spent == "blocked", False)
@@ -108,13 +88,7 @@ class Rules:
         return np.asarray(weights[self.accounts.rows(workload)])
 
     def table(self, workload: Workload) -> Records[SiteJob]:
-        """Return what the rules say of each job, as the kernels read it.
-
-        Raises
-        ------
-        JobcastError
-            If the rules do not go with these jobs.
-        """
+        """Return the rules' columns of each job for the kernels."""
         table: Records[SiteJob] = np.zeros(len(workload), at.SITE_JOB)  # type: ignore[assignment]
         for column in ("parent", "first_child", "next_child", "account"):
             table[column] = -1
@@ -137,7 +111,7 @@ class Rules:
         return table
 
     def _link(self, table: Records[SiteJob], workload: Workload) -> None:
-        """Write who waits for whom: each job's parent, its first child, and the next child of the same parent."""
+        """Write the dependencies: each job's parent, its first child, and the next child of the same parent."""
         if self.dependencies is None:
             return
         parents, think = self.dependencies.rows(workload)
@@ -170,7 +144,7 @@ class Rules:
             table[row].on_hold = True
 
     def ticking(self, policy: Policy) -> int:
-        """Return at which ticks a pass might start something under a policy, as the kernels' code; 0: at none."""
+        """Return the kernels' code of the ticks at which a pass might start a job under a policy; 0: none."""
         if SCORE not in (policy.order.code, policy.backfill_order.code):
             return 0
         if (
@@ -186,7 +160,7 @@ class Rules:
 
     @property
     def traits(self) -> frozenset[str]:
-        """What decides with which other parts they go, see `schedsim.policies.traits`."""
+        """What decides which other parts they combine with, see `schedsim.policies.traits`."""
         given = {
             traits.SHARES: bool((self.node_set >= 0).any()),
             traits.ACCOUNTS: self.accounts is not None or bool(self.commands),
@@ -204,9 +178,9 @@ class Rules:
 
 
 def within_shares(allocator: Allocator, rules: Rules, workload: Workload) -> Allocator:
-    """Return an allocator that keeps the jobs of queues with a share to the last nodes of the machine, so many.
+    """Return an allocator that keeps the jobs of a queue with a share to that many nodes at the end of the machine.
 
-    Shares are then kept by identity too. Without queues of a share, or where nodes have no numbers, it is the same.
+    So shares hold by identity too. Without queues with a share, or without node numbers, the allocator does not change.
     """
     number = {i: queue.share for i, queue in enumerate(rules.router.queues) if queue.share is not None}
     if not number or not allocator.by_identity:

@@ -16,16 +16,16 @@ MINUTE: Final = 60
 
 @dataclass(frozen=True)
 class Score:
-    """What a waiting job gains at every tick: eligible² / walltime³ x size / machine x project weight, in minutes.
+    """The gain of a waiting job at every tick: eligible² / walltime³ x size / machine x project weight, in minutes.
 
     Parameters
     ----------
     tick : int
         Seconds between two ticks; ticks lie at its multiples.
     floor, ceiling : int
-        Requested times are counted as at least and at most that [s].
+        Bounds to which requested times are cut [s].
     heirs_share : float
-        Part of its parent's score, as of the parent's start, that a child starts with if it is more than its own.
+        A child starts with this share of its parent's score at the parent's start, if that is more than its own.
 
     References
     ----------
@@ -44,7 +44,7 @@ class Score:
         for what in ("tick", "floor", "ceiling"):
             check_whole(getattr(self, what), f"the score's {what}")
         if self.tick < 1:
-            raise JobcastError(f"A score grows every 1 s at most often; got a tick of {self.tick} s.")
+            raise JobcastError(f"A score's tick is 1 s or more; got a tick of {self.tick} s.")
         if not 0 < self.floor <= self.ceiling:
             raise JobcastError(
                 f"The score's walltimes need 0 < floor <= ceiling; got {self.floor} and {self.ceiling} s."
@@ -53,7 +53,7 @@ class Score:
             raise JobcastError(f"A child inherits 0 to 1 of its parent's score; got {self.heirs_share}.")
 
     def growth(self, procs: Ints, requested: Ints, machine_procs: int, weight: Floats | float = 1.0) -> Floats:
-        """Return what jobs gain at a tick for each squared second of eligible time."""
+        """Return the gain of jobs at a tick per squared second of eligible time."""
         minutes = np.clip(requested, self.floor, self.ceiling) / MINUTE
         share = procs / machine_procs
         return np.asarray(share * weight / (minutes * minutes * minutes * (MINUTE * MINUTE)), dtype=np.float64)
@@ -61,7 +61,7 @@ class Score:
     def gained(
         self, eligible: int, procs: int, requested: int, machine_procs: int, weight: float = 1.0, begin: int = 0
     ) -> float:
-        """Return what a job, eligible since second `begin`, has gained after so many seconds.
+        """Return the gain of a job, eligible since second `begin`, after this many seconds.
 
         Examples
         --------

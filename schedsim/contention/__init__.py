@@ -1,1 +1,1 @@
-"""A machine on which jobs disturb one another: loads slow jobs down, and counters and probes show the loads."""
+"""A machine on which jobs disturb each other: loads slow jobs down, and counters and probes show the loads."""

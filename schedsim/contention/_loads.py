@@ -1,8 +1,8 @@
-"""Kernels of the contention model: loads of the shared parts, and how much they slow each job down.
+"""Kernels of the contention model: loads of the shared parts, and the slow-down of each job.
 
-The queueing penalty of a part with utilisation r is g(r) = r / (1 - r), as of a processor that is shared (M/M/1), with
-r cut at `MOST`. A job suffers what is above the penalty of its own load: alone, nothing. The slowest leaf of a job sets
-its pace, since its processes wait for one another.
+The queueing penalty of a part with utilisation r is g(r) = r / (1 - r), as of a shared processor (M/M/1), with r cut at
+`MOST`. A job suffers the penalty above that of its own load: alone, nothing. The slowest leaf of a job sets its pace,
+since its processes wait for each other.
 """
 
 from typing import Final
@@ -26,9 +26,9 @@ ABOUT: Final = 7
 UPLINK: Final = 0  # bytes/s of each leaf's uplink
 FILES: Final = 1  # bytes/s of the file system
 CALLS_SERVED: Final = 2  # operations/s of the metadata server
-MOST: Final = 3  # no utilisation counts for more
-CLIP_NETWORK: Final = 4  # the network slows no job down by more
-CLIP_IO: Final = 5  # the file system neither
+MOST: Final = 3  # largest utilisation that counts
+CLIP_NETWORK: Final = 4  # largest slow-down by the network
+CLIP_IO: Final = 5  # largest slow-down by the file system
 INJECTION: Final = 6  # bytes/s of each node's link
 MACHINE: Final = 7
 
@@ -42,7 +42,7 @@ PARTS: Final = 4
 
 @lean
 def penalty(utilisation: float, most: float) -> float:
-    """Return the queueing penalty of a part: how much longer a request takes than on an idle one."""
+    """Return the queueing penalty of a part: the extra time of a request, relative to an idle part."""
     r = min(utilisation, most)
     return float(r / (1.0 - r))
 
@@ -76,7 +76,7 @@ def weigh(
 
 @compiled
 def slowdown(spread: Ints, width: int, about: Floats, machine: Floats, load: Floats, out: Floats) -> float:
-    """Write how much a job is slowed down, and by what; its own load is part of `load`. Return the total."""
+    """Write the slow-down of a job by its causes; its own load is part of `load`. Return the total."""
     n_leaves, most = len(spread), machine[MOST]
     worst, crossing, highest = 0.0, 0.0, 0.0
     for leaf in range(n_leaves):
@@ -106,7 +106,7 @@ def set_speeds(spread: Ints, width: Ints, about: Floats, machine: Floats, load: 
 
 @compiled
 def work_on(width: Ints, speed: Floats, left: Floats, seconds: float) -> None:
-    """Let the running jobs work for so long."""
+    """Let the running jobs work for this long."""
     for j in range(len(width)):
         if width[j] > 0:
             left[j] -= speed[j] * seconds
@@ -114,7 +114,7 @@ def work_on(width: Ints, speed: Floats, left: Floats, seconds: float) -> None:
 
 @compiled
 def ends_of(width: Ints, row: Ints, speed: Floats, left: Floats, now: int, rows: Ints, ends: Ints) -> int:
-    """Write rows and ends of the running jobs, as things stand; return how many there are."""
+    """Write rows and ends of the running jobs in the present state; return how many there are."""
     n = 0
     for j in range(len(width)):
         if width[j] > 0:

@@ -1,4 +1,4 @@
-"""Applications: what they ask of the machine."""
+"""Applications: their demands on the machine."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,20 +17,17 @@ _MOSTLY_COMPUTE: Final = 0.85
 class App:
     """An application, as the contention model sees it.
 
-    The shares say where its time goes on a machine without contention: its sensitivity. The loads say what it does
-    to others.
+    The shares divide its time on a machine without contention: its sensitivity. The loads are its effect on others.
 
     Parameters
     ----------
-    name : str
-        Its name.
     compute, network, io, metadata : float
         Shares of its time, each 0 to 1, together 1: computing, communicating, moving data to and from the file system,
         waiting for metadata.
     sends : float
         What each of its nodes sends over the network [bytes/s].
     spread : float
-        How far that goes, from 0, to neighbours, to 1, all to all.
+        How far it sends, from 0 (to neighbours) to 1 (all to all).
     moves : float
         What each of its nodes reads from and writes to the file system, in sum [bytes/s].
     calls : float
@@ -66,14 +63,14 @@ class App:
 
     @property
     def workload(self) -> Workload:
-        """What its run time depends on most, as users state it: from 85 % computing on, computing."""
+        """What its run time depends on most, as users would say: computing from 85 % computing on."""
         if self.compute >= _MOSTLY_COMPUTE:
             return "compute"
         return "network" if self.network >= self.io + self.metadata else "io"
 
     @property
     def vector(self) -> tuple[float, ...]:
-        """What the kernels read, see `_loads`."""
+        """Its numbers for the kernels, see `_loads`."""
         return self.network, self.io, self.metadata, self.sends, self.spread, self.moves, self.calls
 
 
@@ -98,17 +95,12 @@ of run times is that of the literature: AMG, Kripke and PENNANT hardly suffer, s
 ALONE: Final[Mapping[str, int]] = MappingProxyType(
     {"AMG": 280, "Kripke": 290, "PENNANT": 280, "SWFFT": 260, "Laghos": 260, "sw4lite": 270, "LBANN": 260}
 )
-"""How long their control jobs take on 16 nodes of a machine without contention [s]; the paper gives no run times, but
-that 190 jobs of 16 nodes drain from 512 nodes in 30 to 50 minutes."""
+"""Run times of their control jobs on 16 nodes of a machine without contention [s]. The paper gives none; it says that
+190 jobs of 16 nodes drain from 512 nodes in 30 to 50 minutes."""
 
 
 def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[App, ...]:
     """Return applications by name.
-
-    Raises
-    ------
-    JobcastError
-        If one is not known.
 
     Examples
     --------
@@ -122,5 +114,5 @@ def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[A
 
 
 def placebo(app: App) -> App:
-    """Return an application that loads the machine as this one does, and is slowed by nothing."""
+    """Return an application with the loads of this one that nothing slows down."""
     return App(app.name, sends=app.sends, spread=app.spread, moves=app.moves, calls=app.calls)

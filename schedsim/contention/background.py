@@ -1,16 +1,16 @@
 """Load from outside the simulated jobs, and the noise job.
 
 Utilisation of each leaf's uplink, of the file system and of its metadata server follows an Ornstein-Uhlenbeck process
-with correlation time `tau`; some of the leaves have bursts besides, and rare storms may hit everything at once. All is
-constant within a step and depends on nothing but (seed, step).
+with correlation time `tau`; some of the leaves also have bursts, and rare storms may hit everything at once. All loads
+are constant within a step and depend on (seed, step) alone.
 
 The defaults are ours: with 16-node jobs scattered over a machine three quarters full, they give the spread of run times
-that the literature reports, a few percent longer for applications that compute and two to four times for those that
-communicate or write.
+in the literature: a few percent longer for applications that compute, and two to four times for those that communicate
+or write.
 
-Each channel is an Ornstein-Uhlenbeck process in steps, its shocks drawn by hash(seed, step, channel). So that any time
-can be looked at without going through all that came before, time is cut into blocks, and each block is reached from
-some steps before it: after 8 correlation times what was before counts e^-8 of a standard deviation.
+Each channel is an Ornstein-Uhlenbeck process in steps, with shocks by hash(seed, step, channel). To compute any time
+without all earlier ones, time is cut into blocks, and each block starts some steps early: after 8 correlation times the
+past counts e^-8 of a standard deviation.
 """
 
 import math
@@ -45,7 +45,7 @@ def burst(
     seed: int, channel: int, first: int, lead: int, begin: float, end: float, low: float, high: float, tail: float,
     out: Floats,
 ) -> None:  # fmt: skip
-    """Write what bursts load: off, they begin, and on, they end, with these probabilities a step.
+    """Write the load of bursts: they begin and end with these probabilities per step.
 
     A burst's height is uniform from `low` to `high`; with a `tail` above 0 it is Pareto's from `low` on, to the power
     of -`tail`, at most `high`. Chains from different beginnings meet at the first change of either.
@@ -74,9 +74,9 @@ def _height(own: int, number: int, low: float, high: float, tail: float) -> floa
 
 
 _DAY: Final = 86_400
-_LEADS: Final = 8  # correlation times that a block of steps is reached from
+_LEADS: Final = 8  # correlation times by which a block starts early
 _MOST_STEPS: Final = 1_000_000
-# channels besides the leaves, whose numbers are 0 and up
+# channels besides the leaves, which have the numbers from 0
 _COMMON: Final = -1
 _IO: Final = -2
 _METADATA: Final = -3
@@ -90,10 +90,10 @@ class Background:
     Parameters
     ----------
     tau : float
-        Correlation time of the utilisations; bursts last so long on average. Whether the near
-        future can be foretold from the present depends on the ratio of `tau` to the jobs' lengths.
+        Correlation time of the utilisations, and mean length of bursts. Its ratio to the jobs' lengths decides whether
+        the present predicts the near future.
     network, io, metadata : float
-        Mean utilisation of the uplinks, the file system and the metadata server, bursts and storms left out.
+        Mean utilisation of the uplinks, the file system and the metadata server, without bursts and storms.
     spread : float
         Standard deviation of each.
     together : float
@@ -101,17 +101,17 @@ class Background:
     burst_leaves : float
         Share of the leaves that have bursts.
     burst_pause : float
-        How long the pauses between a leaf's bursts are on average, in `tau`.
+        Mean pause between a leaf's bursts, in `tau`.
     burst_low, burst_high : float
         A burst's height is uniform between these.
     storms : float
         Mean number of storms a day; 0 for none. A storm loads all uplinks, the file system and the metadata server.
     storm_length : float
-        How long they last on average.
+        Mean length of storms.
     storm_tail : float
         Heights of storms are Pareto's from 0.2 on with this exponent; the smaller, the heavier the tail.
     step : int
-        Everything is constant for so long.
+        Length of a step.
 
     Examples
     --------
@@ -153,20 +153,20 @@ class Background:
 
     @classmethod
     def none(cls, step: int = 60) -> "Background":
-        """Return no background at all."""
+        """Return a background without load."""
         return cls(network=0, io=0, metadata=0, spread=0, burst_leaves=0, step=step)
 
     @classmethod
     def two_scales(cls, **more: Any) -> "Background":
         """Return load that changes within ten minutes, and in three episodes of about four days in 150.
 
-        Parameters are as of the class; those given here are replaced.
+        The arguments replace these parameters of the class.
         """
         return cls(**{"tau": 600.0, "storms": 3 / 150, "storm_length": 4.0 * _DAY, **more})
 
     @property
     def block_steps(self) -> int:
-        """Steps of a block: a day, or so many that reaching it does not cost more than going through it."""
+        """Steps of a block: a day, or as many as its early start has, if that is more."""
         return max(_DAY // self.step, self._lead) or 1
 
     @property
@@ -217,15 +217,15 @@ def _block(background: Background, seed: int, leaves: int, number: int) -> Float
 
 @dataclass(frozen=True)
 class Noise:
-    """A job on the nodes set apart, which always runs.
+    """A job that always runs, on the nodes set apart.
 
     Parameters
     ----------
     amplitude : float
-        What each of its nodes sends at most [bytes/s].
+        Most that each of its nodes sends [bytes/s].
     period : int
-        For so long it sends as much as it does, from 0 to the amplitude, uniform by hash(seed, number of the period);
-        a multiple of the background's step, else it changes at the next step [s].
+        Its load is constant for this long, uniform from 0 to the amplitude by hash(seed, number of the period); if it
+        is no multiple of the background's step, the load changes at the next step [s].
 
     Examples
     --------
@@ -243,11 +243,11 @@ class Noise:
             )
 
     def sends(self, seed: int, now: int) -> float:
-        """Return what each of its nodes sends [bytes/s]."""
+        """Return how much each of its nodes sends [bytes/s]."""
         return self.amplitude * unit(seed, now // self.period, 41)
 
     def leaving(self, topology: Topology) -> npt.NDArray[np.float64]:
-        """Return how much of that leaves each leaf, in shares of one node's, shape (leaves,)."""
+        """Return how much of that leaves each leaf, in multiples of one node's, shape (leaves,)."""
         n = topology.nodes - topology.for_jobs
         there = np.bincount(np.array(topology.apart, dtype=np.int64) // topology.per_leaf, minlength=topology.leaves)
         return np.asarray(there * (1 - there / max(n, 1)))

@@ -1,8 +1,8 @@
 """A campaign: half a year of control jobs.
 
 As in Section III of Nichols et al. (IPDPS 2022), each proxy application runs two or three times a day, at various
-times, on 16 nodes. Here other jobs keep the machine busy meanwhile, under EASY; the counters are looked at in the five
-minutes before each control job's start only, so that months of samples are never held.
+times, on 16 nodes, while other jobs keep the machine busy under EASY. The campaign reads the counters only in the five
+minutes before each control job's start, and never holds months of samples.
 """
 
 from collections.abc import Mapping
@@ -31,8 +31,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.workload.workload import Workload
 
 DAY: Final = 86_400
-WINDOW: Final = 300
-"""The counters are looked at for so long before a start [s]."""
+WINDOW: Final = 300  # window of counters before a start [s]
 _WIDTHS: Final = (4, 8, 16, 24, 32, 48, 64)  # of other jobs
 _MEDIAN_LENGTH: Final = 2400.0  # s
 _SPREAD_LENGTH: Final = 0.7  # of the logarithm
@@ -45,9 +44,9 @@ class Campaign:
     Parameters
     ----------
     days : int
-        How long it lasts; 212 are August to February.
+        Its length; 212 days are August to February.
     alone : mapping of str to int
-        The applications, and how long their control jobs take undisturbed [s].
+        The applications, and the undisturbed run times of their control jobs [s].
     nodes : int
         Nodes of a control job.
     load : float
@@ -61,7 +60,7 @@ class Campaign:
     sample_period : int
         Seconds between samples.
     seed : int
-        Everything is a hash of it.
+        Seed of all hashes.
 
     Examples
     --------
@@ -122,7 +121,7 @@ class Campaign:
         return Collected(runs.select(order), machine, own)
 
     def _jobs(self) -> tuple[Workload, list[str], npt.NDArray[np.bool_]]:
-        """Return all jobs, their applications, and which of them are control jobs."""
+        """Return all jobs, their applications, and which are control jobs."""
         table: list[tuple[int, int, int, int, str, bool]] = []  # submit, width, requested, length, application, control
         for day in range(self.days):
             for i, (name, length) in enumerate(self.alone.items()):
@@ -140,7 +139,7 @@ class Campaign:
         return workload, [job[4] for job in table], np.array([job[5] for job in table])
 
     def _others(self) -> list[tuple[int, int, int, int, str, bool]]:
-        """Return the jobs that keep the machine busy: Poisson arrivals of widths, lengths and applications by hash."""
+        """Return the jobs that keep the machine busy: Poisson arrivals; widths, lengths and applications by hash."""
         names = list(self.alone)
         widths = [width for width in _WIDTHS if width <= self.topology.for_jobs]
         work = float(np.mean(widths)) * _MEDIAN_LENGTH * float(np.exp(_SPREAD_LENGTH**2 / 2))
@@ -160,18 +159,11 @@ class Campaign:
 
 @dataclass(frozen=True, eq=False)
 class Collected:
-    """Control jobs and the state of the machine before each.
+    """Control jobs and the state of the machine before each."""
 
-    Parameters
-    ----------
-    runs : Runs
-        The control jobs in the order of their starts, probes and truth included.
-    machine, own : float64 arrays of shape (n, 270)
-        Minimum, maximum and mean of each counter in the five minutes before the start, over all nodes and over the
-        job's own; NaN where nothing is known.
-    """
-
-    runs: Runs
+    runs: Runs  # the control jobs in the order of their starts, probes and truth included
+    # minimum, maximum and mean of each counter in the five minutes before the start, over all nodes and over the job's
+    # own; NaN where there is no sample, shape (n, 270)
     machine: Floats
     own: Floats
 

@@ -30,11 +30,11 @@ N_DRIVERS: Final = 8
 IDLE: Final = -1
 NOISE: Final = -2
 
-# what every node's system does by itself, as long as nothing makes it wait
+# the load of a node's own system, as long as nothing makes it wait
 OWN_TRAFFIC: Final = 1e6  # bytes/s
 OWN_DATA: Final = 2e4  # bytes/s
 OWN_CALLS: Final = 2.0  # 1/s
-READS: Final = 0.4  # of the data that a job moves, the rest is written
+READS: Final = 0.4  # share of the data that a job reads; it writes the rest
 UNEVEN: Final = 0.05  # standard deviation of a driver between nodes and samples
 
 
@@ -61,7 +61,7 @@ def sample(
     drive = np.zeros(N_DRIVERS)
     for node in range(n_nodes):
         leaf, j = node // per_leaf, owner[node]
-        waits = min(load[leaf], most)  # g / (1 + g); whatever crosses the uplink waits g times as long as it takes
+        waits = min(load[leaf], most)  # g / (1 + g); data that crosses the uplink waits g times as long as it takes
         sends, crosses = OWN_TRAFFIC * (1.0 - waits), OWN_TRAFFIC * (1.0 - waits)
         moves, calls = 0.0, 0.0
         if j >= 0:
@@ -96,7 +96,7 @@ def sample(
 
 @compiled
 def pool(rates: Rates, nodes: Ints, out: Floats) -> None:
-    """Write minimum, maximum and mean of each counter over all samples of these nodes; NaN where none is known."""
+    """Write minimum, maximum and mean of each counter over all samples of these nodes; NaN without samples."""
     for c in range(rates.shape[2]):
         out[3 * c], out[3 * c + 1], out[3 * c + 2] = math.inf, -math.inf, 0.0
     known = np.zeros(rates.shape[2])
@@ -121,48 +121,29 @@ _SCALE: Final = np.array([counter.scale for counter in COUNTERS], dtype=np.float
 
 
 class Sink(Protocol):
-    """Something that takes the counters' rates as they come, such as a ring that keeps the last five minutes."""
+    """Receives the counters' rates sample by sample, such as a ring that keeps the last five minutes."""
 
     def push(self, time: float, rates: Rates) -> None:
-        """Take a sample: time [s], and rates per second of shape (nodes, 90), NaN where lost; not to be kept."""
+        """Take a sample: time [s], and rates per second of shape (nodes, 90), NaN where lost; do not keep the array."""
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """The loads from one second (left out) to another, in which nothing changes.
+    """The constant loads from one second (excluded) to another."""
 
-    Parameters
-    ----------
-    since, until : int
-        Seconds of the model's clock.
-    owner : int64 array of shape (nodes,)
-        The place of each node's job in the arrays below, or `IDLE` or `NOISE`.
-    spread : int64 array of shape (m, leaves)
-        Nodes of each job on each leaf.
-    width : int64 array of shape (m,)
-        Nodes of each job.
-    about : float64 array of shape (m, 7)
-        Its application, see `App.vector`.
-    speed : float64 array of shape (m,)
-        Its speed; 1 on a machine without contention.
-    load : float64 array of shape (leaves + 2,)
-        Utilisation of the uplinks, the file system, the metadata server.
-    noise : float
-        What each node of the noise job sends [bytes/s].
-    """
-
+    # seconds of the model's clock
     since: int
     until: int
-    owner: Ints
-    spread: Ints
-    width: Ints
-    about: Floats
-    speed: Floats
-    load: Floats
-    noise: float
+    owner: Ints  # the place of each node's job in the arrays below, or `IDLE` or `NOISE`, shape (nodes,)
+    spread: Ints  # nodes of each job on each leaf, shape (m, leaves)
+    width: Ints  # nodes of each job, shape (m,)
+    about: Floats  # its application, see `App.vector`, shape (m, 7)
+    speed: Floats  # its speed; 1 on a machine without contention, shape (m,)
+    load: Floats  # utilisation of the uplinks, the file system, the metadata server, shape (leaves + 2,)
+    noise: float  # what each node of the noise job sends [bytes/s]
 
     def copy(self) -> Self:
-        """Return a frame that stays as it is."""
+        """Return an independent copy."""
         arrays: dict[str, Any] = {k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)}
         return replace(self, **arrays)
 
@@ -184,7 +165,7 @@ def measure(
     worst = 0.0
     for i in range(n):
         if nodes[i] // per_leaf != nodes[0] // per_leaf:
-            worst = 1.0  # several leaves: what goes from one to another passes the uplinks
+            worst = 1.0  # several leaves: data between them passes the uplinks
     across, slowest = worst > 0.0, 0.0
     if across:
         for i in range(n):
@@ -205,17 +186,17 @@ def measure(
 
 @dataclass(frozen=True)
 class Probes:
-    """Waits of `t0 (1 + weight g)`, give or take, where g is the queueing penalty that the call meets.
+    """Waits of `t0 (1 + weight g)` with some jitter, where g is the queueing penalty of the call.
 
-    A node's Send meets that of its own leaf's uplink, its Recv that of its predecessor's, an AllReduce the worst of
-    all; on one leaf nothing leaves it, and all are undisturbed.
+    A node's Send meets the penalty of its own leaf's uplink, its Recv that of its predecessor's, an AllReduce the worst
+    of all; within one leaf all are undisturbed.
 
     Parameters
     ----------
     send, receive, reduce : float
         t0: waits on an idle machine, over 10, 10 and 5 rounds [s].
     weight : float
-        How much of the penalty is felt.
+        Share of the penalty that counts.
     jitter : float
         Standard deviation of the logarithm of each node's wait.
     """

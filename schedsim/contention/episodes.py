@@ -1,8 +1,9 @@
-"""Slow changes of single applications: episodes of days, and drift.
+"""Slow changes of single applications: episodes that last days, and drift.
 
 On real machines the congestion that applications share lasts some ten minutes, while an application's own slow-downs
 last for days: another input, library or file layout, a step after an update. Such changes are no congestion: no counter
-shows them, and delaying a job by minutes does not avoid them. They lengthen the work of a job that starts meanwhile.
+shows them, and delaying a job by minutes does not avoid them. They lengthen the work of jobs that start in the
+meantime.
 
 The defaults are ours, chosen so that a campaign of some months has some episodes. In 418 and 391 public repeated runs
 on Frontier and Perlmutter [1]_ these are four to eight times as rare: in five months one of four applications had one,
@@ -35,18 +36,18 @@ _LEADS: Final = 8  # correlation times that a block is reached from
 
 @dataclass(frozen=True)
 class Episodes:
-    """Episodes and drift of each application by itself.
+    """Episodes and drift of single applications.
 
     Parameters
     ----------
     every : float
         Days between the episodes of one application on average; 0: no episodes.
     length : float
-        Days that they last on average.
+        Mean length of episodes in days.
     low, high : float
         The work takes 1 + u times as long in an episode, u uniform between these.
     drift : float
-        Standard deviation of the logarithm of the factor that changes all the time; 0: no drift.
+        Standard deviation of the logarithm of the slowly changing factor; 0: no drift.
     drift_days : float
         Its correlation time.
 
@@ -79,7 +80,7 @@ class Episodes:
             raise JobcastError(f"Episodes: low must not be above high; got {self.low} and {self.high}.")
 
     def factor(self, seed: int, application: str, clock: int) -> float:
-        """Return how many times as long the work of a job takes that starts at this second of the model's clock."""
+        """Return the factor on the work of a job that starts at this second of the model's clock."""
         number, place = divmod(clock // _STEP, _BLOCK)
         return float(_factors(self, seed, zlib.crc32(application.encode()), number)[place])
 

@@ -1,4 +1,4 @@
-"""The fat tree: shares of links."""
+"""The fat tree: capacities of links."""
 
 from dataclasses import dataclass
 from math import isfinite
@@ -19,15 +19,15 @@ class Fabric:
     injection : float
         What a node can send and receive [bytes/s]; 12.5e9 is 100 Gbit/s.
     oversubscription : float
-        How much more a leaf's nodes can send than its uplink carries: its capacity is nodes x injection / this.
+        What a leaf's nodes can send over what its uplink carries: the uplink's capacity is nodes x injection / this.
     files : float
-        What the file system moves [bytes/s].
+        Capacity of the file system [bytes/s].
     calls : float
         Operations of its metadata server [1/s].
     most : float
-        No utilisation counts for more, so that penalties stay finite; at 0.95 the greatest is 19.
+        Largest utilisation that counts, so that penalties stay finite; with 0.95 the largest penalty is 19.
     clip_network, clip_io : float
-        The network, and the file system, slow no job down by more than these factors.
+        Largest slow-down of a job by the network, and by the file system.
 
     Examples
     --------
@@ -54,11 +54,11 @@ class Fabric:
             raise JobcastError("A fabric's clips are factors of 1 or more; infinity for none.")
 
     def uplink(self, topology: Topology) -> float:
-        """Return what a leaf's uplink carries [bytes/s]."""
+        """Return the capacity of a leaf's uplink [bytes/s]."""
         return topology.per_leaf * self.injection / self.oversubscription
 
     def vector(self, topology: Topology) -> npt.NDArray[np.float64]:
-        """Return what the kernels read, see `_loads`."""
+        """Return its numbers for the kernels, see `_loads`."""
         uplink = self.uplink(topology)
         return np.array(
             [uplink, self.files, self.calls, self.most, self.clip_network, self.clip_io, self.injection]

@@ -1,10 +1,10 @@
-"""The contention model: a value, its state at one moment, and records of runs.
+"""The contention model as a value, its state at one moment, and records of runs.
 
-Jobs load the uplinks of their leaf switches, the file system and its metadata server, and so does load from outside; a
-job's slow-down follows from the loads (`_loads`).
+Jobs and load from outside use the uplinks of the leaf switches, the file system and its metadata server; the loads
+decide a job's slow-down (`_loads`).
 
-Between the seconds in which something starts, ends, or the background moves a step, nothing changes: jobs work at
-constant speed, and a sample of the counters shows the loads before what happens in its own second.
+Nothing changes between starts, ends and steps of the background: jobs work at constant speed, and a sample of the
+counters shows the loads before the events of its own second.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ import numpy.typing as npt
 import schedsim.contention._loads as to
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.hash_random import normal, unit
+from predictors.core.hash_random import normal
 from predictors.data.runs import PROBES, Runs
 from predictors.data.telemetry.counters import COUNTERS
 from schedsim.contention.applications import APPS, App, apps_named
@@ -34,7 +34,7 @@ from schedsim.workload.workload import Workload
 
 
 class Record(NamedTuple):
-    """A running job: its row and start [s], its place in the model's arrays, its nodes, and how things stood then."""
+    """A running job: its row and start [s], its place in the model's arrays, its nodes, and the state at its start."""
 
     row: int
     start: int
@@ -45,7 +45,7 @@ class Record(NamedTuple):
 
 
 Ended = tuple[Record, int, float, Any] | None
-"""Jobs that have ended, the last first: (record, end [s], time at work [s], those before); shared between forks."""
+"""Jobs that have ended, the last first: (record, end [s], time at work [s], earlier jobs); shared between forks."""
 
 
 def to_runs(ended: Ended, model: "ContentionModel", workload: "Workload") -> Runs:
@@ -81,30 +81,19 @@ def to_runs(ended: Ended, model: "ContentionModel", workload: "Workload") -> Run
 
 
 _LEAST_PLACES: Final = 32
-_DONE: Final = 1e-6
-"""Work of so many seconds counts as none: rounding."""
+_DONE: Final = 1e-6  # less work than this counts as none, because of rounding [s]
 
 
 @dataclass(frozen=True)
 class Slowdown:
-    """How much slower than undisturbed a job runs, as things stand.
+    """The slow-down of a job in the present state."""
 
-    Parameters
-    ----------
-    total : float
-        The factor, 1 or more: 1 + network + io.
-    network, io : float
-        What the network and what the file system add.
-    uplink : float
-        The highest utilisation of an uplink that the job uses, or would use.
-    files, calls : float
-        Utilisation of the file system and of its metadata server.
-    """
-
-    total: float
+    total: float  # the factor, 1 or more: 1 + network + io
+    # the parts of the network and of the file system
     network: float
     io: float
-    uplink: float
+    uplink: float  # the highest utilisation of an uplink that the job uses, or would use
+    # utilisation of the file system and of its metadata server
     files: float
     calls: float
 
@@ -123,7 +112,7 @@ class ContentionState:
     asks : dict of int to Ask
         The asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`.
     probed : float64 array of shape (9,) or None
-        What the job that started last has measured on its nodes before its start; None before the first.
+        The probes of the job that started last, on its nodes before its start; None before the first.
     """
 
     def __init__(self, model: "ContentionModel", workload: Workload) -> None:
@@ -155,7 +144,7 @@ class ContentionState:
         self._step()
 
     def advance(self, now: int) -> None:
-        """Go on to a second in which, and since which, nothing has started or ended yet."""
+        """Advance to a second, before its starts and ends."""
         step, origin = self.model.background.step, self.model.origin
         while self.now < now:
             self.look()
@@ -168,7 +157,7 @@ class ContentionState:
                 self._step()
 
     def started(self, row: int, nodes: Ints | None) -> None:
-        """Take in that a job starts now on these nodes."""
+        """Take in the start of a job on these nodes."""
         assert nodes is not None
         self.look()
         if self.model.at_start is not None:
@@ -187,7 +176,7 @@ class ContentionState:
         self._stale = True
 
     def ended(self, row: int) -> bool:
-        """Take in that a job ends now; return whether its work was done."""
+        """Take in the end of a job; return whether its work was done."""
         record = self._running.pop(row)
         place = record.place
         left = float(self._left[place])
@@ -201,7 +190,7 @@ class ContentionState:
         return left <= _DONE
 
     def ends(self) -> tuple[Ints, Ints]:
-        """Return rows, ascending, and ends of the running jobs as things stand."""
+        """Return rows, ascending, and ends of the running jobs in the present state."""
         self.look()
         rows, ends = np.empty((2, len(self._running)), dtype=np.int64)
         to.ends_of(self._width, self._row, self._speed, self._left, self.now, rows, ends)
@@ -209,7 +198,7 @@ class ContentionState:
         return rows[order], ends[order]
 
     def next_step(self) -> int | None:
-        """Return when the background moves next."""
+        """Return the second of the background's next step."""
         step, origin = self.model.background.step, self.model.origin
         return ((origin + self.now) // step + 1) * step - origin
 
@@ -227,14 +216,14 @@ class ContentionState:
         self._stale = False
 
     def _slow(self, row: int) -> float:
-        """Return how many times as long the job's work takes by its application's own slow changes."""
+        """Return the factor on the job's work by its application's own slow changes."""
         model = self.model
         if model.episodes is None:
             return 1.0
         return model.episodes.factor(model.seed, self._app[row].name, model.origin + self.now)
 
     def _sent_by_probes(self) -> Floats:
-        """Return what the probes of the asks under way push through each uplink [bytes/s], shape (leaves,)."""
+        """Return the load of the probes of the asks under way on each uplink [bytes/s], shape (leaves,)."""
         pushed = np.zeros(self.model.topology.leaves)
         for ask in self.asks.values():
             if ask.until > self.now:
@@ -243,9 +232,9 @@ class ContentionState:
         return pushed
 
     def slowdown(self, row: int, nodes: Ints) -> Slowdown:
-        """Return how a job would fare if it started now on these nodes, its own load included: the oracle.
+        """Return a job's slow-down if it started now on these nodes, including its own load: the oracle.
 
-        Nothing of this can be observed on a real machine; no more than the present is used.
+        A real machine cannot observe this; it uses only the present.
         """
         self.look()
         spread, about = self.model.topology.spread(nodes), np.array(self._app[row].vector)
@@ -260,16 +249,16 @@ class ContentionState:
         return Slowdown(total, network, io, uplink, float(load[leaves]), float(load[leaves + 1]))
 
     def probe(self, row: int, nodes: Ints) -> Floats:
-        """Return what the benchmarks would measure now, before a job, on its nodes; see `Probes`."""
+        """Return what the benchmarks would measure on a job's nodes now, before it starts; see `Probes`."""
         self.look()
         model = self.model
         job = int(self._workload.job_id[row])
         return model.probes.measure(model.seed, job, nodes, model.topology.per_leaf, self.load, model.fabric.most)
 
     def window(self, seconds: int) -> tuple[Floats, Rates]:
-        """Return the samples of the last seconds, the present one left out: times (n,), rates (n, nodes, 90).
+        """Return the samples of the last seconds, without the present one: times (n,), rates (n, nodes, 90).
 
-        The model must keep as many (`ContentionModel.keep`); times are the model's clock.
+        The model must keep as many (`ContentionModel.keep`); times are by the model's clock.
         """
         period, clock = self.model.sample_period, self.model.origin + self.now
         index = np.arange(-(-(clock - seconds) // period), -(-clock // period))
@@ -280,7 +269,7 @@ class ContentionState:
             while frame is not None and frame.until < i * period:
                 frame = next(frames, None)
             if frame is None or frame.since >= i * period:
-                raise ValueError(f"The model does not keep its loads of second {i * period}.")
+                raise ValueError(f"The model has not kept its loads of second {i * period}.")
             frame.rates(self._machine, self.model.seed, i, self.model.lost, out)
         return (index * period).astype(np.float64), rates
 
@@ -293,7 +282,7 @@ class ContentionState:
 
     @property
     def sink(self) -> Sink | None:
-        """Where its counters go: the model's sink, or in a copy a fork of it."""
+        """The receiver of its counters: the model's sink, or in a copy a fork of it."""
         return self._sink
 
     def runs(self) -> Runs:
@@ -301,7 +290,7 @@ class ContentionState:
         return to_runs(self._ended, self.model, self._workload)
 
     def fork(self) -> Self:
-        """Return an independent copy; its counters go to a fork of the sink if it has one, else nowhere."""
+        """Return an independent copy, with a fork of the sink if that can fork, else without one."""
         new = copy(self)
         for name in ("_spread", "_width", "_row", "_about", "_left", "_speed", "_owner", "load", "_rates"):
             setattr(new, name, getattr(self, name).copy())
@@ -312,7 +301,6 @@ class ContentionState:
         return new
 
     def _step(self) -> None:
-        """Take the background's next step."""
         model, clock = self.model, self.model.origin + self.now
         number, place = divmod(clock // model.background.step, model.background.block_steps)
         self._outside = model.background.block(model.seed, model.topology.leaves, number)[place]
@@ -347,9 +335,9 @@ class ContentionState:
 
 @dataclass(frozen=True, eq=False)
 class ContentionModel:
-    """A machine with contention; a model of run times as `schedsim.machine.run_times.RunTimes` asks for.
+    """A machine with contention: a model of run times, see `schedsim.machine.run_times.RunTimes`.
 
-    A job's `Workload.run_time` is its work: how long it takes undisturbed.
+    A job's `Workload.run_time` is its work: its undisturbed run time.
 
     Parameters
     ----------
@@ -368,28 +356,28 @@ class ContentionModel:
     probes : Probes
         The benchmarks run before each job.
     seed : int
-        All random numbers are a hash of it, a purpose, and a job id or a number of time steps.
+        Seed of all hashes, with a purpose and a job id or a number of time steps.
     sink : Sink, optional
         Gets every sample of the counters.
     sample_period : int
         Seconds between samples.
     lead : int
-        The counters are sampled from so many seconds before second 0 on.
+        Seconds before second 0 at which the samples begin.
     origin : int
-        What the model's clock shows at second 0 of the simulation [s]; outside loads and samples are by that clock.
+        The model's clock at second 0 of the simulation [s]; outside loads and samples are by that clock.
     jitter : float
         Standard deviation of the logarithm of a job's work, which varies even on a quiet machine.
     lost : float
         Share of the samples of single nodes that are lost.
     keep : int
-        How many seconds of loads to keep, for windows looked at afterwards (`ContentionState.window`).
+        How many seconds of loads to keep, for windows into the past (`ContentionState.window`).
     episodes : Episodes, optional
-        Slow changes of single applications. The oracle (`ContentionState.slowdown`) does not know them.
+        Slow changes of single applications, unknown to the oracle (`ContentionState.slowdown`).
     probing : float
-        What each node of a job sends to the others while a gate's ask about the job is under way [bytes/s]; 0 unless
-        probes are run for it.
+        How much each node of a job sends to the others during a gate's ask about the job [bytes/s]; 0 unless the ask
+        runs probes.
     at_start : callable, optional
-        Called just before each start, with the model as it is then, the job's row and its nodes.
+        Called just before each start, with the present state, the job's row and its nodes.
 
     Examples
     --------
@@ -423,7 +411,7 @@ class ContentionModel:
 
     def __post_init__(self) -> None:
         if self.sample_period < 1 or self.lead < 0 or self.keep < 0:
-            raise JobcastError("Contention: the sample period is 1 s or more, the lead and what is kept 0 s or more.")
+            raise JobcastError("Contention: the sample period is 1 s or more, lead and keep are 0 s or more.")
         if not (self.probing >= 0 and isfinite(self.probing)):
             raise JobcastError(f"Contention: probes send 0 bytes/s or more; got {self.probing}.")
         if not (0 <= self.lost < 1 and self.jitter >= 0):
@@ -433,13 +421,7 @@ class ContentionModel:
         apps_named(sorted(set(self.applications)), self.apps)
 
     def begun(self, workload: Workload) -> ContentionState:
-        """Return the model before the first second of a simulation.
-
-        Raises
-        ------
-        JobcastError
-            If there is not one application a job.
-        """
+        """Return the model before the first second of a simulation."""
         if len(self.applications) != len(workload):
             raise JobcastError(
                 f"The model knows the applications of {len(self.applications)} jobs, {workload.name} has "
@@ -448,12 +430,8 @@ class ContentionModel:
         return ContentionState(self, workload)
 
     def work(self, workload: Workload) -> npt.NDArray[np.float64]:
-        """Return how long each job takes undisturbed [s]."""
+        """Return the undisturbed run time of each job [s]."""
         work = workload.run_time.astype(np.float64)
         if self.jitter:
             work *= np.exp([self.jitter * normal(self.seed, job, 61) for job in workload.job_id.tolist()])
         return work
-
-    def skews(self) -> npt.NDArray[np.float64]:
-        """Return by how much each node's clock is wrong, from -0.05 to 0.05 [s], for those who write files."""
-        return np.array([0.1 * unit(self.seed, node, 62) - 0.05 for node in range(self.topology.nodes)])

@@ -1,1 +1,1 @@
-"""The engine: `simulate` and `Simulation`, which runs, stops and forks."""
+"""The engine: `simulate`, and `Simulation`, which runs, stops and forks."""

@@ -1,4 +1,4 @@
-"""What commands do to waiting jobs: holds, releases, alterations and big runs, and the years of the accounts."""
+"""Effects of commands on waiting jobs: holds, releases, alterations and big runs, and the years of the accounts."""
 
 from collections.abc import Mapping
 from copy import copy
@@ -37,15 +37,7 @@ def why_held(bits: int) -> str:
 
 
 class SiteCommands:
-    """Carries out the commands of a simulation, one second after the other.
-
-    Parameters
-    ----------
-    rules : Rules
-        With the commands and accounts.
-    workload : Workload
-        The jobs.
-    """
+    """Carries out the commands of a site's rules, one second after the other."""
 
     def __init__(self, rules: Rules, workload: Workload) -> None:
         self.rules, self.workload = rules, workload
@@ -71,17 +63,17 @@ class SiteCommands:
         return new
 
     def close(self) -> None:
-        """Let users command nothing more; big runs and the accounts' years, which are planned, go on."""
+        """Stop users' commands; big runs and the accounts' years, which are planned, stay."""
         ahead = self.agenda[self.done :]
         self.agenda = [entry for entry in ahead if not isinstance(entry[1], Command) or entry[1].action == "big-run"]
         self.done = 0
 
     def set_out(self, state: State) -> State:
-        """Turn the accounts to where they stand before the first second, and set the timer of what follows."""
+        """Set the accounts to their state before the first second, and set the timer of the next event."""
         return self.act(state, accounts_only=True)
 
     def act(self, state: State, accounts_only: bool = False) -> State:
-        """Carry out what is due now, and set the timer of what follows; return the state."""
+        """Carry out what is due now, and set the timer of the next event; return the state."""
         now = int(state.record.clock.now)
         while self.done < len(self.agenda) and self.agenda[self.done][0] <= now:
             entry = self.agenda[self.done][1]
@@ -122,7 +114,7 @@ class SiteCommands:
         return int(found[0]) if found.size else None
 
     def _alter(self, state: State, slot: int, command: Command) -> None:
-        """Change a job's processors or requested time; if that is another queue, its score begins anew."""
+        """Change a job's processors or requested time; in another queue its score starts again."""
         job, now = state.jobs_now[slot], int(state.record.clock.now)
         submitted = state.changing.site_jobs[int(job.row)]
         procs = int(job.procs) if command.procs is None else command.procs
@@ -172,7 +164,7 @@ class SiteCommands:
                 job.keys[kind] = static_key_of(state.arrays(), slot, kind)
 
     def _big_run(self, state: State) -> None:
-        """Raise the scores of the waiting capability jobs of accounts that are not spent: the largest above all."""
+        """Raise the scores of the waiting capability jobs of accounts that are not spent, by size."""
         slots, now = state.slots(at.QUEUE), int(state.record.clock.now)
         if state.record.rules.order != SCORE or not slots.size:
             return
@@ -197,7 +189,7 @@ class SiteCommands:
         return bool(account.spent >= account.granted)
 
     def _turn_account(self, state: State, number: int, what: str) -> None:
-        """Let a project's year begin, or its overburn begin or end."""
+        """Begin a project's year, or begin or end its overburn."""
         account, arrays = state.changing.accounts[number], state.arrays()
         account.overburning = what == "overburn"
         if what != "year":
@@ -217,13 +209,7 @@ class SiteCommands:
                 enqueue(arrays, slot)
 
     def refuse_held(self, state: State) -> None:
-        """Refuse to end with jobs that nothing will release.
-
-        Raises
-        ------
-        JobcastError
-            Naming the first of them and why it is held.
-        """
+        """Refuse to end with jobs that nothing will release."""
         held = int(state.record.site.n_held)
         if not held:
             return
@@ -231,7 +217,7 @@ class SiteCommands:
         first = waiting[int(np.argmax(waiting["hold_reasons"] != 0))]
         job, why = self.workload.job_id[first.row], why_held(int(first.hold_reasons))
         raise JobcastError(
-            f"{counted(held, 'job')} held for ever, first job {job}: {why}. Release or alter them by a command, let "
+            f"{counted(held, 'job')} held without end, first job {job}: {why}. Release or alter them by a command, let "
             "the children of failed jobs run, or leave them out."
         )
 

@@ -19,6 +19,7 @@ from typing import Final
 import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
+from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels import easy, renew_ends
 from schedsim.kernels.keys import WFP3, dynamic_key
@@ -34,7 +35,7 @@ SLOWDOWN: Final = AIMS.index("slowdown")
 WAIT_SLOWDOWN: Final = AIMS.index("wait-slowdown")
 
 
-def rank_by_look_ahead(state: State, estimates: Estimates, look_ahead: LookAhead) -> bool:
+def rank_by_look_ahead(state: State, estimates: Estimates, placing: Placing | None, look_ahead: LookAhead) -> bool:
     """Write into the waiting jobs' keys the order that looks best; return whether several had to be tried.
 
     Where one job waits, or none that fits, all orders start the same, and the first one ranks.
@@ -45,19 +46,22 @@ def rank_by_look_ahead(state: State, estimates: Estimates, look_ahead: LookAhead
     if tries:
         aim, least = AIMS.index(look_ahead.aim), math.inf
         for code in codes:
-            cost = _cost(state, estimates, code, aim)
+            cost = _cost(state, estimates, placing, code, aim)
             if cost < least:
                 best, least = code, cost
     write_keys(state.arrays(), best)
     return tries
 
 
-def _cost(state: State, estimates: Estimates, code: int, aim: int) -> float:
+def _cost(state: State, estimates: Estimates, placing: Placing | None, code: int, aim: int) -> float:
     """Return what draining the queue under an order costs."""
     branch = state.copy()
     arrays = branch.arrays(EventLog.with_room(6 * (len(branch.jobs_now) + 1)))
     suppose_estimates(arrays, code)
-    stop = easy.run(arrays, estimates, None, None, None)
+    nodes = None if placing is None else placing.fork()
+    while (stop := easy.run(arrays, estimates, None, None if nodes is None else nodes.arrays, None)) == at.GROW_SPOTS:
+        assert nodes is not None
+        nodes = nodes.with_room_for_starts()
     assert stop == at.FINISHED, f"a copy without submissions, gates or timers paused: {stop}"
     return cost_of_starts(arrays, aim)
 

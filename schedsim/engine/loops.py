@@ -1,4 +1,4 @@
-"""Slurm's two loops at one moment of a simulation: their clock, and what of each limit is in use."""
+"""Slurm's two loops at one moment of a simulation: their clock, and the use of each limit."""
 
 from dataclasses import dataclass
 from typing import Any, Self
@@ -13,28 +13,14 @@ from schedsim.policies.policy import Policy
 
 @dataclass(frozen=True, eq=False)
 class LoopsNow:
-    """The loops of a simulation.
-
-    Parameters
-    ----------
-    arrays : SlurmArrays
-        As the kernels take them.
-    limits : Limits
-        What they hold jobs by.
-    """
+    """The loops of a simulation."""
 
     arrays: SlurmArrays
     limits: Limits
 
     @classmethod
     def of(cls, policy: Policy, n_jobs: int) -> "LoopsNow | None":
-        """Return the loops before the first second; None where the policy has none.
-
-        Raises
-        ------
-        JobcastError
-            If the policy's limits are of other jobs.
-        """
+        """Return the loops before the first second; None where the policy has none."""
         loops = policy.backfill
         if not isinstance(loops, Loops):
             return None
@@ -54,6 +40,6 @@ class LoopsNow:
         return type(self)(self.arrays._replace(**own), self.limits)
 
     def limit_on(self, row: int) -> str | None:
-        """Return the limit that held a job when it was looked at last, or None."""
+        """Return the limit that held a job at the last check, or None."""
         number = int(self.arrays.held_by[row])
         return None if number < 0 else self.limits.names[number]

@@ -1,4 +1,4 @@
-"""Machine state beside the kernel's records: node allocation, run-time model, failures.
+"""Machine state in addition to the kernel's records: node allocation, run-time model, failures.
 
 All three read the engine's events in their order, and answer when the engine pauses.
 """
@@ -16,7 +16,7 @@ from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
 from schedsim.kernels.interrupt import interrupt, move_ends
 from schedsim.machine.allocators import Allocator, Scattered
-from schedsim.machine.failures import BEFORE_ALL, FailureProcess, Site, count_of
+from schedsim.machine.failures import FailureProcess, Site, count_of
 from schedsim.machine.nodes import Nodes
 from schedsim.machine.outages import Outages, where
 from schedsim.machine.run_times import Progress, RunTimes
@@ -26,33 +26,17 @@ from schedsim.workload.workload import Workload
 
 @dataclass(eq=False)
 class MachineState:
-    """The nodes and the progress of the running jobs.
+    """The nodes and the progress of the running jobs."""
 
-    Parameters
-    ----------
-    nodes : Nodes, optional
-        Which job has which nodes; kept only where a gate, the allocator, the run times or failures need it.
-    progress : Progress, optional
-        State of the run-time model.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    step : int, optional
-        When the run-time model is asked next, at the latest [s].
-    stopped : list of int
-        Rows of the jobs that were stopped so far with work left.
-    failing : FailureProcess, optional
-        Reservations and failures.
-    at_shadow : (moment, bool array), optional
-        Nodes free at the shadow time, as last computed.
-    """
-
-    nodes: Nodes | None
-    progress: Progress | None
-    kill: bool
-    step: int | None = None
-    stopped: list[int] = field(default_factory=list)
-    failing: FailureProcess | None = None
-    at_shadow: tuple[tuple[int, int], Bools] | None = None
+    nodes: Nodes | None  # the nodes of running jobs, where a gate, the allocator, the run times or failures need them
+    progress: Progress | None  # state of the run-time model
+    kill: bool  # whether jobs are stopped at their requested time
+    step: int | None = None  # latest second of the next question to the run-time model [s]
+    stopped: list[int] = field(default_factory=list)  # rows of the jobs stopped so far with work left
+    failing: FailureProcess | None = None  # reservations and failures
+    at_shadow: tuple[tuple[int, int], Bools] | None = None  # moment and nodes free at the shadow time
+    closed: Bools | None = None  # nodes that are reserved or down, and do not count as free for that
+    overrun: Bools | None = None  # nodes that are reserved, where a job still runs beyond its request
 
     @classmethod
     def of(
@@ -64,13 +48,7 @@ class MachineState:
         kill: bool,
         outages: Outages | None = None,
     ) -> "MachineState | None":
-        """Return the machine state of a simulation; None if it needs none.
-
-        Raises
-        ------
-        JobcastError
-            If allocator, run times, policy and workload do not go together.
-        """
+        """Return the machine state of a simulation; None if it needs none."""
         failing = failures_of(outages, allocator, workload)
         needed = policy.gate is not None or (allocator is not None and allocator.by_identity)
         on_nodes = run_times is not None and run_times.topology is not None
@@ -82,7 +60,7 @@ class MachineState:
         return cls(nodes, None if run_times is None else run_times.begun(workload), kill, failing=failing)
 
     def advance(self, events: Ints, now: int) -> None:
-        """Read the events since the last call, and go on to now."""
+        """Read the events since the last call, and advance to now."""
         if self.progress is not None:
             self.progress.advance(now)
         for time, kind, row in events.tolist():
@@ -105,7 +83,7 @@ class MachineState:
                     self.nodes.end(row)
 
     def change(self, state: State, log: EventLog, placing: Placing | None) -> int | None:
-        """Let nodes fail or be repaired now; return the second of the next change, or None."""
+        """Apply the failures and repairs of now; return the second of the next change, or None."""
         assert self.failing is not None
         now, seconds = state.record.clock.now, self.failing.outages.seconds
         if placing is not None:
@@ -121,7 +99,7 @@ class MachineState:
         return int(seconds[place]) if place < len(seconds) else None
 
     def _change_count(self, state: State, log: EventLog, fails: bool) -> None:
-        """Let one node fail or be repaired; nodes are numbered through the running jobs, by row, then the idle ones."""
+        """Fail or repair one node; numbers go through the nodes of the running jobs, by row, then the idle ones."""
         assert self.failing is not None
         record, down = state.record, self.failing.down
         if not fails:
@@ -139,7 +117,7 @@ class MachineState:
         record.queue.stale = True
 
     def _change_places(self, state: State, log: EventLog, placing: Placing, now: int) -> None:
-        """Close and open nodes of a machine file; a job with a part of one that fails is stopped."""
+        """Close and open nodes of a machine file; a job on one that fails is stopped."""
         assert self.failing is not None
         before = self.failing.is_down
         self.failing.advance(now)
@@ -154,17 +132,26 @@ class MachineState:
         assert self.failing is not None and self.nodes is not None
         record, self.nodes.now = state.record, now
         usable = self.nodes.allocator.topology.usable
-        begins = self.failing.until == BEFORE_ALL
-        before = 0 if begins else int(np.count_nonzero(self.failing.closed(now - 1, now) & usable))
         struck = set(self.nodes.on(np.array(self.failing.advance(now), dtype=np.int64)))
         for slot in state.slots(at.RUNNING).tolist():
             if int(state.jobs_now[slot].row) in struck:
                 self._interrupt(state, log, slot)
-        record.queue.free -= int(np.count_nonzero(self.failing.closed(now, now + 1) & usable)) - before
+        before = np.zeros_like(usable) if self.closed is None else self.closed
+        free = self.nodes.free_once_ended(np.array(sorted(struck), dtype=np.int64))
+        closed = self.failing.closed(now, now + 1) & usable
+        self.closed, self.overrun = closed & (before | free), closed & ~(before | free)
+        record.queue.free -= int(np.count_nonzero(self.closed)) - int(np.count_nonzero(before))
         record.queue.stale = True
 
+    def close_overrun(self, state: State) -> None:
+        """Stop counting reserved nodes as free once the jobs that ran on them beyond their requests have ended."""
+        if self.overrun is None or self.closed is None or self.nodes is None or not self.overrun.any():
+            return
+        left = self.overrun & self.nodes.free
+        state.record.queue.free -= int(np.count_nonzero(left))
+        self.closed, self.overrun = self.closed | left, self.overrun & ~left
+
     def _interrupt(self, state: State, log: EventLog, slot: int, placing: Placing | None = None) -> None:
-        """Stop a running job."""
         assert self.failing is not None
         job = state.jobs_now[slot]
         row = int(job.row)
@@ -225,7 +212,7 @@ class MachineState:
         return self.nodes.place(int(state.jobs_now[slot].row))
 
     def takes_heads_place(self, state: State, slot: int, nodes: Ints) -> bool:
-        """Return whether a job on these nodes would leave the head without a place at its shadow time."""
+        """Return whether a job on these nodes would take the head's place at its shadow time."""
         assert self.nodes is not None
         job, record = state.jobs_now[slot], state.record
         head, shadow = int(record.queue.head), int(record.queue.shadow_time)
@@ -238,7 +225,7 @@ class MachineState:
         return self.nodes.place(int(state.jobs_now[head].row), free, shadow) is None
 
     def _free_at_shadow(self, state: State, shadow: int) -> Bools:
-        """Return the nodes that are free once all have ended that should by then; the same until a job starts."""
+        """Return the nodes free once the jobs that end by then have ended; the same until a job starts."""
         assert self.nodes is not None
         moment = int(state.record.clock.n_passes), int(state.record.clock.n_events)
         if self.at_shadow is None or self.at_shadow[0] != moment:
@@ -262,13 +249,7 @@ class MachineState:
 
 
 def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Allocator | None:
-    """Return the allocator of a simulation: the one given, else a scattering one where the run-time model needs nodes.
-
-    Raises
-    ------
-    JobcastError
-        If it is for another machine than the run-time model.
-    """
+    """Return the allocator given, else a scattering one where the run-time model needs nodes."""
     if run_times is None or run_times.topology is None:
         return allocator
     if allocator is None:
@@ -284,12 +265,7 @@ def allocator_for(allocator: Allocator | None, run_times: RunTimes | None) -> Al
 def failures_of(outages: Outages | None, allocator: Allocator | None, workload: Workload) -> FailureProcess | None:
     """Return the outages of a machine before its first second; None if there are none.
 
-    What is reserved of the nodes of a machine file is kept with these.
-
-    Raises
-    ------
-    JobcastError
-        If they do not go with the machine.
+    Nodes of a machine file keep their own reservations.
     """
     if outages is None or not (outages.parts if workload.demands is None else outages.changes):
         return None

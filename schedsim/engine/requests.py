@@ -1,4 +1,4 @@
-"""The client's side of a pause: what the engine asks, answered by the policy's Python parts."""
+"""The client's side of a pause: the policy's Python parts answer what the engine asks."""
 
 import math
 from collections.abc import Mapping
@@ -15,6 +15,7 @@ from schedsim.engine.state import EventLog, State
 from schedsim.kernels import answer_place, renew_ends, set_timer
 from schedsim.kernels.keys import UNICEP, WFP3
 from schedsim.kernels.records import State as Record
+from schedsim.machine.failures import FailureProcess
 from schedsim.policies.agents import RESERVES, Choice, Observation, RandomPicks, code_of
 from schedsim.policies.backfilling import REWARDS, Knapsack, Promise
 from schedsim.policies.ceil import most_in_use, share_of
@@ -87,13 +88,13 @@ def write_agent(state: State, policy: Policy) -> None:
 
 
 def _only_first_counts(policy: Policy) -> bool:
-    """Return whether nobody looks at the queue but for its first job, under an order that changes with time."""
+    """Return whether only the first job of the queue matters, under an order that changes with time."""
     order, plain = policy.order.code, policy.agent is None and policy.gate is None and not policy.is_ceil
     return order in (WFP3, UNICEP) and policy.kind == "counts" and policy.depth == 0 and plain
 
 
 def write_machine_state(record: Record, machine_state: MachineState | None) -> None:
-    """Write into the state what the engine must ask because of nodes or a model of run times."""
+    """Write into the state which questions nodes or a model of run times require."""
     if machine_state is None:
         return
     nodes, failing = machine_state.nodes, machine_state.failing
@@ -150,12 +151,12 @@ def answer(
 def begin_outages(
     workload: Workload, state: State, log: EventLog, machine_state: MachineState, placing: Placing | None
 ) -> State:
-    """Take what is reserved or down before the first second, and set the timers of what is to come."""
+    """Apply reservations and failures before the first second, and set the timers of later ones."""
     if machine_state.failing is None:
         return state
     first = machine_state.change(state, log, placing)
     if machine_state.failing.site is not None:
-        return state if first is None else with_change(state, first)
+        return state if first is None else with_change(state, first, machine_state.failing)
     seconds, levels = machine_state.failing.outages.reserved(workload.machine_procs)
     before = 0
     for second, level in zip(seconds.tolist(), levels.tolist(), strict=True):
@@ -164,7 +165,7 @@ def begin_outages(
         elif level != before:
             state = with_timer(state, second, at.CALENDAR, level - before, level < before)
         before = level
-    return state if first is None else with_change(state, first)
+    return state if first is None else with_change(state, first, machine_state.failing)
 
 
 def open_nodes(state: State, windows: Ints) -> State:
@@ -175,9 +176,9 @@ def open_nodes(state: State, windows: Ints) -> State:
     return state
 
 
-def with_change(state: State, when: int) -> State:
+def with_change(state: State, when: int, failing: FailureProcess) -> State:
     """Set the timer of the next change of the machine."""
-    return with_timer(state, when, at.CHANGE, 0, True)
+    return with_timer(state, when, at.CHANGE, 0, failing.wakes(when))
 
 
 def _rank(workload: Workload, order: Order, state: State, which: int, kind: int) -> None:
@@ -285,7 +286,7 @@ def with_timer(state: State, when: int, kind: int, argument: int, wakes: bool) -
 
 
 def suppose(state: State, run_times: Mapping[int, int]) -> None:
-    """Set how long waiting and running jobs, by row, will have taken [s]; a running one ends after the present."""
+    """Set the run times of waiting and running jobs, by row [s]; a running one ends after the present."""
     record, jobs_now = state.record, state.jobs_now
     dependants = state.slots(at.DEPENDANTS)
     held = dependants[jobs_now["hold_reasons"][dependants] != 0]

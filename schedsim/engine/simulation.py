@@ -38,6 +38,7 @@ from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.kernels.slurm import passes
@@ -439,6 +440,11 @@ class Simulation:
         """The arrays of the policy's agent, for such a client."""
         return self._state.picker
 
+    @property
+    def nodes(self) -> NodeArrays | None:
+        """The arrays of the nodes, for such a client; None where jobs ask for processors alone."""
+        return None if self._placing is None else self._placing.arrays
+
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
         self._answer(stop)
@@ -522,7 +528,7 @@ class Simulation:
             machine = (self._loops.arrays,)
         while True:
             if kernel in ON_NODES:
-                machine = (None if self._placing is None else self._placing.arrays,)
+                machine = (self.nodes,)
             if kernel is easy.run:
                 machine += (self._state.agent,)
             state, events, answers = self._state, self._log.events, self._source.answers
@@ -573,7 +579,8 @@ class Simulation:
         assert self._machine_state is not None
         following = self._machine_state.change(self._state, self._log, self._placing)
         if following is not None:
-            self._state = with_change(self._state, following)
+            assert self._failing is not None
+            self._state = with_change(self._state, following, self._failing)
 
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""
@@ -593,7 +600,8 @@ class Simulation:
         elif stop == at.GROW_CHOICES:
             learning.make_room(self._state)
         elif stop == at.ASK_ORDER and self.policy.order.look_ahead is not None:
-            self._look_aheads += rank_by_look_ahead(self._state, self._source.estimates, self.policy.order.look_ahead)
+            look_ahead, estimates = self.policy.order.look_ahead, self._source.estimates
+            self._look_aheads += rank_by_look_ahead(self._state, estimates, self._placing, look_ahead)
         elif stop == at.ASK_LEARNER:
             assert self._learner is not None
             learning.tell(self._state, self._learner)
@@ -637,6 +645,7 @@ class Simulation:
         if self._machine_state is not None:
             used = int(self._state.record.clock.n_logged)
             self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
+            self._machine_state.close_overrun(self._state)
             self._read_by_machine = used
 
     def _branch_log(self) -> None:

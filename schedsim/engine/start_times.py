@@ -1,9 +1,8 @@
-"""Forecasts of start times: the present queue rolled forward in forks, each time with other run times.
+"""Forecasts of start times: forks run the present queue forward, each with other run times.
 
-Run times of live jobs are drawn from a `Sampler`; nothing that the simulation holds of the future is used: no further
-job is submitted or known to fail, no node fails or is repaired, no command comes, and what the workload says of
-the live jobs' run times is replaced. So later jobs that would pass the job are not foreseen: where the policy lets many
-pass, the forecast tends to be early.
+A `Sampler` draws the run times of live jobs, in place of the workload's. The forecast uses nothing that the simulation
+holds of the future: no later submissions, failures of jobs, failures or repairs of nodes, or commands. So it does not
+foresee later jobs that would pass the job: where the policy lets many pass, it tends to be early.
 """
 
 from dataclasses import dataclass
@@ -24,7 +23,7 @@ QUANTILES: Final = (0.1, 0.5, 0.9)
 
 
 class Sampler(Protocol):
-    """What live jobs may run, given how long they have run already."""
+    """Draws run times of live jobs, given how long they have run already."""
 
     def run_times(self, rows: Ints, elapsed: Ints, uniform: Floats) -> Ints:
         """Return one run time for each draw and job.
@@ -34,7 +33,7 @@ class Sampler(Protocol):
         rows : int64 array of shape (n_live,)
             The jobs' rows in the workload.
         elapsed : int64 array of shape (n_live,)
-            How long each has run [s]; -1 for those that wait.
+            How long each has run [s]; -1 for waiting jobs.
         uniform : float64 array of shape (n_draws, n_live)
             Numbers in [0, 1): the quantile of each draw.
 
@@ -47,13 +46,7 @@ class Sampler(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Requested:
-    """The sampler that takes users at their word: every job runs as long as it asked for.
-
-    Parameters
-    ----------
-    requested : int64 array of shape (n_jobs,)
-        Requested times [s], rows as in the workload.
-    """
+    """The sampler by requests: every job, by row of the workload, runs as long as requested [s]."""
 
     requested: Ints
 
@@ -68,10 +61,8 @@ class StartForecast:
 
     Parameters
     ----------
-    job_id : int
-        The job.
     now : int
-        When this was asked.
+        Time of the forecast.
     starts : int64 array of shape (n_draws,)
         Its start in each of the draws, ascending; all the same if it has started already.
     """
@@ -83,26 +74,26 @@ class StartForecast:
     __repr__ = short_repr
 
     def quantile(self, share: float) -> int:
-        """Return the second by which it has started in that share of the draws."""
+        """Return the second by which it has started in this share of the draws."""
         return int(np.quantile(self.starts, share, method="inverted_cdf"))
 
     @property
     def p10(self) -> int:
-        """A start as early as this or earlier is a chance of one in ten [s]."""
+        """It starts by then with a chance of one in ten [s]."""
         return self.quantile(0.1)
 
     @property
     def p50(self) -> int:
-        """As likely earlier as later [s]."""
+        """It starts by then with a chance of one half [s]."""
         return self.quantile(0.5)
 
     @property
     def p90(self) -> int:
-        """Nine times in ten it starts by then [s]."""
+        """It starts by then with a chance of nine in ten [s]."""
         return self.quantile(0.9)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain names and numbers."""
+        """Return it as plain values."""
         return {"job_id": self.job_id, "now": self.now, "p10": self.p10, "p50": self.p50, "p90": self.p90,
                 "draws": len(self.starts)}  # fmt: skip
 
@@ -115,21 +106,19 @@ def when_will_it_start(
     Parameters
     ----------
     simulation : Simulation
-        At the present moment; it is not changed. A gate or an agent of its policy is asked in the copies too, so it
-        must not remember.
-    job_id : int
-        The job.
+        At the present moment; it does not change. The copies also ask a gate or an agent of its policy, which must
+        therefore not remember.
     sampler : Sampler
         Draws run times of the jobs that run or wait.
     n : int
         Draws.
     seed : int
-        A draw depends on (seed, job id, number of the draw) only, not on who asks when.
+        A draw depends on (seed, job id, number of the draw) alone.
 
     Raises
     ------
     JobcastError
-        If there is no such job, it is not submitted yet or does not start by what is known, or `n` is below 1.
+        If there is no such job, it is not submitted yet or never starts in the present state, or `n` is below 1.
 
     Examples
     --------
@@ -148,7 +137,7 @@ def when_will_it_start(
     row, now = row_of(simulation.workload, job_id), simulation.now
     state, workload = simulation._state, simulation.workload
     if row >= state.record.clock.next_submission:
-        raise JobcastError(f"Job {job_id} is submitted at {workload.submit[row]} s only; it is {now} s.")
+        raise JobcastError(f"Job {job_id} is only submitted at {workload.submit[row]} s; it is {now} s.")
     waiting = np.concatenate([simulation.queued, simulation.postponed, simulation.held])
     running = simulation.running
     if row not in waiting:
@@ -159,7 +148,7 @@ def when_will_it_start(
     elapsed = np.full(len(rows), -1, dtype=np.int64)
     elapsed[: len(running)] = now - state.jobs_now["start"][state.slots(at.ENDS)]
     drawn = _checked(sampler.run_times(rows, elapsed, draws(workload.job_id[rows], n, seed)), (n, len(rows)))
-    branch = simulation.fork(workload.requested)  # no job is submitted any more, so no forecast is asked
+    branch = simulation.fork(workload.requested)  # no job is submitted any more, so no forecast is needed
     branch.close_submissions()
     names = rows.tolist()
     starts: list[int] = []
@@ -192,7 +181,7 @@ def _checked(drawn: npt.ArrayLike, shape: tuple[int, int]) -> Ints:
 
 
 def _start(branch: Simulation, row: int, run_times: dict[int, int]) -> int | None:
-    """Return when a job starts if the live jobs take so long; None if by all that is known now it never does."""
+    """Return when a job starts if the live jobs take these run times; None if it never does in the present state."""
     future = branch.fork()
     future.suppose(run_times)
     future.run()

@@ -1,1 +1,1 @@
-"""Why did this job start when it did."""
+"""Why a job started when it did."""

@@ -2,7 +2,7 @@
 
 A second run of the simulation stops at the instants at which the job waits. Their passes are those of the first run,
 compiled once more so that they note why each job does not start (`schedsim.kernels.reasons`); the first run notes
-nothing. It is a run of its own and no copy of the first, since a gate that remembers, or a forecast, may not be copied.
+nothing. It is a new run, not a copy of the first: gates that remember and forecasts may not be copied.
 """
 
 from collections.abc import Iterator
@@ -25,19 +25,19 @@ from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate
 from schedsim.workload.workload import Workload, row_of
 
 MOST_INSTANTS: Final = 1000
-"""Instants looked at, by default; a job that waits through more is looked at every second one, or third, …"""
+"""Instants to examine by default; for a job that waits longer, every second one, or third, …"""
 
 
 @dataclass(frozen=True)
 class Stretch:
-    """Instants in a row at which the same rule, because of the same job, kept a job waiting; or its start.
+    """Consecutive instants at which the same rule kept a job waiting because of the same other job; or its start.
 
     Parameters
     ----------
     first, last : int
         Their first and last second.
     instants : int
-        How many of them were looked at.
+        How many of them were examined.
     finding : Reason
         What was noted at the last one, other jobs by their job ids.
     would_end : int
@@ -64,11 +64,11 @@ class Explanation:
     started_by : str
         See `schedsim.results.schedule.STARTED_BY`.
     chain : tuple of Stretch
-        What kept it, and as the last entry its start.
+        What kept it waiting; the last entry is its start.
     passed_by : tuple of (job id, start, how)
         Jobs submitted after it that started before it.
     instants, looked_at : int
-        Scheduling instants from its submission to its start, and how many of them the chain is made from.
+        Scheduling instants from its submission to its start, and how many of them were examined.
     demand : str
         What it asks of nodes, where jobs take GPUs and memory of them; else empty.
     """
@@ -87,7 +87,7 @@ class Explanation:
     demand: str = ""
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain dictionaries, lists, words and numbers."""
+        """Return it as plain values."""
         return asdict(self)
 
 
@@ -112,18 +112,16 @@ def explain(
     ----------
     schedule : Schedule
         A finished simulation.
-    job_id : int
-        The job.
     policy, estimates, correction, kill
-        As that simulation was given. A forecast in the loop must be a fresh one, since this is a second run; so must be
-        a gate that remembers.
+        As given to that simulation. A forecast in the loop and a gate that remembers must be fresh, since this is a
+        second run.
     most_instants : int
-        At how many instants to look at most, the first and the last among them.
+        How many instants to examine at most, including the first and the last.
     allocator, run_times, rules, outages
-        As that simulation was given; the sink of a contention model must be a fresh one where a gate reads it.
+        As given to that simulation; the sink of a contention model must be fresh where a gate reads it.
 
     workload : Workload, optional
-        As that simulation was given, where commands have altered jobs since.
+        As given to that simulation, where commands have altered jobs since.
 
     Raises
     ------
@@ -149,7 +147,7 @@ def explain(
     workload = schedule.workload if workload is None else workload
     row = row_of(workload, job_id)
     if most_instants < 2:
-        raise JobcastError(f"An explanation looks at 2 instants or more; got {most_instants}.")
+        raise JobcastError(f"An explanation examines 2 instants or more; got {most_instants}.")
     recorded = Recorded(policy.gate) if policy.gate is not None else None
     rule = policy if recorded is None else replace(policy, gate=recorded)
     simulation = Simulation(workload, rule, estimates, correction, kill, allocator, run_times, rules, outages)
@@ -166,7 +164,7 @@ def explain(
         _add(chain, instant, row, workload)
     if not chain or chain[-1].finding.rule != "starts" or chain[-1].last != last + workload.origin:
         raise JobcastError(
-            f"Job {job_id} starts at {last} s, but not so when the simulation is run again: give the same policy, "
+            f"Job {job_id} starts at {last} s, but not when the simulation is run again: give the same policy, "
             "estimates and correction, and a fresh forecast or gate."
         )
     return Explanation(
@@ -186,13 +184,13 @@ def explain(
 
 
 def _instants_between(schedule: Schedule, first: int, last: int) -> int:
-    """Return how many instants lie from `first` to `last`, those that a gate asked for left out."""
+    """Return how many instants lie from `first` to `last`, without those that a gate asked for."""
     times = np.concatenate([schedule.workload.submit, schedule.end])
     return len(np.unique(times[(times >= first) & (times <= last)]))
 
 
 def _instants(stepper: Stepper, first: int, last: int, every: int) -> Iterator[tuple[int, Instant | None]]:
-    """Walk from one second to another; give each instant's number, and itself if it is looked at."""
+    """Walk from one second to another; yield each instant's number, and the instant if it is examined."""
     stepper.skip(first - 1)
     number = 0
     while (now := stepper.next_time()) is not None and now <= last:
@@ -205,7 +203,7 @@ def _instants(stepper: Stepper, first: int, last: int, every: int) -> Iterator[t
 
 
 def _add(chain: list[Stretch], instant: Instant, row: int, workload: Workload) -> None:
-    """Add what was noted of a job at an instant: to the last stretch, if it is the same."""
+    """Add the note on a job at an instant: to the last stretch, if it says the same."""
     reason = instant.reason(row)
     if reason is None:
         return

@@ -1,4 +1,4 @@
-"""Reasons: what became of each waiting job at one instant, as the compiled passes have noted it."""
+"""Reasons: what happened to each waiting job at one instant, as the compiled passes noted it."""
 
 import math
 from dataclasses import dataclass
@@ -14,8 +14,8 @@ Rule = Literal[
     "starts", "head", "processors", "place", "turn", "shadow", "promise", "reservation", "gate", "not chosen", "window",
     "ceiling", "put off", "share", "outage", "resources", "held",
 ]  # fmt: skip
-"""What became of a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
-enough are, but not where it could have them; it may not pass the head; it would delay the head; it would break a
+"""What happened to a waiting job at an instant: it starts; or it heads the queue blocked; too few processors are free;
+enough are, but in no place for it; it may not pass the head; it would delay the head; it would break a
 promise; it would delay reservations; a gate holds it; the policy chose others; the policy does not look at it yet; its
 start would lift utilisation above the ceiling; it is postponed; its queue may not use so much of the machine, or has
 reserved it; by its requested time it would run into what is reserved of the machine; its nodes have too little of some
@@ -27,7 +27,7 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 @dataclass(frozen=True)
 class Reason:
-    """What became of a waiting job at one instant; jobs as rows of the workload, times in seconds.
+    """What happened to a waiting job at one instant; jobs as rows of the workload, times in seconds.
 
     Parameters
     ----------
@@ -38,9 +38,9 @@ class Reason:
     head : int, optional
         The job that headed the queue blocked.
     shadow : int, optional
-        When by the estimates the head can start; for a promise, when it was promised to at the latest.
+        When by the estimates the head can start; for a promise, the latest start promised to it.
     extra : int, optional
-        Processors that the head leaves free then; unknown where places count and not numbers.
+        Processors that the head leaves free then; unknown where places count instead of numbers.
     reserved : int, optional
         When the job's own reservation is.
     collides : int, optional
@@ -54,15 +54,15 @@ class Reason:
     due : int, optional
         When a job that is postponed joins the queue at the latest.
     place, choices : int, optional
-        Where an agent picked the job: its place in the agent's window, from 1 on, and how many jobs that held.
+        Where an agent picked the job: its place in the agent's window, from 1, and how many jobs that held.
     score : float, optional
-        What the agent scored it, if it scores.
+        The agent's score, if it scores.
     lacking : tuple of str, optional
-        Where jobs take GPUs and memory of nodes, which of `LACKING` a job without a place lacks; none: each of them
-        suffices, but not all on one node.
+        Where jobs take GPUs and memory of nodes, which of `LACKING` a job without a place lacks; empty: each suffices,
+        but not all on one node.
     free_gpus, free_memory : int, optional
-        GPUs and memory [KB] free then on the nodes that it may use; `free` then is of these nodes, too. Memory that
-        does not count on a node is none.
+        GPUs and memory [KB] free then on the nodes that it may use; `free` is then of these nodes, too. A node where
+        memory does not count has none.
     """
 
     rule: Rule
@@ -85,12 +85,12 @@ class Reason:
 
 
 LACKING: Final = {of.PROCESSORS: "processors", of.GPUS: "gpus", of.MEMORY: "memory", of.EMPTY_NODES: "nodes"}
-"""What a job may lack, by the bits of the notes; nodes: such as no other job is on, or holds alone."""
+"""What a job may lack, by the bits of the notes; nodes: without other jobs, or without exclusive ones."""
 _WITHOUT_ROOM: Final = (why.STARTS, why.TURN, why.GATE)
 
 
 def reason_of(one: why.Reason, noted: why.Reasons, is_ceil: bool, on_nodes: bool = False) -> Reason:
-    """Return one of the notes of an instant as a reason.
+    """Return a note of an instant as a reason.
 
     `is_ceil` tells whether utilisation is limited, `on_nodes` whether jobs take GPUs and memory of nodes.
     """
@@ -122,7 +122,7 @@ def _known(number: int) -> int | None:
 
 
 def _blockers(one: why.Reason, noted: why.Reasons) -> tuple[int, ...]:
-    """Return the rows of the jobs for which processors were booked when a job would have run into them."""
+    """Return the rows of the jobs with booked processors that a job would have run into."""
     begin, then = noted["booked"], one.collides
     there = (begin <= then) & (then < begin + noted["estimate"]) & (noted["number"] < one.known)
     there &= noted["row"] != one.row

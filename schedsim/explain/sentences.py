@@ -1,4 +1,4 @@
-"""An explanation in plain words, one line a stretch of waiting."""
+"""An explanation in plain words, one line for each stretch of waiting."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -22,8 +22,7 @@ _HOW: Final = MappingProxyType(
 )
 
 
-_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")
-"""How a sentence names a second of the log, or two."""
+_TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")  # how a sentence names a second of the log, or two
 
 
 def in_words(
@@ -33,19 +32,17 @@ def in_words(
 
     Parameters
     ----------
-    explanation : Explanation
-        Why a job started when it did.
     most_lines : int
-        Stretches of waiting that are told.
+        Stretches of waiting to show.
     clock : callable of int, optional
-        Returns the date of a second of the log; without it seconds are told, as `t=90`.
+        Returns the date of a second of the log; without it sentences have seconds, such as `t=90`.
     """
     lines = _sentences(explanation, most_lines)
     return lines if clock is None else [_TIMES.sub(lambda found: _dated(found, clock), line) for line in lines]
 
 
 def _dated(found: re.Match[str], clock: Callable[[int], str]) -> str:
-    """Return one second, or two, with their dates; the day of the second is told if it is another."""
+    """Return one second, or two, with their dates; with the day of the second if it differs."""
     dates = [clock(int(second)) for second in found.groups() if second is not None]
     return " to ".join(dates[:1] + [date.removeprefix(dates[0][:11]) for date in dates[1:]])
 
@@ -64,7 +61,7 @@ def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
     if e.passed_by:
         lines.append(_passed(e))
     if e.looked_at < e.instants:
-        lines.append(f"Looked at {e.looked_at} of the {e.instants} scheduling instants at which it waited.")
+        lines.append(f"Examined {e.looked_at} of the {e.instants} scheduling instants at which it waited.")
     return lines
 
 
@@ -97,7 +94,7 @@ def _starts(e: Explanation, stretch: Stretch, f: Reason) -> str:
         return f"{text}; job {f.head} still has a place at its shadow time t={f.shadow}"
     if stretch.would_end <= f.shadow:
         return f"{text}; it would end at t={stretch.would_end}, by the shadow time t={f.shadow} of job {f.head}"
-    return f"{text}; it needs {e.procs} of the {f.extra} extra beside job {f.head} at its shadow time t={f.shadow}"
+    return f"{text}; it needs {e.procs} of the {f.extra} extra next to job {f.head} at its shadow time t={f.shadow}"
 
 
 def _picked(f: Reason) -> str:
@@ -135,11 +132,10 @@ def _head(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 _RESOURCES: Final = MappingProxyType({"processors": "processors", "gpus": "GPUs", "memory": "memory"})
-"""What nodes have, as sentences call it."""
+"""What nodes have, in words."""
 
 
 def _lacking(e: Explanation, f: Reason) -> str:
-    """Return which resources of its nodes a job lacks, what it asks for and what was free."""
     lacks = [_RESOURCES[name] for name in f.lacking or () if name in _RESOURCES]
     lacks += ["nodes that no other job holds"] if "nodes" in (f.lacking or ()) else []
     what = "its nodes lacked " + " and ".join(lacks) if lacks else "no nodes had all at once that it asks for"
@@ -193,7 +189,7 @@ def _remedy(stretch: Stretch, f: Reason) -> str:
 def _promise(e: Explanation, stretch: Stretch, f: Reason) -> str:
     place = "would lie in its place then"
     if f.extra is not None:
-        place = f"it needs {_processors(e.procs)} where {f.extra} are free beside it then"
+        place = f"it needs {_processors(e.procs)} where {f.extra} are free next to it then"
     return (
         f"job {e.job_id} was not backfilled: by its requested time it would end at t={stretch.last + e.requested}, "
         f"after t={f.shadow}, which job {f.head} was promised, and {place}"
@@ -228,7 +224,7 @@ def _not_chosen(e: Explanation, stretch: Stretch, f: Reason) -> str:
 
 
 def _window(e: Explanation, stretch: Stretch, f: Reason) -> str:
-    return "it was too far back in the queue for the policy to look at it"
+    return "it was too far back in the queue for the policy to consider it"
 
 
 def _above(e: Explanation, f: Reason) -> str:

@@ -1,4 +1,4 @@
-"""What the scheduler saw at one instant: the reasons that its passes have noted, and who is held."""
+"""What the scheduler saw at one instant: the reasons that its passes noted, and which jobs are held."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,34 +17,19 @@ from schedsim.policies.gates import Candidate, Gate, Verdict
 
 @dataclass(frozen=True, eq=False)
 class Instant:
-    """One scheduling instant: what its passes have noted of each waiting job.
+    """One scheduling instant: what its passes noted on each waiting job."""
 
-    Parameters
-    ----------
-    now, free : int
-        Time [s], and the processors free after it.
-    notes : array of records
-        What the passes have noted, in the order of the notes.
-    is_ceil : bool
-        Whether utilisation is limited, or jobs are postponed.
-    on_nodes : bool
-        Whether jobs take GPUs and memory of nodes.
-    said : mapping of int to str
-        What the gate says of the jobs that it holds, by row.
-    held : mapping of int to str
-        Why jobs that are in no queue are held, by row.
-    """
-
+    # time [s], and the processors free after it
     now: int
     free: int
-    notes: Reasons
-    is_ceil: bool
-    on_nodes: bool
-    said: Mapping[int, str]
-    held: Mapping[int, str]
+    notes: Reasons  # what the passes noted, in order
+    is_ceil: bool  # whether utilisation is limited, or jobs are postponed
+    on_nodes: bool  # whether jobs take GPUs and memory of nodes
+    said: Mapping[int, str]  # the gate's reasons for the jobs that it holds, by row
+    held: Mapping[int, str]  # why jobs outside the queue are held, by row
 
     def reason(self, row: int) -> Reason | None:
-        """Return what became of a job, or None if it did not wait."""
+        """Return what happened to a job, or None if it did not wait."""
         if row in self.held:
             return Reason("held", self.free, reason=self.held[row])
         place = np.flatnonzero(self.notes["row"] == row)
@@ -60,7 +45,7 @@ class Instant:
 
     @property
     def reasons(self) -> dict[int, Reason]:
-        """What became of each waiting job, by row."""
+        """What happened to each waiting job, by row."""
         rows = [*self.notes["row"].tolist(), *self.held]
         return {row: found for row in rows if (found := self.reason(row)) is not None}
 
@@ -72,7 +57,7 @@ class Instant:
 
 @dataclass(eq=False)
 class Recorded:
-    """A gate that writes down what another answers."""
+    """A gate that records the answers of another."""
 
     gate: Gate
     answers: dict[int, Verdict] = field(default_factory=dict)
@@ -84,7 +69,7 @@ class Recorded:
 
 
 class Stepper:
-    """Walks a simulation from one scheduling instant to the next and looks at those that are asked for.
+    """Walk a simulation from one scheduling instant to the next and examine those asked for.
 
     Examples
     --------
@@ -107,7 +92,7 @@ class Stepper:
     def next_time(self) -> int | None:
         """Return the second of the next instant, or None at the end.
 
-        Timers that start no pass are gone through, since they may move the ends of running jobs.
+        Timers that start no pass fire too, since they may move the ends of running jobs.
         """
         simulation = self.simulation
         while True:
@@ -121,7 +106,7 @@ class Stepper:
             if time is not None:
                 time = int(next_tick(state.arrays(), state.changes, time))
             asleep = [int(key) for key in due[wakes != 1][:1]]
-            if time is None or not asleep or asleep[0] >= time:
+            if not asleep or (time is not None and asleep[0] >= time):
                 return time
             self.skip(asleep[0])
 
@@ -130,7 +115,7 @@ class Stepper:
         self.simulation.run(until=until)
 
     def look(self) -> Instant:
-        """Go through the next instant, its passes noting their reasons; return what they noted.
+        """Go through the next instant with passes that note reasons; return the notes.
 
         Raises
         ------

@@ -2,11 +2,12 @@
 
 The arrays of the simulations lie where they lie; the call is given their addresses, in the order of `Arrays`, `Changes`
 and `Picker` in `schedsim.kernels.records`, then those of the estimates and of what an environment keeps of an episode.
-A simulation that pauses for anything but a pick is left to the caller, who settles it and calls again.
+A simulation that pauses for anything but a pick is left to the caller, who settles it and calls again. Simulations on
+nodes are advanced one by one.
 """
 
 import math
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numba import types
@@ -17,11 +18,12 @@ from numba.np.arrayobj import get_itemsize, populate_array
 import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.jit import lean, step
+from predictors.core.jit import door, lean, step
 from schedsim.kernels import easy
 from schedsim.kernels.agents.networks import reward_of
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
 
 PER_JOB: Final = 3
@@ -57,6 +59,17 @@ class Tally:
 
 
 TALLY: Final = at.record_type(Tally)
+
+
+class Episode(NamedTuple):
+    """The arrays of one simulation, and what an environment keeps of its jobs."""
+
+    sim: Arrays
+    estimates: Estimates
+    agent: Picker
+    starts: Ints  # -1: the job has not started
+    weights: Floats
+    run_times: Ints
 
 
 def _viewing(n_dimensions: int, layout: str = "C", readonly: bool = False) -> Any:
@@ -127,7 +140,7 @@ def advance(
     for i in range(len(stops)):
         if not due[i]:
             continue
-        place, of, tally = places[i], shapes[i], tallies[i]
+        place, of = places[i], shapes[i]
         changes = Changes(
             _shared(place[11], of[11, 0], at.SITE_JOB),
             _vector(place[12], of[12, 0], at.NODE_SET),
@@ -171,32 +184,55 @@ def advance(
         starts = _vector(place[30], of[30, 0], np.int64)
         weights = _vector(place[31], of[31, 0], np.float64)
         run_times = _vector(place[32], of[32, 0], np.int64)
-        if stops[i] == at.ASK_PICK:
-            pick = actions[i]
-            if not 0 <= pick < sim.state[0].clock.picked_of:
-                pick = 0
-                tally.n_invalid += 1
-            tally.n_picks += 1
-            if reward == BY_PICK:
-                job = sim.jobs_now[sim.scratch[pick]]
-                tally.reward += reward_of(sim, agent, job, longest_wait(sim), sim.state[0].clock.asked_about == 2)
-            answer_place(sim, pick)
-        stops[i] = easy.run(sim, estimates, None, None, agent)
-        _read_events(sim, tally, reward, starts, weights, run_times)
-        if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
-            paused += 1
-            continue
-        due[i] = False
-        n_jobs[i] = sim.state[0].clock.picked_of
-        if stops[i] == at.FINISHED:
-            n_jobs[i] = 1
-            for j in range(len(agent.observation)):
-                agent.observation[j] = 0.0
-        if reward == VERSUS_EASY and stops[i] == at.FINISHED:
-            tally.reward += _versus_easy(tally)
-        rewards[i] = tally.reward
-        tally.reward = 0.0
+        episode = Episode(sim, estimates, agent, starts, weights, run_times)
+        paused += _advance(i, episode, None, actions, stops, due, tallies, reward, rewards, n_jobs)
     return paused
+
+
+@step
+def _advance(
+    i: int,
+    episode: Episode,
+    site: NodeArrays | None,
+    actions: Ints,
+    stops: Ints,
+    due: Bools,
+    tallies: Records[Tally],
+    reward: int,
+    rewards: Floats,
+    n_jobs: Ints,
+) -> int:
+    """Advance one simulation; return 1 if it has paused before its next pick or end, else 0."""
+    sim, estimates, agent, starts, weights, run_times = episode
+    tally, clock = tallies[i], sim.state[0].clock
+    if stops[i] == at.ASK_PICK:
+        pick = actions[i]
+        if not 0 <= pick < clock.picked_of:
+            pick = 0
+            tally.n_invalid += 1
+        tally.n_picks += 1
+        if reward == BY_PICK:
+            tally.reward += reward_of(sim, agent, site, sim.scratch[pick], longest_wait(sim), clock.asked_about == 2)
+        answer_place(sim, pick)
+    stops[i] = easy.run(sim, estimates, None, site, agent)
+    _read_events(sim, tally, reward, starts, weights, run_times)
+    if stops[i] != at.ASK_PICK and stops[i] != at.FINISHED:
+        return 1
+    due[i] = False
+    n_jobs[i] = clock.picked_of
+    if stops[i] == at.FINISHED:
+        n_jobs[i] = 1
+        for j in range(len(agent.observation)):
+            agent.observation[j] = 0.0
+    if reward == VERSUS_EASY and stops[i] == at.FINISHED:
+        tally.reward += _versus_easy(tally)
+    rewards[i] = tally.reward
+    tally.reward = 0.0
+    return 0
+
+
+advance_on_nodes = door(_advance)
+"""Advance one simulation on nodes, whose arrays are given as they are."""
 
 
 @step

@@ -44,7 +44,7 @@ class PickEnv(gymnasium.Env[Any, Any]):
 
     Examples
     --------
-    >>> from predictors import clean, generate_log
+    >>> from jobcast import clean, generate_log
     >>> jobs = Workload.from_log(clean(generate_log(300, seed=1))[0])
     >>> env = gymnasium.make("schedsim.gym:jobcast/Pick-v0", workload=jobs, reward="slowdown", episode=100)
     >>> seen, info = env.reset(seed=7)

@@ -1,5 +1,6 @@
 """Simulations that wait for their next pick, side by side: what both forms of the environment stand on."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
@@ -11,7 +12,7 @@ from predictors.core.hash_random import mixed
 from predictors.core.jit import machine_code
 from schedsim.engine.learning import write_reward
 from schedsim.engine.simulation import Simulation
-from schedsim.gym.batch import PER_JOB, TALLY, advance
+from schedsim.gym.batch import PER_JOB, TALLY, Episode, advance, advance_on_nodes
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.rewards import Reward
 from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
@@ -65,8 +66,10 @@ class Rollouts:
             self._places, self._shapes, self._actions, self._stops, self._due, self.tallies, reward.code, self.rewards,
             self.n_jobs,
         )  # fmt: skip
-        advance(*self._arguments)  # type: ignore[arg-type]  # compiles, and does nothing
-        self._advance = machine_code(advance)
+        self._advance: Callable[..., int] = self._advance_on_nodes
+        if episodes.workload.demands is None:
+            advance(*self._arguments)  # type: ignore[arg-type]  # compiles, and does nothing
+            self._advance = machine_code(advance)
 
     def begin(self, i: int, number: int) -> None:
         """Let a simulation begin an episode, and go on to its first pick with the next step."""
@@ -119,16 +122,29 @@ class Rollouts:
         )
         return {**found, "picks": int(tally["n_picks"]), "invalid_actions": int(tally["n_invalid"])}
 
-    def _write_places(self, i: int) -> None:
-        """Write where the arrays of a simulation are."""
+    def _advance_on_nodes(self, *arguments: Any) -> int:
+        """Advance each simulation that is due; return how many have paused before their pick or end."""
+        paused = 0
+        for i in np.flatnonzero(self._due).tolist():
+            simulation = self.simulations[i]
+            assert simulation is not None
+            paused += advance_on_nodes(i, self._episode(i), simulation.nodes, *arguments[2:])
+        return paused
+
+    def _episode(self, i: int) -> Episode:
+        """Return the arrays of a simulation."""
         simulation = self.simulations[i]
         assert simulation is not None
-        (arrays, estimates), agent = simulation.arrays(), simulation.picker
+        agent = simulation.picker._replace(observation=self.seen[i])
+        return Episode(*simulation.arrays(), agent, self.starts[i], self._weights, self.episodes.run_times)
+
+    def _write_places(self, i: int) -> None:
+        """Write where the arrays of a simulation are."""
+        arrays, estimates, agent, *per_job = self._episode(i)
         arrays.state["clock"]["until"] = at.NEVER - 1
         held: tuple[Any, ...] = (
-            *arrays[:-1], *arrays.changes, *agent._replace(observation=self.seen[i]),
-            estimates.running, estimates.candidate, estimates.order,
-            np.empty(0), self.starts[i], self._weights, self.episodes.run_times,
+            *arrays[:-1], *arrays.changes, *agent, estimates.running, estimates.candidate, estimates.order,
+            np.empty(0), *per_job,
         )  # fmt: skip
         for j, array in enumerate(held):
             self._places[i, j] = array.ctypes.data

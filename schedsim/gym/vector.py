@@ -41,7 +41,7 @@ class PickVectorEnv(VectorEnv[Any, Any, Any]):
     Examples
     --------
     >>> import gymnasium
-    >>> from predictors import clean, generate_log
+    >>> from jobcast import clean, generate_log
     >>> jobs = Workload.from_log(clean(generate_log(300, seed=1))[0])
     >>> envs = gymnasium.make_vec("schedsim.gym:jobcast/Pick-v0", num_envs=4, workload=jobs, episode=100, flat=True)
     >>> seen, info = envs.reset(seed=7)

@@ -32,7 +32,7 @@ def set_timer(sim: Arrays, when: int, kind: int, argument: int, wakes: int) -> N
 
 @lean
 def renew_ends(sim: Arrays) -> None:
-    """Sort the running jobs by their ends anew."""
+    """Sort the running jobs by their ends again."""
     n = ordered_lists.list_slots(sim, at.ENDS, len(sim.jobs_now))
     ordered_lists.clear(sim.lists, sim.state[0], at.ENDS)
     for i in range(n):

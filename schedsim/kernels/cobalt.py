@@ -3,10 +3,10 @@
 A held job has a record but is in no queue, and gains no score. The record of a parent is kept after its end until its
 last child is submitted, so that a child submitted late still learns how and when it ended.
 
-Node sets are queues whose jobs may use only so many processors at once. A job for which its set has too few left is
-passed over; others of other sets do not wait for it. The first such job of a set in a pass holds a reservation within
-its set: the set's shadow time is the earliest second at which by the estimates of the running jobs its share suffices,
-and further jobs of the set start only if they end by then, or need no more than what the set has left beside it.
+Node sets are queues with a limit on the processors that their jobs use at once. A job is passed over if its set has too
+few left; jobs of other sets do not wait for it. The first such job of a set in a pass holds a reservation within its
+set: the set's shadow time is the earliest second at which by the estimates of the running jobs its share suffices, and
+further jobs of the set start only if they end by then, or need no more than the set has left next to it.
 """
 
 import schedsim.kernels.records as at
@@ -21,7 +21,7 @@ from schedsim.kernels.records import Arrays, Changes, JobNow, State
 def check_account(sim: Arrays, job: JobNow, fresh: int) -> bool:
     """Move a waiting job behind all others if its account is spent; return whether it must be held for that.
 
-    A job just submitted also starts with less, the less the further its account is overdrawn.
+    A job just submitted also starts with a lower score, the lower the further its account is overdrawn.
     """
     account = sim.changes.accounts[sim.changes.site_jobs[job.row].account]
     spent, granted = account.spent, account.granted
@@ -59,7 +59,7 @@ def hold(sim: Arrays, slot: int, why: int) -> None:
 
 @step
 def release_hold(sim: Arrays, slot: int, why: int) -> None:
-    """Take away reasons to hold a job; without any it is queued, its eligible time going on where it stopped."""
+    """Remove reasons to hold a job; without any it joins the queue, and its eligible time continues."""
     job, site_jobs, lists, state = sim.jobs_now[slot], sim.changes.site_jobs, sim.lists, sim.state[0]
     if job.hold_reasons & why == 0:
         return
@@ -80,7 +80,7 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
 
 @step
 def _check_waiting(sim: Arrays, account: int) -> None:
-    """Check the waiting jobs of an account anew."""
+    """Check the waiting jobs of an account again."""
     site_jobs, jobs_now, state, scratch = sim.changes.site_jobs, sim.jobs_now, sim.state[0], sim.scratch
     n = list_slots(sim, at.QUEUE, state.queue.n_queued)
     for i in range(n):
@@ -96,7 +96,7 @@ def _check_waiting(sim: Arrays, account: int) -> None:
 
 @step
 def dependant(sim: Arrays, row: int) -> int:
-    """Return the record of a held job, or of one with children still to be submitted; -1 if there is none."""
+    """Return the record of a held job, or of one with children still to be submitted, or -1."""
     jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
     slot = slot_from(lists, state, at.DEPENDANTS, row, row)
     return slot if slot >= 0 and jobs_now[slot].row == row else -1
@@ -121,7 +121,7 @@ def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
 
 @rare
 def on_submit(sim: Arrays, slot: int) -> int:
-    """Fill what the site's rules need of a newly submitted job's record; return why it is held, or 0."""
+    """Fill the fields of the site's rules in a new job's record; return why it is held, or 0."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock = state.clock
     submitted = sim.changes.site_jobs[job.row]
@@ -162,9 +162,10 @@ def on_submit(sim: Arrays, slot: int) -> int:
 
 @step
 def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int:
-    """Settle what the end of a parent means for a child: return why it is held still, or 0.
+    """Apply the end of a parent to a child: return why the child is still held, or 0.
 
-    Within a pass no job is queued: a child of a job of length zero is released at a further instant of this second.
+    No job joins the queue within a pass: a child of a job of length zero is released at a further instant of this
+    second.
     """
     state = sim.state[0]
     if parent.exit_state == at.BADLY and state.site.holds_orphans:
@@ -179,7 +180,7 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
 
 @step
 def release_child(sim: Arrays, changes: Changes | None, row: int) -> None:
-    """Let a job wait for its parent no more."""
+    """Release a job from its parent."""
     if changes is not None:
         _release_child(sim, row)
 
@@ -210,15 +211,15 @@ def _on_start(sim: Arrays, job: JobNow) -> None:
 @step
 def _exit_state(sim: Arrays, job: JobNow) -> int:
     """Return how a job ends unless it is interrupted: badly if it is stopped at its requested time, or is to fail."""
-    killed = sim.state[0].rules.kill and job.run_time > job.requested_time
+    killed = job.run_time > job.requested_time and job.end - job.start == job.requested_time
     return at.BADLY if killed or sim.changes.site_jobs[job.row].fails else at.WELL
 
 
 @step
 def on_end(sim: Arrays, changes: Changes | None, slot: int, interrupted: int, in_pass: int) -> bool:
-    """Charge a job that has ended, and tell its children; return whether its record is needed no more.
+    """Charge a job that has ended, and apply its end to its children; return whether its record is free.
 
-    Under the rules of a site it is needed until the last child is submitted.
+    The rules of a site need it until the last child is submitted.
     """
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if len(changes.site_jobs) > 0:
@@ -249,7 +250,7 @@ def _on_end(sim: Arrays, slot: int, interrupted: int, in_pass: int) -> bool:
 
 @step
 def _charge(sim: Arrays, job: JobNow, number: int) -> None:
-    """Let an account pay for a job; once that spends it, or spends it twice, its waiting jobs are checked anew."""
+    """Charge a job to an account; when that spends it, or spends it twice, check its waiting jobs again."""
     account = sim.changes.accounts[number]
     before, granted = account.spent, account.granted
     account.spent += job.procs * (sim.state[0].clock.now - job.start)
@@ -259,20 +260,20 @@ def _charge(sim: Arrays, job: JobNow, number: int) -> None:
 
 @step
 def on_return(sim: Arrays, changes: Changes | None, slot: int, start: int) -> None:
-    """Let a job that was stopped, and had started at a second, be as it was before: with all its estimate steps."""
+    """Set a stopped job that had started at a second to its state before, with all its estimate steps."""
     if changes is None:
         return
     job, now = sim.jobs_now[slot], sim.state[0].clock.now
     first_step(sim, slot)
     if len(changes.site_jobs) > 0:
         leave_set(sim, job)
-        job.eligible_since += now - start  # its eligible time goes on where it stopped
+        job.eligible_since += now - start  # its eligible time continues
         job.scored_from = now
 
 
 @step
 def set_allows(sim: Arrays, changes: Changes | None, job: JobNow) -> bool:
-    """Return whether a job's node set lets it start now; if not, it is not tried again in this pass."""
+    """Return whether a job's node set lets it start now; if not, this pass does not try it again."""
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if len(changes.sets) > 0:
             return _set_allows(sim, job)
@@ -322,7 +323,7 @@ def _shadow(sim: Arrays, number: int, need: int) -> tuple[int, int]:
 
 @step
 def enter_set(sim: Arrays, job: JobNow) -> None:
-    """Count a job that starts in its node set, and what it takes beside the reservation there."""
+    """Count a job that starts in its node set, and what it takes next to the reservation there."""
     if job.node_set < 0 or job.run_time == 0:
         return
     own, clock = sim.changes.sets[job.node_set], sim.state[0].clock

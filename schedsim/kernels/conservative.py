@@ -1,19 +1,19 @@
 """Scheduling passes with several reservations: replanned at every pass, or kept and compressed.
 
-`replan`: jobs start in the queue's order until one is blocked: the head. It and then the jobs behind it, in the
-backfill order, are planned one after the other at the earliest second at which they fit beside the running jobs and the
-reservations made before: who fits now starts, the first k others (all, in conservative backfilling) hold their
-reservation. With k = 1 this is EASY, written differently. Only starts now matter, so the pass stops when none of the
-jobs left could start even with the reservations made so far. And while no job ends and no estimate is corrected, the
-plan holds: only newcomers are planned.
+`replan`: jobs start in the queue's order until one is blocked: the head. The pass plans it, and then the jobs behind it
+in the backfill order, each at the earliest second at which it fits next to the running jobs and the reservations made
+before: a job that fits now starts, the first k others (all, in conservative backfilling) hold their reservation. With
+k = 1 this is EASY, written differently. Only starts now matter, so the pass stops when none of the jobs left could
+start even with the reservations made so far. And while no job ends and no estimate is corrected, the plan holds: the
+pass only plans newcomers.
 
-`compress`: every waiting job holds a reservation. Once given it moves later only when corrected estimates of running
-jobs make it impossible; at an instant with ends, each waiting job in the queue's order is taken out of the plan and put
-back at the earliest hole, the others' reservations staying. A job whose reservation was overlooked, since nothing
-happened at its second, is due now.
+`compress`: every waiting job holds a reservation. It moves later only when corrected estimates of running jobs make it
+impossible; at an instant with ends or a change of the machine, the pass takes each waiting job in the queue's order out
+of the plan and puts it back at the earliest hole, while the other reservations stay. A job with a reservation at a
+second without an instant is due now.
 
-Where nodes differ, a reservation is a place on them as well (see `nodes.plan`). One that is kept keeps its place; where
-that is not free any more it takes another one at its second, if there is one.
+Where nodes differ, a reservation also has a place on them (see `nodes.plan`). A kept reservation keeps its place; if
+that is no longer free it takes another one at its second, if there is one.
 """
 
 import schedsim.kernels.nodes.records as of
@@ -88,7 +88,7 @@ def replan(sim: Arrays, estimates: Estimates, reasons: Reasons | None, site: Nod
 
 @step
 def _start_behind(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None:
-    """Start what may start behind the head, with the plan of the last pass if it holds."""
+    """Start the jobs behind the head that may start, with the plan of the last pass if it holds."""
     state = sim.state[0]
     queue = state.queue
     if state.rules.dated:
@@ -116,7 +116,7 @@ def _note_head(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
 
 @step
 def _begin_plan(sim: Arrays, site: NodeArrays | None) -> None:
-    """Begin a plan with the running jobs, and what is reserved of the machine."""
+    """Begin a plan with the running jobs and the reservations of the machine."""
     plan_running(sim)
     if site is not None:
         plan_places(sim, site)
@@ -138,7 +138,7 @@ def _newcomers_come_last(sim: Arrays) -> bool:
 
 @step
 def _anything_fits(sim: Arrays) -> bool:
-    """Return whether some job might start beside the head's reservation alone; no job was tried yet."""
+    """Return whether some job might start next to the head's reservation alone, before any is tried."""
     state = sim.state[0]
     queue = state.queue
     slack = queue.shadow_time - state.clock.now
@@ -147,7 +147,7 @@ def _anything_fits(sim: Arrays) -> bool:
 
 @step
 def _by_rank(state: State) -> int:
-    """Return the list of all candidates in their order: where they are searched by group, that is the queue's."""
+    """Return the list of all candidates in their order: the queue's, where they are searched by group."""
     queue = state.queue
     return at.QUEUE if queue.candidates == at.GROUPED else queue.candidates
 
@@ -163,14 +163,14 @@ def _reserve(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
 
 @step
 def _walk(sim: Arrays, site: NodeArrays | None, reasons: Reasons | None) -> None:
-    """Start or plan the jobs behind the head, from where the state says that the pass has got to."""
+    """Start or plan the jobs behind the head, from the pass's position in the state."""
     jobs_now, state, profile = sim.jobs_now, sim.state[0], sim.profile
     queue = state.queue
     now = state.clock.now
     while profile[0].free > 0 or reasons is not None:
         if reasons is None:
             slot = _next_that_may_start(sim)
-        else:  # everyone is looked at
+        else:  # every job is examined
             slot = slot_from(sim.lists, state, _by_rank(state), queue.after_key, queue.after_tie)
         if slot < 0:
             break
@@ -243,7 +243,7 @@ def _next_that_may_start(sim: Arrays) -> int:
 
 @step
 def _go_behind(job: JobNow, state: State) -> None:
-    """Note that the pass has got to a job: it goes on behind it."""
+    """Set the pass's position behind a job."""
     queue = state.queue
     queue.after_key = candidate_key(job, state)
     queue.after_tie = job.row + 1
@@ -267,7 +267,7 @@ def _reserve_before(sim: Arrays, site: NodeArrays | None, slot: int) -> None:
 
 @step
 def _mark_reserved(sim: Arrays) -> None:
-    """Mark the jobs that would hold the reservations left, had the pass gone on."""
+    """Mark the jobs that would hold the reservations left, had the pass continued."""
     jobs_now, lists, state = sim.jobs_now, sim.lists, sim.state[0]
     queue, rules = state.queue, state.rules
     left = rules.depth - (queue.n_reservations if queue.profile_size > 0 else 1)
@@ -336,7 +336,7 @@ def _keep(sim: Arrays, site: NodeArrays | None, n: int) -> None:
 
 @step
 def _is_possible(sim: Arrays, site: NodeArrays | None, job: JobNow, planned: int) -> bool:
-    """Return whether a reservation is possible at its second; a place that is not free is changed for another one."""
+    """Return whether a reservation is possible at its second, in another place if its own is not free."""
     possible = is_free(sim, planned, job.procs, job.candidate_estimate, job.requested_time)
     if site is not None:
         if possible and keeps_place(site, job, planned):
@@ -358,7 +358,7 @@ def _book(sim: Arrays, site: NodeArrays | None, job: JobNow, begin: int) -> None
 
 @step
 def _book_earliest(sim: Arrays, site: NodeArrays | None, job: JobNow) -> None:
-    """Plan a job at the earliest second at which the plan has room for it."""
+    """Plan a job at the earliest second with room for it."""
     if site is None:
         job.planned_start = earliest(sim, job.procs, job.candidate_estimate, job.requested_time)
     else:
@@ -390,27 +390,21 @@ def _book_kept(sim: Arrays, site: NodeArrays | None, job: JobNow, sign: int) -> 
 
 @step
 def _improve(sim: Arrays, site: NodeArrays | None, n: int) -> None:
-    """Give newcomers their reservation and, if a job ended now, bring the others forward; in the queue's order.
-
-    So is it if processors came back otherwise, which only timers can do.
-    """
+    """Give newcomers their reservation; if a job ended or the machine changed, bring the others forward; in order."""
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
-    causes = at.BY_END | (at.BY_TIMER if state.rules.dated else 0)
-    if site is not None:  # timers are ends of what is reserved of nodes, and their failures and repairs
-        causes = at.BY_END | at.BY_TIMER
-    ended = state.clock.causes & causes
+    improves = state.clock.causes & (at.BY_END | at.BY_MACHINE) != 0
     for i in range(n):
         job = jobs_now[scratch[i]]
         if job.planned_start == at.NEVER:
             _book_and_keep(sim, site, job)
-        elif ended and job.planned_start > state.clock.now:
+        elif improves and job.planned_start > state.clock.now:
             _book_kept(sim, site, job, of.RELEASE)
             _book_and_keep(sim, site, job)
 
 
 @step
 def _start_due(sim: Arrays, site: NodeArrays | None, n: int, reasons: Reasons | None) -> None:
-    """Start the jobs whose reservation is due."""
+    """Start the jobs with a reservation that is due."""
     jobs_now, state, scratch = sim.jobs_now, sim.state[0], sim.scratch
     passed = False
     for i in range(n):

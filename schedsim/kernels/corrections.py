@@ -1,4 +1,4 @@
-"""Corrections: what replaces a running job's estimate once it has expired, by name.
+"""Corrections by name: what replaces a running job's estimate once it has expired.
 
 A rule is a formula here, a line in `corrected` that calls it, and a row in `CORRECTIONS`.
 """
@@ -68,7 +68,7 @@ def corrected(code: int, estimate: int, first: int, limit: int, elapsed: int) ->
     """Return the first correction of `estimate` that lies beyond `elapsed`; all in seconds.
 
     `first` is the estimate at submission, `limit` the requested time: no correction exceeds it while it lies beyond
-    `elapsed` itself. A job that outruns its request (it is not killed) has its estimate doubled.
+    `elapsed` itself. The estimate of a job that outruns its request (without a kill) doubles.
     """
     if limit <= elapsed:
         return _doubled(max(estimate, limit), elapsed)

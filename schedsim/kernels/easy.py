@@ -29,6 +29,7 @@ from schedsim.kernels.nodes.site import (
     newcomer_counts,
     note_behind,
     spots_are_short,
+    take_spare,
     verdict_beside_head,
 )
 from schedsim.kernels.ordered_lists import slot_from
@@ -74,13 +75,13 @@ def run(
             stop = until_pass(sim, site, estimates)
             if stop != at.PASS_IS_DUE:
                 return stop
-            if spots_are_short(sim, site):
-                return at.GROW_SPOTS
             if start_newcomer(sim, site) or (nothing_changed(sim, agent, site) and reasons is None):
                 clock.phase = _next_phase(sim, site)
                 continue
             if state.rules.dated:
                 read_dates(sim)
+        if spots_are_short(sim, site):
+            return at.GROW_SPOTS
         if choices_are_short(sim, agent):
             return at.GROW_CHOICES
         stop = _pass(sim, agent, site, reasons)
@@ -121,9 +122,10 @@ def _pass(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reasons: R
             queue.head = -1
             queue.shadow_time = at.NEVER
         else:
-            if reasons is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
-                if newcomer_counts(sim, site):
-                    return _backfill_from_newcomer(sim, agent, site)
+            if agent is None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+                if reasons is None:  # noqa: SIM102
+                    if newcomer_counts(sim, site):
+                        return _backfill_from_newcomer(sim, site)
             stop = start_in_order(sim, agent, site, reasons)
             if stop != 0:
                 return stop
@@ -170,16 +172,18 @@ def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reason
             _pass_over(sim, slot)
             continue
         if agent is not None:  # it picks among this one and those behind it
+            give_spare(sim, site, job)
             if not is_asked(agent):
-                slot = pick_backfill(sim, agent)
+                slot = pick_backfill(sim, agent, site)
             elif clock.answer == at.NOT_ANSWERED:
                 clock.asked_about = 2
-                return ask_for_pick(sim, agent)
+                return ask_for_pick(sim, agent, site)
             else:
                 slot = take_answer(sim, agent)
             if slot < 0:
                 return 0
             job = sim.jobs_now[slot]
+            take_spare(sim, site, slot)
         if not set_allows(sim, sim.changes, job):
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
@@ -199,6 +203,9 @@ def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reason
         release_started(sim, sim.changes, slot)
         start(sim, site, slot, at.READY if rules.depth == at.GREEDY else at.BACKFILLED)
         note_start(sim, job)
+        if agent is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if site is not None:  # whoever was passed over may find another place now
+                _search_from_first(state, queue.searched)
     return 0
 
 
@@ -260,7 +267,7 @@ def _may_be_tried(sim: Arrays, site: NodeArrays | None, slot: int, reasons: Reas
 
 
 @step
-def _backfill_from_newcomer(sim: Arrays, agent: Picker | None, site: NodeArrays | None) -> int:
+def _backfill_from_newcomer(sim: Arrays, site: NodeArrays | None) -> int:
     """Start the one newcomer if it may; then those behind it may find other places than before, and start too."""
     state = sim.state[0]
     queue, slot = state.queue, state.clock.last_queued
@@ -275,7 +282,7 @@ def _backfill_from_newcomer(sim: Arrays, agent: Picker | None, site: NodeArrays 
     queue.after_tie = job.row + 1
     use_extra_procs(sim, site, job)
     start(sim, site, slot, at.BACKFILLED)
-    return _backfill(sim, agent, site, None)
+    return _backfill(sim, None, site, None)
 
 
 @step

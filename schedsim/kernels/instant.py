@@ -2,7 +2,7 @@
 
 An instant is a second at which a job ends, is submitted, or a waking timer fires. Its phases: ends, in the order
 (start, job id); timers; submissions, by job id; estimates asked; corrections of those that expired; order; pass.
-The phase and all cursors are in `state`: a pause returns a reason, and the next call goes on where it stopped.
+The phase and all cursors are in `state`: a pause returns a reason, and the next call continues from there.
 """
 
 import predictors.core.events as event
@@ -99,7 +99,7 @@ def until_pass(sim: Arrays, site: NodeArrays | None, estimates: Estimates) -> in
 
 @step
 def _bring_up_to_date(sim: Arrays, changes: Changes | None) -> int:
-    """Sort anew what has changed of the waiting jobs; return ASK_ORDER if the client must give keys first, else 0."""
+    """Sort changed lists of waiting jobs again; return ASK_ORDER if the client must give keys first, else 0."""
     if changes is None:
         return 0
     state = sim.state[0]
@@ -112,7 +112,7 @@ def _bring_up_to_date(sim: Arrays, changes: Changes | None) -> int:
 
 @step
 def repeat_pass(state: State) -> int:
-    """Return the phase after a pass that does not go on by itself when a job of length zero frees its processors."""
+    """Return the phase after a pass that does not continue when a job of length zero frees its processors."""
     clock = state.clock
     if clock.causes & at.ENDED_AT_ONCE == 0:
         return at.AT_ADVANCE
@@ -138,8 +138,8 @@ def _advance(sim: Arrays) -> int:
         time = min(time, first_key(lists, state, at.TIMERS))
     if time == at.NEVER:
         return at.FINISHED
-    cause, tick = 0, next_tick(sim, sim.changes, time)
-    if tick < time:
+    cause, tick = 0, next_tick(sim, sim.changes, time + 1)
+    if tick <= time:  # also at a second of which nothing else makes an instant
         time, cause = tick, at.BY_TIMER
     if time > clock.until:
         return at.REACHED
@@ -161,6 +161,8 @@ def _fire_timers(sim: Arrays, changes: Changes | None) -> int:
         kind, argument, wakes = leaf.slot[0], leaf.procs[0], leaf.length[0]
         if wakes == 1:
             clock.causes |= at.BY_TIMER
+            if kind == at.CALENDAR or kind == at.CHANGE:
+                clock.causes |= at.BY_MACHINE
         if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
             if kind == at.RELEASE:
                 release(sim, argument)
@@ -195,7 +197,7 @@ def _submit(sim: Arrays) -> int:
 
 @step
 def _log_is_short(sim: Arrays) -> bool:
-    """Return whether all that may happen before the next look might not fit into the log."""
+    """Return whether the events until the next check might not fit into the log."""
     state = sim.state[0]
     clock, queue = state.clock, state.queue
     if not state.rules.restarts and clock.n_logged + 3 * len(sim.jobs) - clock.n_events <= len(sim.log):
@@ -207,7 +209,7 @@ def _log_is_short(sim: Arrays) -> bool:
 
 @step
 def _forecast_is_due(state: State) -> bool:
-    """Return whether the forecast is asked at this instant: jobs are new, or ends may change what it said of others."""
+    """Return whether to ask the forecast at this instant: jobs are new, or ends may change its answers on others."""
     clock, queue = state.clock, state.queue
     if clock.next_queued < clock.next_submission:
         return True
@@ -262,7 +264,7 @@ def _take_in_submitted(sim: Arrays, changes: Changes | None, estimates: Estimate
 
 @step
 def _unused_slot(sim: Arrays) -> int:
-    """Return a record for a job, one given back if there is any; -1 if there is no room."""
+    """Return a record for a job, preferably one given back; -1 if there is no room."""
     clock = sim.state[0].clock
     if clock.spare_slot >= 0:
         slot = clock.spare_slot
@@ -276,7 +278,7 @@ def _unused_slot(sim: Arrays) -> int:
 
 @step
 def _write_submitted(sim: Arrays, slot: int, row: int) -> None:
-    """Write into a record what is known of a job when it is submitted, but for its estimates."""
+    """Write a submitted job into a record, except for its estimates."""
     job, submitted = sim.jobs_now[slot], sim.jobs[row]
     job.row = row
     job.procs = submitted.procs
@@ -331,7 +333,7 @@ def _correct_first(sim: Arrays) -> None:
 
 @rare
 def _ask_again(sim: Arrays) -> None:
-    """Correct the estimates of all overdue jobs anew, by what is left to their requests now."""
+    """Correct the estimates of all overdue jobs again, by what is left to their requests now."""
     lists, state = sim.lists, sim.state[0]
     clock = state.clock
     for i in range(list_slots(sim, at.OVERDUE, len(sim.jobs_now))):

@@ -1,4 +1,4 @@
-"""Running jobs get new ends, or are interrupted where nodes fail."""
+"""New ends of running jobs, and interruptions where nodes fail."""
 
 import numpy as np
 
@@ -25,9 +25,8 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
         place = np.searchsorted(rows, job.row)
         if place == len(rows) or rows[place] != job.row:
             continue
-        end = ends[place]
-        if kill:
-            end = min(end, job.start + job.requested_time)
+        job.run_time = ends[place] - job.start
+        end = job.start + (min(job.run_time, job.requested_time) if kill else job.run_time)
         end = max(end, state.clock.now + 1)
         if end != job.end:
             remove(lists, state, at.ENDS, job.end, end_tie(sim, job))
@@ -61,13 +60,15 @@ def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -
     record(sim, event.RETURNED, job.row, estimate)
     job.start = -1
     job.end = -1
+    if rules.asks_ends:  # a model of run times has moved its end
+        job.run_time = sim.jobs[job.row].run_time
     job.current_estimate = job.first_estimate
     job.has_reservation = False
     job.guaranteed_start = at.NEVER
     job.tried_in_pass = -1
     job.planned_start = at.NEVER
     job.release_time = at.NEVER
-    job.group = -1  # forecasts, for which it runs on, do not revise its estimates any more
+    job.group = -1  # forecasts, for which it still runs, no longer revise its estimates
     on_return(sim, sim.changes, slot, start)
     enqueue(sim, slot)
     clock.n_newcomers += 1

@@ -1,9 +1,9 @@
-"""Keys of the queue orders, smaller first, and Cobalt's score: the one place where the engine has an order's formula.
+"""Keys of the queue orders, smaller first, and Cobalt's score: the engine's only formulas of orders.
 
 Keys are int64 that sort like the real numbers they stand for. Only IEEE basic operations and square roots (both exactly
 rounded) and the C library's log10 and log2 of one number are used, in the order written, so that the same formula in
-plain Python gives the same last bit; NumPy's vectorised logarithms and powers may differ there, and a tie more or less
-is another schedule.
+plain Python gives the same last bit; NumPy's vectorised logarithms and powers may differ there, and one tie more or
+less changes the schedule.
 
 Cobalt's score grows at every tick by `gain * e**2`, e the seconds since when the job is eligible. The squares of whole
 seconds sum up to a whole number, so that the closed form between two ticks equals ticking to the last bit, as long as
@@ -41,7 +41,7 @@ USER: Final = 15
 OVERDUE: Final = -(1 << 63) + (1 << 53)
 """Key of an overdue job, to which its row is added: before every priority, which is a number below 1e300."""
 NEWCOMER: Final = (1 << 63) - (1 << 53)
-"""Key of a job whose priority was not computed yet, to which its row is added: behind every priority."""
+"""Key of a job without a computed priority yet, to which its row is added: behind every priority."""
 EXACT: Final = 4.5e18
 """Ticks times the square of the eligible time [s] up to which all parts of the sum are whole numbers that fit."""
 SECOND_TIER: Final = 0x7FF0000000000001
@@ -217,7 +217,8 @@ def next_tick(sim: Arrays, changes: Changes | None, time: int) -> int:
 
     Nothing frees a processor between two instants, so such a pass must find another head (or another order, where more
     than the head counts), a planned end that has passed and is corrected, or a shadow time that the last pass made old
-    (jobs that it started count for the next one by another estimate).
+    (jobs that it started count for the next one by another estimate). Each tick counts while estimates are corrected
+    at every instant.
     """
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if sim.state[0].site.ticking > 0 and sim.state[0].queue.n_queued > 0:
@@ -233,7 +234,8 @@ def _next_tick(sim: Arrays, time: int) -> int:
     low, found = now // tick, (time - 1) // tick + 1
     if low + 1 >= found:
         return time
-    if site.ticking == at.AT_EVERY_TICK or (queue.stale and queue.head >= 0):
+    asks_again = queue.n_nodes[at.OVERDUE] > 0
+    if site.ticking == at.AT_EVERY_TICK or asks_again or (queue.stale and queue.head >= 0):
         return (low + 1) * tick
     for which in (at.RUNNING, at.REVISIONS):
         if queue.n_nodes[which] > 0:

@@ -1,10 +1,10 @@
 """The scheduling pass that starts the most valuable set of jobs that fits: a 0-1 knapsack over the front of the queue.
 
-The window is the first jobs of the queue. What a job is worth: `capability` one third of wait / longest wait in the
-window plus two thirds of its share of the machine; `capacity` 1 / estimate (Fan, Li, Childers et al., Deep
-reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets the
-one with fewest jobs is taken, of these the one that has the earlier job where two first differ. The best set is found
-by dynamic programming over the free processors, again and again until nothing in the window fits.
+The window is the first jobs of the queue. The worth of a job is, for `capability`, one third of wait / longest wait in
+the window plus two thirds of its share of the machine; for `capacity`, 1 / estimate (Fan, Li, Childers et al., Deep
+reinforcement agent for scheduling in HPC, IPDPS 2021, doi:10.1109/IPDPS49936.2021.00090). Of equally valuable sets it
+takes the one with fewest jobs, of these the one that has the earlier job where two first differ. Dynamic programming
+over the free processors finds the best set, again and again until nothing in the window fits.
 
 The two rewards with means are the paper's as printed: mean wait over the longest, plus the mean share of the machine,
 plus the share in use; and minus the mean of 1 / estimate over the jobs of the window that are left. A mean is no sum of
@@ -154,7 +154,7 @@ def _divisor(a: int, b: int) -> int:
 
 @step
 def _worth(job: JobNow, state: State, wait: int, longest: int) -> float:
-    """Return what starting a job is worth; the capability reward times three machines times the longest wait."""
+    """Return the worth of starting a job; the capability reward times three machines times the longest wait."""
     rules = state.rules
     if rules.reward == at.CAPACITY:
         return 1.0 / float(job.candidate_estimate)

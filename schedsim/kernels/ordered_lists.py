@@ -4,12 +4,12 @@ An entry is (key, tie, slot, procs, length), sorted by (key, tie), smaller first
 of at most `FAN` leaves, a leaf of at most `BLOCK` entries; neighbours that together are at most half full are joined,
 leaves up to three quarters. A leaf has twice as many places: the empty ones behind its entries hold the greatest key
 and more processors than any machine, and to make or close a gap as many places as a leaf has entries move at once.
-Neither a search within a leaf nor a move depends on how many entries there are: a processor does both without a guess,
-for all places at once. The list searched for backfills knows of each leaf and node the job with fewest processors and,
-for each power of two, the shortest one below that number: a search reads two numbers to pass over a whole node. Where
-such a job has gone, the row is loose: a search that finds nothing in it looks for the next ones. A list of one leaf has
-no such bounds. The lists of running jobs know sums of processors, and no lengths. Of each leaf and node it may be kept
-which job comes first under an order that changes with time.
+Neither a search within a leaf nor a move depends on the number of entries: a processor does both without a guess, for
+all places at once. The list searched for backfills keeps, for each leaf and node, the fewest processors of a job and,
+for each power of two, the shortest job below that number: a search reads two numbers to pass over a whole node. When
+such a job leaves, the row is loose: a search that finds nothing in it looks for the next ones. A list of one leaf has
+no such bounds. The lists of running jobs keep sums of processors, and no lengths. A leaf or node may keep its first job
+under an order that changes with time.
 
 Does not handle: two entries with equal (key, tie); running out of rows (the caller grows in time).
 """
@@ -75,7 +75,7 @@ def is_searched(state: State, which: int) -> bool:
 
 @step
 def _is_only_leaf(state: State, which: int, node: ListRow) -> bool:
-    """Return whether this node of a list is the only one and has one leaf: it is searched without a look at bounds."""
+    """Return whether this node of a list is the only one and has one leaf: a search then needs no bounds."""
     return node.count + state.queue.n_nodes[which] == 2
 
 
@@ -96,7 +96,7 @@ def add(row: ListRow, state: State, bounded: bool, procs: int, length: int) -> N
 
 @rare
 def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
-    """Compute a leaf's sums anew."""
+    """Compute a leaf's sums again."""
     queue = state.queue
     total, least = 0, at.NEVER
     for c in range(queue.n_classes):
@@ -118,7 +118,7 @@ def sum_leaf(leaf: ListRow, state: State, searched: bool) -> None:
 
 @rare
 def sum_node(lists: Records[ListRow], state: State, node: ListRow, searched: bool) -> None:
-    """Compute a node's sums anew from those of its leaves."""
+    """Compute a node's sums again from those of its leaves."""
     queue = state.queue
     node.procs_sum = 0
     node.least_procs = at.NEVER
@@ -226,7 +226,7 @@ def first_slot(lists: Records[ListRow], state: State, which: int) -> int:
 
 @step
 def _leaf_of_list(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> ListRow:
-    """Return the j-th leaf of a list's i-th node; the first is known without a look at its node."""
+    """Return the j-th leaf of a list's i-th node; the first needs no access to its node."""
     if i + j == 0:
         return first_leaf(lists, state, which)
     return leaf_at(lists, node_at(lists, which, i), j)
@@ -268,7 +268,7 @@ def _may_fit(row: ListRow, c: int, free: int, slack: int, extra: int) -> bool:
 
 @rare
 def _tighten(lists: Records[ListRow], state: State, which: int, node: ListRow) -> None:
-    """Compute the sums of a loose node anew, and of its loose leaves."""
+    """Compute the sums of a loose node, and of its loose leaves, again."""
     searched = is_searched(state, which)
     for j in range(node.count):
         leaf = leaf_at(lists, node, j)
@@ -367,7 +367,6 @@ def released_by(lists: Records[ListRow], state: State, which: int, time: int) ->
 
 @rare
 def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> ListRow:
-    """Put an empty node into a list as its i-th."""
     queue = state.queue
     place = take_row(lists, state)
     for k in range(queue.n_nodes[which], i, -1):
@@ -379,7 +378,6 @@ def _open_node(lists: Records[ListRow], state: State, which: int, i: int) -> Lis
 
 @rare
 def _open_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> ListRow:
-    """Put an empty leaf into a node as its j-th."""
     place = take_row(lists, state)
     for k in range(node.count, j, -1):
         node.leaves[k] = node.leaves[k - 1]
@@ -390,7 +388,6 @@ def _open_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> 
 
 @step
 def _copy_entry(source: ListRow, i: int, target: ListRow, j: int) -> None:
-    """Copy the i-th entry of a leaf to the j-th place of a leaf."""
     target.key[j] = source.key[i]
     target.tie[j] = source.tie[i]
     target.slot[j] = source.slot[i]
@@ -458,9 +455,9 @@ def _open_list(lists: Records[ListRow], state: State, which: int) -> None:
 def _make_room(
     lists: Records[ListRow], state: State, which: int, i: int, j: int, key: int, tie: int
 ) -> tuple[int, int]:
-    """Make room for an entry whose place is in a full leaf, the i-th node's j-th; return the same of a leaf with room.
+    """Make room for an entry with a place in a full leaf, the i-th node's j-th; return the same of a leaf with room.
 
-    Behind all entries another leaf begins; elsewhere the leaf is split.
+    Behind all entries a new leaf begins; elsewhere the leaf is split.
     """
     node = node_at(lists, which, i)
     if _is_only_leaf(state, which, node):
@@ -489,7 +486,7 @@ def _make_room(
 
 @step
 def _has_lengths(which: int) -> bool:
-    """Return whether the entries of a list keep their lengths: those of running jobs do not, nobody asks for them."""
+    """Return whether the entries of a list keep their lengths: those of running jobs do not, as they are not needed."""
     return which < at.RUNNING or which > at.LIMITS
 
 
@@ -519,7 +516,6 @@ def _put(leaf: ListRow, has_lengths: bool, key: int, tie: int, slot: int, procs:
 
 @step
 def _close_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) -> None:
-    """Take the j-th leaf out of a node."""
     give_back_row(lists, state, node.leaves[j])
     node.count -= 1
     for k in range(j, node.count):
@@ -528,7 +524,6 @@ def _close_leaf(lists: Records[ListRow], state: State, node: ListRow, j: int) ->
 
 @step
 def _close_node(lists: Records[ListRow], state: State, which: int, i: int) -> None:
-    """Take the i-th node out of a list."""
     queue = state.queue
     give_back_row(lists, state, lists[i].node[which])
     queue.n_nodes[which] -= 1
@@ -570,7 +565,7 @@ def _join_nodes(lists: Records[ListRow], state: State, which: int, i: int) -> bo
 
 @rare
 def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -> None:
-    """Close or join what a removal has left too empty: the i-th node's j-th leaf, of several, then the node."""
+    """Close or join rows that a removal left too empty: the i-th node's j-th leaf, if it has several, then the node."""
     node = node_at(lists, which, i)
     if leaf_at(lists, node, j).count == 0:
         _close_leaf(lists, state, node, j)
@@ -590,7 +585,6 @@ def _shrink(lists: Records[ListRow], state: State, which: int, i: int, j: int) -
 
 @step
 def _take_out(lists: Records[ListRow], state: State, which: int, i: int, j: int, place: int) -> None:
-    """Take out an entry."""
     leaf, node = _leaf_of_list(lists, state, which, i, j), node_at(lists, which, i)
     procs, length = leaf.procs[place], leaf.length[place]
     leaf.count -= 1
@@ -643,7 +637,7 @@ def clear(lists: Records[ListRow], state: State, which: int) -> None:
 
 @rare
 def renew_keys(sim: Arrays, which: int, kind: int) -> None:
-    """Take the keys of a list anew from its records, where they sort as before; `kind` is that of the keys."""
+    """Take the keys of a list from its records again, where they sort as before; `kind` is that of the keys."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
     for i in range(state.queue.n_nodes[which]):
         node = node_at(lists, which, i)
@@ -655,7 +649,7 @@ def renew_keys(sim: Arrays, which: int, kind: int) -> None:
 
 @rare
 def renew_lengths(sim: Arrays, which: int) -> None:
-    """Take the lengths of a list that is searched for backfills anew from its records."""
+    """Take the lengths of the list searched for backfills from its records again."""
     lists, jobs_now, state = sim.lists, sim.jobs_now, sim.state[0]
     searched = is_searched(state, which)
     for i in range(state.queue.n_nodes[which]):

@@ -1,7 +1,7 @@
-"""CEIL: postponed jobs wait in a second queue until the first is empty, the machine is nearly so, or they must join it.
+"""CEIL: postponed jobs wait in a second queue until the first is empty, the machine nearly so, or they must join.
 
 After CEIL (Li et al., ROSS 2019, doi:10.1145/3322789.3328743). A job with a deadline waits among the postponed ones;
-all of them join the queue at an instant that finds it empty, or few processors in use. A timer lets each join it in
+all of them join the queue at an instant with an empty queue, or with few processors in use. A timer lets each join in
 time: `release_lead` seconds before it must start to end by its deadline if it runs as long as requested.
 """
 
@@ -16,7 +16,7 @@ from schedsim.kernels.records import Arrays, Changes, JobNow
 
 @step
 def release_time(sim: Arrays, row: int) -> int:
-    """Return when a job must join the queue at the latest [s]; below 0 for one that is not to be postponed."""
+    """Return the latest second at which a job joins the queue; below 0 for one that is not to be postponed."""
     job = sim.jobs[row]
     if job.deadline < 0:
         return -1

@@ -1,12 +1,12 @@
 """Availability profile: processors free from when on, by the estimates of running jobs and by reservations.
 
 `profile` holds levels: a second, and the processors free from then until the next level; `profile_size` counts them.
-The first is the present; from the last on everything stays as it is.
+The first is the present; after the last nothing changes.
 
-The calendar is the timers of kind `CALENDAR`: at such a date so many processors more, or fewer, are reserved. A job may
-start at a second only if at every later date within its requested time it fits beside what is reserved then and beside
-the running jobs, each until its own requested time: so nothing runs on reserved processors, whatever the estimates were
-worth. `dates` holds the seconds at which the reserved part grows, and what is left then.
+The calendar is the timers of kind `CALENDAR`: at such a date the number of reserved processors changes. A job may start
+at a second only if at every later date within its requested time it fits next to the reservations of then and the
+running jobs, each until its own requested time: so nothing runs on reserved processors, however bad the estimates are.
+`dates` holds the seconds at which the reserved part grows, and what is left then.
 """
 
 import schedsim.kernels.records as at
@@ -17,7 +17,7 @@ from schedsim.kernels.records import Arrays, JobNow, State
 
 @step
 def free_for(state: State, procs: int) -> int:
-    """Return how many processors a job of so many may use now: under a ceiling on utilisation, not all that are free.
+    """Return how many processors a job of `procs` may use now: under a ceiling on utilisation, not all free ones.
 
     Wide jobs are exempt from the ceiling.
     """
@@ -27,7 +27,7 @@ def free_for(state: State, procs: int) -> int:
 
 @step
 def plan_running(sim: Arrays) -> None:
-    """Begin a profile with the running jobs, and what is reserved of the machine."""
+    """Begin a profile with the running jobs and the reservations of the machine."""
     state = sim.state[0]
     plan_ends(sim, at.RUNNING)
     if state.rules.dated:
@@ -36,7 +36,7 @@ def plan_running(sim: Arrays) -> None:
 
 @rare
 def plan_ends(sim: Arrays, which: int) -> None:
-    """Begin a profile with the running jobs, ending as one of their lists has it, and what the machine reserves."""
+    """Begin a profile with the running jobs, with ends by one of their lists, and the reservations of the machine."""
     lists, state, profile = sim.lists, sim.state[0], sim.profile
     queue = state.queue
     free = queue.free
@@ -59,7 +59,7 @@ def plan_ends(sim: Arrays, which: int) -> None:
 
 @step
 def _plan_reserved(sim: Arrays) -> None:
-    """Take the processors that are reserved of the machine out of a profile."""
+    """Take the reservations of the machine out of a profile."""
     lists, queue, profile = sim.lists, sim.state[0].queue, sim.profile
     for i in range(queue.n_nodes[at.TIMERS]):
         node = node_at(lists, at.TIMERS, i)
@@ -75,7 +75,7 @@ def _plan_reserved(sim: Arrays) -> None:
 def earliest(sim: Arrays, procs: int, length: int, limit: int) -> int:
     """Return the first second from which on `procs` processors are free for `length` seconds, or NEVER.
 
-    By the requested time, `limit`, the job then clears what is reserved of the machine.
+    By the requested time, `limit`, the job then clears the reservations of the machine.
     """
     profile, dated = sim.profile, sim.state[0].rules.dated
     i = hole_from(sim, 0, procs, length)
@@ -111,7 +111,7 @@ def hole_from(sim: Arrays, first: int, procs: int, length: int) -> int:
 def is_free(sim: Arrays, start: int, procs: int, length: int, limit: int) -> bool:
     """Return whether `procs` processors are free for `length` seconds from `start` on, which is not before the profile.
 
-    By the requested time, `limit`, the job must clear what is reserved of the machine.
+    By the requested time, `limit`, the job must clear the reservations of the machine.
     """
     if shortage(sim, start, procs, length) != at.NEVER:
         return False

@@ -38,7 +38,7 @@ def promise_head(sim: Arrays, head: JobNow, need: int) -> None:
 
 @rare
 def promise_among_dates(sim: Arrays, head: JobNow) -> None:
-    """Do so where processors are reserved or may fail."""
+    """The same, where processors are reserved or may fail."""
     state, limit = sim.state[0], head.requested_time
     queue = state.queue
     procs = head.procs + queue.free - free_for(state, head.procs)  # a ceiling lies so far below the machine
@@ -67,6 +67,6 @@ def keeps_promise(job: JobNow, state: State) -> bool:
 
 @step
 def use_spare_at_promise(job: JobNow, state: State) -> None:
-    """Take what a job that is about to start uses of the processors spare beside the head at its guaranteed start."""
+    """Subtract what a job about to start uses of the processors spare next to the head at its guaranteed start."""
     if outlasts_promise(job, state):
         state.queue.extra_at_promise -= job.procs

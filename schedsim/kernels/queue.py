@@ -1,12 +1,12 @@
-"""The queue: a job enters it and leaves it; its record is given back; events are logged.
+"""The queue: jobs enter and leave it, records are given back, events are logged.
 
 Where a forecast revises the estimates of a group of jobs as one, a revision touches the group, not its jobs, however
 many wait. The jobs of a group, which have as many processors and one requested time, stay among themselves in the order
 of their rows under every order that depends on these, the estimate and the submission. So the candidates for backfills
 are merged from groups: GROUPED holds the jobs by group and row, which no revision changes, and GROUPS the first of each
 group. Where one job may not start, none of its group may; unless a gate or a ceiling has stopped that very job, and the
-next one stands for the group for the rest of the pass. A job's own record is brought up to date when it is looked at
-(see `refresh`). Elsewhere all are brought up to date at once before the next pass (see `revisions.update_waiting`).
+next one stands for the group for the rest of the pass. A job's own record is brought up to date when a pass examines it
+(see `refresh`), or all at once before the next pass (see `revisions.update_waiting`).
 """
 
 import schedsim.kernels.records as at
@@ -119,7 +119,7 @@ def list_group(sim: Arrays, number: int, slot: int) -> None:
 
 @step
 def move_group_on(sim: Arrays, changes: Changes | None, slot: int) -> None:
-    """Let the next job of a group stand for it for the rest of the pass, if this one was tried in vain."""
+    """Let the next job of a group stand for it for the rest of the pass, if this one could not start."""
     if changes is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if (
             sim.state[0].queue.candidates == at.GROUPED
@@ -209,7 +209,7 @@ def next_candidate(sim: Arrays, changes: Changes | None, which: int, free: int, 
 
 @step
 def dequeue(sim: Arrays, slot: int) -> None:
-    """Take a job that goes on waiting out of the queue; if it was the head, there is none for now."""
+    """Take a job that still waits out of the queue; if it was the head, there is none for now."""
     queue = sim.state[0].queue
     leave_queue(sim, sim.jobs_now[slot])
     if queue.head == slot:

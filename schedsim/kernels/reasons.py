@@ -1,4 +1,4 @@
-"""Reasons: what becomes of each waiting job in a pass, noted by the pass itself when an explanation is asked for.
+"""Reasons: what happens to each waiting job in a pass, noted by the pass itself for an explanation.
 
 The kernels take `reasons`, a record for each of `jobs_now` (and one more, whose `number` counts the notes), or None.
 For None numba leaves the notes out of the machine code: a simulation that records no reasons pays nothing. With records
@@ -18,7 +18,7 @@ from schedsim.kernels.records import Arrays, Records, record_type
 
 
 class Reason:
-    """What became of a waiting job; times in seconds, NEVER where a field says nothing."""
+    """What happened to a waiting job; times in seconds, NEVER where a field says nothing."""
 
     rule: int  # below; 0: nothing is noted
     row: int
@@ -26,7 +26,7 @@ class Reason:
     room: int  # how many of them it might use under a ceiling on utilisation; or of its node set
     head: int  # row of the job that headed the queue blocked, or -1
     shadow: int  # when that one can start; for a promise, its guaranteed start; for a node set, when its share suffices
-    extra: int  # processors free beside it then
+    extra: int  # processors free next to it then
     planned: int  # start of the job's own reservation
     collides: int  # when it would run into reservations, of other jobs or of the machine
     booked: int  # from when on the pass has taken processors for it out of the profile
@@ -74,7 +74,7 @@ def no_reasons(slots: int) -> Reasons:
 
 @step
 def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
-    """Note what becomes of a job in the queue's order, or by a rule that has nothing to do with the head."""
+    """Note what happens to a job in the queue's order, or by a rule that does not concern the head."""
     refresh(sim, sim.changes, slot)
     one, last = reasons[slot], reasons[len(reasons) - 1]
     job, state = sim.jobs_now[slot], sim.state[0]
@@ -101,7 +101,7 @@ def note(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
 
 @step
 def note_behind(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
-    """Note what becomes of a job behind the head, if there is one."""
+    """Note what happens to a job behind the head, if there is one."""
     note(reasons, sim, slot, rule)
     state, one = sim.state[0], reasons[slot]
     queue = state.queue
@@ -116,7 +116,7 @@ def note_behind(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
 
 @step
 def note_head(reasons: Reasons, sim: Arrays) -> None:
-    """Note the head, before any job behind it is looked at."""
+    """Note the head, before any job behind it."""
     queue = sim.state[0].queue
     if queue.head < 0 or queue.after_key != at.FIRST_KEY or queue.after_tie != at.FIRST_TIE:
         return
@@ -129,7 +129,7 @@ def note_head(reasons: Reasons, sim: Arrays) -> None:
 
 @step
 def _date_hit(sim: Arrays, slot: int) -> int:
-    """Return when a job that starts now would run into what is reserved of the machine, or NEVER."""
+    """Return when a job that starts now would run into a reservation of the machine, or NEVER."""
     job = sim.jobs_now[slot]
     return (
         conflict(sim, sim.state[0].clock.now, job.procs, job.requested_time) if sim.state[0].rules.dated else at.NEVER
@@ -163,7 +163,7 @@ def note_promise(reasons: Reasons, sim: Arrays, slot: int) -> None:
 
 @step
 def note_promise_or_outage(reasons: Reasons, sim: Arrays, slot: int, keeps_promise: bool) -> None:
-    """Note that a job would break the head's promise, or run into what is reserved of the machine."""
+    """Note that a job would break the head's promise, or run into a reservation of the machine."""
     if keeps_promise:
         note_behind(reasons, sim, slot, OUTAGE)
         reasons[slot].collides = _date_hit(sim, slot)
@@ -196,7 +196,7 @@ def note_verdict(reasons: Reasons, sim: Arrays, slot: int, verdict: int) -> None
 
 @step
 def note_postponed(reasons: Reasons, sim: Arrays) -> None:
-    """Note the postponed jobs that the pass has not looked at."""
+    """Note the postponed jobs that the pass has not examined."""
     state = sim.state[0]
     key, tie = at.FIRST_KEY, at.FIRST_TIE
     while state.queue.n_postponed > 0:
@@ -212,7 +212,7 @@ def note_postponed(reasons: Reasons, sim: Arrays) -> None:
 
 @step
 def note_choice(reasons: Reasons, sim: Arrays) -> None:
-    """Note, before the first choice of an instant, who cannot be chosen; others are not chosen, unless they start."""
+    """Note, before the first choice of an instant, which jobs cannot be chosen; others were not, unless they start."""
     state = sim.state[0]
     queue = state.queue
     key, tie, place = at.FIRST_KEY, at.FIRST_TIE, 0
@@ -235,7 +235,7 @@ def note_choice(reasons: Reasons, sim: Arrays) -> None:
 
 @step
 def note_planned(reasons: Reasons, sim: Arrays, slot: int, rule: int) -> None:
-    """Note what becomes of a job that is planned behind the head, with what was free beside it before this pass."""
+    """Note what happens to a job planned behind the head, with the processors free next to it before this pass."""
     note_behind(reasons, sim, slot, rule)
     if sim.state[0].queue.head >= 0:
         reasons[slot].extra = reasons[sim.state[0].queue.head].extra

@@ -563,6 +563,7 @@ AT_EVERY_TICK: Final = 3
 BY_END: Final = 1
 BY_SUBMISSION: Final = 2
 BY_TIMER: Final = 4
+BY_MACHINE: Final = 32  # a reservation of the machine ended, or nodes failed or were repaired
 ENDED_AT_ONCE: Final = 16  # not a cause: a job of length zero started and ended in the pass
 CORRECTED: Final = 8  # not a cause: an estimate was corrected at this instant
 

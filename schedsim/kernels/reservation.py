@@ -15,7 +15,7 @@ from schedsim.kernels.keys import WFP3
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import fits_now, has_place, note_nodes, reserve, use_spare
 from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
-from schedsim.kernels.profile import book, clears, earliest, free_for, level_at, note_start, plan_ends
+from schedsim.kernels.profile import book, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh
 from schedsim.kernels.reasons import Reasons
@@ -38,8 +38,8 @@ def start_in_order(sim: Arrays, agent: Picker | None, site: NodeArrays | None, r
             if slot >= 0:
                 if is_asked(agent) and clock.answer == at.NOT_ANSWERED and not _keeps_reserved(sim, agent):
                     clock.asked_about = 1
-                    return ask_for_pick(sim, agent)
-                slot = _picked(sim, agent, slot)
+                    return ask_for_pick(sim, agent, site)
+                slot = _picked(sim, agent, site, slot)
         elif rules.keeps_head and queue.head >= 0 and sim.jobs_now[queue.head].tried_in_pass != clock.n_passes:
             slot = queue.head
         if slot < 0:
@@ -51,8 +51,8 @@ def start_in_order(sim: Arrays, agent: Picker | None, site: NodeArrays | None, r
             if reasons is not None:
                 why.note_share(reasons, sim, slot)
             continue
-        if not _fits_now(sim, site, slot):
-            if rules.passes_over and _has_place(sim, site, slot):  # only the ceiling stops it
+        if not fits_now(sim, site, slot):
+            if rules.passes_over and has_place(sim, site, slot):  # only the ceiling stops it
                 job.tried_in_pass = clock.n_passes
                 if reasons is not None:
                     why.note(reasons, sim, slot, why.CEILING)
@@ -86,32 +86,14 @@ def _keeps_reserved(sim: Arrays, agent: Picker) -> bool:
 
 
 @rare
-def _picked(sim: Arrays, agent: Picker, oldest: int) -> int:
+def _picked(sim: Arrays, agent: Picker, site: NodeArrays | None, oldest: int) -> int:
     """Return the job that is to start or to be reserved, or -1 if the agent declines; `oldest` leads the queue."""
     if _keeps_reserved(sim, agent):
         return sim.state[0].queue.head
-    slot = take_answer(sim, agent) if is_asked(agent) else pick_next(sim, agent)
-    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not _fits_now(sim, None, slot):
+    slot = take_answer(sim, agent) if is_asked(agent) else pick_next(sim, agent, site)
+    if agent.one[0].reserve == at.OLDEST and slot >= 0 and not fits_now(sim, site, slot):
         return oldest
     return slot
-
-
-@step
-def _fits_now(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
-    """Return whether a job may start now by what is free, and by what is reserved of the machine."""
-    if site is not None:
-        return fits_now(sim, site, slot)
-    job = sim.jobs_now[slot]
-    return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
-
-
-@step
-def _has_place(sim: Arrays, site: NodeArrays | None, slot: int) -> bool:
-    """Return whether a job could start now but for the ceiling."""
-    if site is not None:
-        return has_place(sim, site, slot)
-    job = sim.jobs_now[slot]
-    return job.procs <= sim.state[0].queue.free and clears(sim, job)
 
 
 @step

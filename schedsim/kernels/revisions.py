@@ -1,11 +1,11 @@
 """Revised estimates: forecasts that change the estimates of waiting jobs, and of running jobs as time passes.
 
-Such a forecast gives for a job an estimate for each role, and estimate steps: from which elapsed time on the running
-estimate is another. The steps are frozen when the job starts. A step is taken at the first scheduling instant not
-before it, so by itself it makes none. Beyond its last step, an estimate that expires is corrected like any other.
+Such a forecast gives an estimate of a job for each role, and estimate steps: elapsed times from which on the running
+estimate is another. The steps are frozen when the job starts. A step takes effect at the first scheduling instant not
+before it, and makes none itself. Beyond its last step, an estimate that expires is corrected like any other.
 
 A forecast may say that the estimates of some waiting jobs, a group, are always the same. Then one revision stands for
-all of them: they take it over when they are looked at, or all at once before the next pass (see `queue`).
+all of them: each takes it over when a pass examines it, or all at once before the next pass (see `queue`).
 """
 
 import math
@@ -33,7 +33,7 @@ from schedsim.kernels.sorting import put_in_order, sort_slots
 
 @step
 def in_range(seconds: float, limit: int) -> int:
-    """Return an estimate in whole seconds, from 1 to the requested time; -1 if it is no number."""
+    """Return an estimate in whole seconds, from 1 to the requested time; -1 for NaN."""
     if math.isnan(seconds):
         return -1
     if seconds >= limit:
@@ -240,7 +240,7 @@ def _revise_group(sim: Arrays, estimates: Estimates, row: int) -> bool:
 
 @rare
 def join_revision(sim: Arrays, slot: int) -> None:
-    """Let what is forecast of a job that has just been submitted hold for the others of its group."""
+    """Apply the forecast of a job just submitted to the others of its group."""
     job = sim.jobs_now[slot]
     lead = sim.changes.groups[job.group].lead
     for i in range(sim.changes.steps.shape[1]):
@@ -252,7 +252,7 @@ def join_revision(sim: Arrays, slot: int) -> None:
 
 @step
 def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: int) -> None:
-    """Note the estimates of groups that have the same ones; their jobs take them over when they are looked at."""
+    """Note the estimates of groups that have the same ones; their jobs take them over when a pass examines them."""
     group, queue, n = sim.changes.groups[lead], sim.state[0].queue, 0
     changed = candidate != group.candidate_estimate or order != group.order_estimate
     group.current_estimate = running
@@ -275,34 +275,34 @@ def _tell_groups(sim: Arrays, lead: int, running: int, candidate: int, order: in
 
 @rare
 def update_waiting(sim: Arrays) -> None:
-    """Let the jobs in the queue take over the estimates of their groups, and sort them anew.
+    """Let the jobs in the queue take over the estimates of their groups, and sort them again.
 
-    So it is done where the queue is listed by their own estimates. One walk over them all takes as long as the revision
-    of a few alone.
+    This is for a queue that is listed by their own estimates. One walk over them all takes as long as the revision of a
+    few alone.
     """
     queue = sim.state[0].queue
     queue.outdated = False
     n = list_slots(sim, at.QUEUE, queue.n_queued)
     if _take_over(sim, n):
-        _list_anew(sim, at.QUEUE, at.QUEUE, n)
+        _list_again(sim, at.QUEUE, at.QUEUE, n)
         if queue.candidates == at.BACKFILL:
-            _list_anew(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, queue.n_queued))
+            _list_again(sim, at.BACKFILL, at.BACKFILL, list_slots(sim, at.BACKFILL, queue.n_queued))
 
 
 @rare
 def update_postponed(sim: Arrays) -> None:
-    """Let the postponed jobs do so."""
+    """Let the postponed jobs take over the estimates of their groups."""
     state = sim.state[0]
     queue = state.queue
     queue.postponed_outdated = False
     n = list_slots(sim, at.POSTPONED, queue.n_postponed)
     if _take_over(sim, n):
-        _list_anew(sim, at.POSTPONED, state.rules.candidate_kind, n)
+        _list_again(sim, at.POSTPONED, state.rules.candidate_kind, n)
 
 
 @step
 def _take_over(sim: Arrays, n: int) -> bool:
-    """Give the first `n` jobs of `scratch` what places them in lists; return whether their places may change."""
+    """Give the first `n` jobs of `scratch` the estimates of their groups; return whether their places may change."""
     changed = False
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
@@ -320,7 +320,7 @@ def _take_over(sim: Arrays, n: int) -> bool:
 
 @step
 def _renew_keys(sim: Arrays, job: JobNow) -> None:
-    """Compute the keys of a waiting job anew, where they follow from the job alone."""
+    """Compute the keys of a waiting job again, where they depend on the job alone."""
     rules = sim.state[0].rules
     if has_own_key(rules.order):
         job.keys[at.QUEUE] = static_key_of(sim, job, at.QUEUE)
@@ -329,8 +329,8 @@ def _renew_keys(sim: Arrays, job: JobNow) -> None:
 
 
 @step
-def _list_anew(sim: Arrays, which: int, kind: int, n: int) -> None:
-    """Sort a list of waiting jobs, `n` slots in `scratch`, by their keys of a kind, and take their lengths anew."""
+def _list_again(sim: Arrays, which: int, kind: int, n: int) -> None:
+    """Sort a list of waiting jobs, `n` slots in `scratch`, by their keys of a kind, with their present lengths."""
     put_in_order(sim, which, kind, n)
     if is_searched(sim.state[0], which):
         renew_lengths(sim, which)
@@ -338,7 +338,7 @@ def _list_anew(sim: Arrays, which: int, kind: int, n: int) -> None:
 
 @step
 def has_own_key(code: int) -> bool:
-    """Return whether an order's keys follow from the jobs alone: others are computed anew before each pass."""
+    """Return whether an order's keys depend on the jobs alone: others are computed again before each pass."""
     return code < WFP3 or code > USER
 
 
@@ -436,9 +436,9 @@ def _slot_of(sim: Arrays, row: int) -> int:
 
 @step
 def _move(sim: Arrays, which: int, slot: int, longer: bool, postponed: bool) -> None:
-    """Put a waiting job where its list, if it is in it, needs it after its estimates have changed.
+    """Move a waiting job to its new place in its list, if it is in it, after its estimates have changed.
 
-    Keys that change with time, and users' own, are not touched: they are computed anew before each pass.
+    Keys that change with time, and users' own, do not change here: they are computed again before each pass.
     """
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     rules = state.rules

@@ -1,8 +1,8 @@
-"""Orders whose keys change with time: the queue is sorted anew, or its first job is found.
+"""Orders with keys that change with time: sort the queue again, or find its first job.
 
-Where only the first job counts (no backfilling, and nobody else looks at the queue), the queue stays sorted by rows.
-Each leaf and node of its list keeps which of its jobs comes first and until when that is certain; a pass looks anew
-only at those where it is not, or where a job has come or gone. The keys decide, as where the whole queue is sorted.
+Where only the first job counts (no backfilling, and nothing else reads the queue), the queue stays sorted by rows. Each
+leaf and node of its list keeps its first job, and until when that is certain; a pass examines only those where it is
+not, or where a job has come or gone. The keys decide, as where the whole queue is sorted.
 """
 
 import math
@@ -37,7 +37,7 @@ def reorder(sim: Arrays) -> int:
 
 @rare
 def first_now(sim: Arrays) -> int:
-    """Return the job that comes first now, in a queue with jobs whose list is sorted by rows."""
+    """Return the first job now, in a queue with jobs and a list that is sorted by rows."""
     lists, state = sim.lists, sim.state[0]
     first, key = -1, at.NEVER
     for i in range(state.queue.n_nodes[at.QUEUE]):
@@ -126,7 +126,7 @@ def _sort(sim: Arrays, which: int, code: int, kind: int) -> None:
 
 @rare
 def put_in_order(sim: Arrays, which: int, kind: int, n: int) -> None:
-    """Sort a list anew, whose slots `scratch` holds in their old order, by the jobs' keys of a kind."""
+    """Sort a list again by the jobs' keys of a kind; `scratch` holds its slots in their old order."""
     jobs_now, lists, state, scratch = sim.jobs_now, sim.lists, sim.state[0], sim.scratch
     if _is_sorted(sim, kind, n):
         renew_keys(sim, which, kind)
@@ -148,7 +148,7 @@ def sort_slots(sim: Arrays, kind: int, n: int) -> None:
 
 @step
 def _set_due_dates(sim: Arrays, n: int) -> None:
-    """Give the newcomers among the `n` jobs in `scratch`, who are the last of them, a due date: see `Priority`."""
+    """Give a due date to the newcomers, which are the last of the `n` jobs in `scratch`: see `Priority`."""
     state, scratch, work = sim.state[0], sim.scratch, 0.0
     clock, rules = state.clock, state.rules
     if n == 0 or sim.jobs_now[scratch[n - 1]].due != at.NEVER:

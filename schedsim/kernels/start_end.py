@@ -1,4 +1,4 @@
-"""A job starts, a job ends."""
+"""Starts and ends of jobs."""
 
 import predictors.core.events as event
 import schedsim.kernels.records as at
@@ -54,7 +54,7 @@ def begin(sim: Arrays, site: NodeArrays | None, slot: int, how: int) -> None:
 
 @step
 def end_due(sim: Arrays, site: NodeArrays | None) -> None:
-    """End the jobs whose time has come, in the order (start, job id)."""
+    """End the jobs that end now, in the order (start, job id)."""
     lists, state = sim.lists, sim.state[0]
     clock, queue = state.clock, state.queue
     while clock.n_running > 0:

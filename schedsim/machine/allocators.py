@@ -1,12 +1,12 @@
 """Allocators: scattered, first-fit, best-fit, contiguous.
 
-Counts of processors decide who starts; most allocators place every job for which enough nodes are free, and so change
-no schedule. Where identity matters (`by_identity`: contiguous nodes, partitions), the allocator decides as well: a job
-for which it finds no place is blocked like one for which too few are free; the shadow time of the head of the queue is
-the first planned end at which it has a place; there are no extra processors, and a backfill that ends later may start
-if the head still has a place then.
+Counts of processors decide which jobs start; most allocators place every job for which enough nodes are free, and so
+change no schedule. Where identity matters (`by_identity`: contiguous nodes, partitions), the allocator decides as well:
+a job without a place is blocked like one with too few free nodes; the shadow time of the head is the first planned end
+at which it has a place; there are no extra processors, and a backfill that ends later may start if the head still has a
+place then.
 
-An allocator of your own has the attributes and the method of `Allocator`, and is given to the simulation as a value.
+Your own allocator has the attributes and the method of `Allocator`; pass it to the simulation as a value.
 """
 
 from collections.abc import Mapping
@@ -38,7 +38,7 @@ def draw(seed: int, job_id: int, free: Bools, nodes: Ints, keys: Ints) -> int:
 
 
 class Allocator(Protocol):
-    """Places jobs. Its answer may depend on nothing but its arguments: it is asked more often than jobs start."""
+    """Places jobs. Its answer may depend on its arguments alone: the engine asks more often than jobs start."""
 
     @property
     def topology(self) -> Topology:
@@ -62,7 +62,7 @@ class Allocator(Protocol):
 
 @dataclass(frozen=True)
 class Scattered:
-    """Nodes drawn by hash(seed, job id, node), as on a machine whose free nodes lie anywhere.
+    """Nodes drawn by hash(seed, job id, node), as on a machine with free nodes anywhere.
 
     Examples
     --------
@@ -90,7 +90,7 @@ class Scattered:
 
 @dataclass(frozen=True)
 class FirstFit:
-    """The free nodes of the lowest numbers.
+    """The free nodes with the lowest numbers.
 
     Examples
     --------
@@ -172,11 +172,6 @@ ALLOCATORS: Final[Mapping[str, type[Scattered] | type[FirstFit] | type[BestFit] 
 
 def make_allocator(name: str, topology: Topology, seed: int = 0) -> Allocator:
     """Return an allocator by its name.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such allocator.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Dilation (CEIL): run times that grow where utilisation passes a limit.
 
-A job that meets a utilisation above the limit takes longer by a factor that belongs to (seed, job): it is the same
-under every policy. Utilisation is processors in use over processors of the machine, the job itself included.
+A job that meets a utilisation above the limit takes longer by a factor of (seed, job), the same under every policy.
+Utilisation is processors in use over processors of the machine, the job itself included.
 
 References
 ----------
@@ -28,7 +28,7 @@ from schedsim.workload.workload import Workload
 class Dilation:
     """A model of run times, see `schedsim.machine.run_times.RunTimes`.
 
-    A dilated run is not meant to be cut at the request: simulate with `kill=False`.
+    Simulate with `kill=False`, so that the request does not cut dilated runs.
 
     Parameters
     ----------
@@ -39,7 +39,7 @@ class Dilation:
     by : {"start", "mean"}
         Whether the utilisation right after the job's start counts, or its mean over the undilated run.
     seed : int
-        Of the factors.
+        Seed of the factors.
 
     Examples
     --------
@@ -68,11 +68,11 @@ class Dilation:
 
     @property
     def topology(self) -> Topology | None:
-        """Where jobs lie does not matter."""
+        """None: the places of jobs do not matter."""
         return None
 
     def factor(self, job_id: int) -> float:
-        """Return by how much a job takes longer, if it does."""
+        """Return the factor by which a dilated job takes longer."""
         return self.low + (self.high - self.low) * unit(self.seed, job_id, 71)
 
     def begun(self, workload: Workload) -> "Dilating":
@@ -82,7 +82,7 @@ class Dilation:
 
 @dataclass
 class _Run:
-    """A running job: its start, and what the integral of utilisation was then; its end, once it is known [s]."""
+    """A running job: its start, the integral of utilisation at that time, and its end once known [s]."""
 
     start: int
     used: int
@@ -105,7 +105,7 @@ class Dilating:
         self._now = now
 
     def started(self, row: int, nodes: Ints | None) -> None:
-        """Take in a start. By the utilisation right after it, the run is long or not; by the mean, that comes later."""
+        """Take in a start. By `start`, utilisation right after it decides on the run; by `mean`, that comes later."""
         run_time, model = int(self._workload.run_time[row]), self._model
         self._in_use += int(self._workload.procs[row])
         longer = model.by == "mean" or self._in_use > model.limit * self._workload.machine_procs
@@ -119,7 +119,7 @@ class Dilating:
         return self._now >= self._running.pop(row).end or not self._workload.run_time[row]
 
     def ends(self) -> tuple[Ints, Ints]:
-        """Return the ends of jobs that have started, or whose mean utilisation is known now."""
+        """Return the ends of jobs that have started, or for which the mean utilisation is known now."""
         for row, run in self._running.items():
             if not run.sure and self._now >= run.start + int(self._workload.run_time[row]) - 1:
                 self._decide(row, run)
@@ -128,7 +128,7 @@ class Dilating:
         return np.array(rows, dtype=np.int64), np.array([self._running[row].end for row in rows], dtype=np.int64)
 
     def next_step(self) -> int | None:
-        """Return the first second in which all but the last second of an undilated run is known."""
+        """Return the first second at which all but the last second of an undilated run is known."""
         unsure = (row for row, run in self._running.items() if not run.sure)
         return min((self._running[row].start + int(self._workload.run_time[row]) - 1 for row in unsure), default=None)
 
@@ -144,7 +144,7 @@ class Dilating:
         return ceil(run_time * self._model.factor(int(self._workload.job_id[row])) - 1e-9)
 
     def _decide(self, row: int, run: _Run) -> None:
-        """Decide by the mean; what is in use now stays so for the last second."""
+        """Decide by the mean; utilisation does not change in the last second."""
         run_time = int(self._workload.run_time[row])
         used = self._used - run.used + self._in_use * (run.start + run_time - self._now)
         longer = used > self._model.limit * self._workload.machine_procs * run_time

@@ -14,19 +14,16 @@ from schedsim.machine.allocators import Allocator
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, where
 from schedsim.machine.partitions import allocated
 
-AS_JOB: Final = 1 << 40
-"""Reservations are placed like jobs, with numbers from here on."""
+AS_JOB: Final = 1 << 40  # job ids of reservations begin here: they are placed like jobs
 
-BEFORE_ALL: Final = -(1 << 62)
-"""Before every second."""
+BEFORE_ALL: Final = -(1 << 62)  # before every second
 
-DRAWN: Final = 83
-"""Purpose of these draws: the hash of a seed differs by purpose."""
+DRAWN: Final = 83  # purpose of these draws in the hash of a seed
 
 
 @dataclass(frozen=True, eq=False)
 class Site:
-    """The reservations of a machine whose nodes have numbers: from when to when, and which nodes."""
+    """The spans and nodes of the reservations of a machine with numbered nodes."""
 
     outages: Outages
     usable: Bools
@@ -34,13 +31,7 @@ class Site:
 
     @classmethod
     def of(cls, outages: Outages, allocator: Allocator) -> Self:
-        """Place the reservations: each as a job of its size on the nodes that no other one has at a time.
-
-        Raises
-        ------
-        JobcastError
-            If one has no place.
-        """
+        """Place each reservation like a job of its size, on nodes that no overlapping reservation has."""
         usable = allocator.topology.usable
         spans: list[tuple[int, int, Bools]] = []
         for number, r in enumerate(outages.reservations):
@@ -64,14 +55,14 @@ class Site:
         if chosen is None:
             raise JobcastError(
                 f"{where(r)}{type(allocator).__name__} has no place for a reservation of {count} nodes from {r.start} "
-                f"to {r.end} s beside the others."
+                f"to {r.end} s next to the others."
             )
         mask = np.zeros(len(usable), dtype=np.bool_)
         mask[chosen] = True
         return mask
 
     def reserved(self, when: int, until: int) -> Bools:
-        """Return which nodes are reserved at some time within a span, its end excluded."""
+        """Return which nodes are reserved at some time within a span, excluding its end."""
         mask = np.zeros(len(self.usable), dtype=np.bool_)
         for start, end, nodes in self.spans:
             if start < until and when < end:
@@ -92,55 +83,41 @@ class Site:
 
 @dataclass(eq=False)
 class FailureProcess:
-    """Which nodes are down, and what became of the jobs on them.
-
-    Parameters
-    ----------
-    outages : Outages
-        What is to come.
-    nodes : int
-        Nodes for jobs.
-    site : Site, optional
-        Where nodes have numbers.
-    down : list of int
-        Nodes that are down, those first that failed first; where they are only counted, of no meaning but their number.
-    drawn : int
-        Failures drawn so far.
-    dropped : list of int
-        Rows of the jobs that were stopped and are gone.
-    until : int
-        All up to this second is taken in.
-    stopped : list of (row, start, end)
-        Runs that failures stopped.
-    returned : set of int
-        Rows of the jobs that returned to the queue after forecasts had read their start.
-    """
+    """Which nodes are down, and what happened to the jobs on them."""
 
     outages: Outages
-    nodes: int
-    site: Site | None = None
+    nodes: int  # nodes for jobs
+    site: Site | None = None  # where nodes have numbers
+    # nodes that are down, in the order of failures; where nodes are only counted, only its length has a meaning
     down: list[int] = field(default_factory=list)
-    drawn: int = 0
-    until: int = BEFORE_ALL
-    dropped: list[int] = field(default_factory=list)
-    stopped: list[tuple[int, int, int]] = field(default_factory=list)
+    drawn: int = 0  # failures drawn so far
+    until: int = BEFORE_ALL  # all events up to this second are taken in
+    dropped: list[int] = field(default_factory=list)  # rows of the jobs that failures stopped and dropped
+    stopped: list[tuple[int, int, int]] = field(default_factory=list)  # runs that failures stopped: (row, start, end)
+    # rows of the jobs that returned to the queue after forecasts had read their start
     returned: set[int] = field(default_factory=set)
 
     @classmethod
     def of_nodes(cls, outages: Outages, n_nodes: int) -> Self:
-        """Return that of a machine file's nodes, before the first second; what is reserved of them is not looked at."""
+        """Return the process for a machine file's nodes, before the first second, without reservations."""
         return cls(outages, n_nodes, Site(outages, np.ones(n_nodes, dtype=np.bool_), ()))
 
     def due(self, now: int) -> list[Change]:
-        """Return the changes since the last time, up to now, each once."""
+        """Return the changes since the last call, up to now, each once."""
         seconds = self.outages.seconds
         first, last = np.searchsorted(seconds, [self.until + 1, now + 1])
         self.until = max(self.until, now)
         return [change for second in seconds[first:last].tolist() for change in self.outages.changes_at[second]]
 
     def close(self) -> None:
-        """Let no further node fail or be repaired; reservations stay."""
+        """Stop further failures and repairs; reservations stay."""
         self.outages = replace(self.outages, changes=())
+
+    def wakes(self, second: int) -> bool:
+        """Return whether jobs may start at a second because nodes fail, are repaired, or are reserved no more."""
+        ends = np.empty(0, dtype=np.int64) if self.site is None else self.site.ends
+        places = ((seconds, np.searchsorted(seconds, second)) for seconds in (self.outages.seconds, ends))
+        return any(place < len(seconds) and seconds[place] == second for seconds, place in places)
 
     def draw(self, n_up: int) -> int:
         """Return which of the nodes that are up fails next."""
@@ -148,13 +125,7 @@ class FailureProcess:
         return mixed(self.outages.seed, self.drawn, DRAWN) % n_up
 
     def apply(self, change: Change) -> list[int]:
-        """Apply a change where nodes have numbers; return those that fail.
-
-        Raises
-        ------
-        JobcastError
-            If a node fails that is down already, or one is repaired that is not.
-        """
+        """Apply a change of numbered nodes; return those that fail."""
         assert self.site is not None
         if change.nodes is not None:
             named = np.flatnonzero(mask_of(change.nodes, len(self.site.usable))).tolist()
@@ -182,25 +153,25 @@ class FailureProcess:
         return []
 
     def advance(self, now: int) -> list[int]:
-        """Apply all changes up to now, where nodes have numbers; return the nodes that failed and stay down."""
+        """Apply all changes up to now to numbered nodes; return the nodes that failed and stay down."""
         failed = [node for change in self.due(now) for node in self.apply(change)]
         return [node for node in failed if node in self.down]
 
     @property
     def is_down(self) -> Bools:
-        """Which nodes are down, where they have numbers."""
+        """Which of the numbered nodes are down."""
         assert self.site is not None
         mask = np.zeros(len(self.site.usable), dtype=np.bool_)
         mask[self.down] = True
         return mask
 
     def closed(self, when: int, until: int) -> Bools:
-        """Return which nodes no job may have that is to run within a span: those down now, and those reserved then."""
+        """Return the nodes closed to a job that is to run within a span: those down now, and those reserved then."""
         assert self.site is not None
         return self.site.reserved(when, until) | self.is_down
 
     def for_forecasts(self, events: Ints) -> Ints:
-        """Return the events that forecasts read: the first start of a job and its end, no return to the queue."""
+        """Return the events that forecasts read: the first start of a job and its end, without returns to the queue."""
         if not (self.returned or (events[:, KIND] == RETURNED).any()):
             return events
         kept = np.ones(len(events), dtype=np.bool_)

@@ -19,12 +19,12 @@ one_job = true             # a node serves one job at a time
 
 Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
 
-* where the log tells its nodes (asked for, else given), a piece for each, on nodes of their own;
+* where the log has its nodes (asked for, else given), a piece for each, on separate nodes;
 * else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.
 
-Each piece takes its share of the job's processors, GPUs and memory, rounded up. What a log does not tell of a job
-(GPUs, memory, whether it is exclusive) it does not ask for. A job may use the nodes that serve its
-partition (its queue, where the log tells no partition); one of unknown partition may use all.
+Each piece takes its share of the job's processors, GPUs and memory, rounded up. Without GPUs, memory or exclusivity in
+the log, a job asks for none. A job may use the nodes that serve its partition (its queue, where the log has no
+partition); one of unknown partition may use all.
 """
 
 import os
@@ -55,34 +55,30 @@ from schedsim.workload.workload import MOST_PROCS
 RULES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "no-place": ("dropped", "it fits on no node of the machine, even when no other job runs"),
-        "constraint": ("noted", "features that its nodes must have are not looked at: the machine file has none"),
+        "constraint": ("noted", "features that its nodes must have are ignored: the machine file has none"),
         "unknown-memory": ("noted", "memory asked for unknown; it takes none of the nodes' memory"),
         "unknown-partition": ("noted", "partition unknown; it may use every node"),
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
-MOST_RESERVED: Final = 1 << 27
-"""Reservations times groups of nodes that are told apart by them."""
-MOST_MEMORY: Final = 1 << 62
-"""What a job asks for that asks for more [KB]: no machine has it."""
+MOST_RESERVED: Final = 1 << 27  # most reservations times kinds of nodes that they distinguish
+MOST_MEMORY: Final = 1 << 62  # larger requests count as this [KB]: no machine has it
 
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """Nodes that are alike.
+    """A group of equal nodes.
 
     Parameters
     ----------
     name : str
-        What messages call it.
-    count : int
-        How many nodes.
+        Its name in messages.
     processors, gpus : int
         Of each node.
     memory_gb : float, optional
         Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
     partitions : tuple of str
-        The partitions that they serve; none: every one.
+        The partitions that they serve; empty: every one.
     one_job : bool
         Whether a node serves one job at a time.
     """
@@ -118,15 +114,8 @@ class Machine:
 
     Parameters
     ----------
-    nodes : tuple of NodeGroup
-        The groups.
     source : str
         Where it was read, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If it has no node, too many nodes or processors, or two groups of one name.
 
     Examples
     --------
@@ -173,7 +162,7 @@ class Machine:
 
     @property
     def words(self) -> str:
-        """All that schedules depend on.
+        """Everything that schedules depend on.
 
         Examples
         --------
@@ -203,7 +192,7 @@ class Machine:
         return table
 
     def serving(self, names: tuple[str, ...]) -> Bools:
-        """Return which nodes serve one of these partitions, shape (n_nodes,); none named: all do."""
+        """Return which nodes serve one of these partitions, shape (n_nodes,); without names, all do."""
         served = [
             not names or not group.partitions or not set(names).isdisjoint(group.partitions) for group in self.nodes
         ]
@@ -211,13 +200,7 @@ class Machine:
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
-    """Return the machine that a TOML file declares.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read, or a value cannot be; the message names the file, the group and the key.
-    """
+    """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     return Machine(made.nodes, os.fspath(path))
@@ -230,8 +213,6 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     ----------
     log : JobLog
         Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
-    machine : Machine
-        The nodes.
     drop : bool
         Leave out jobs that fit on no node instead of refusing the log.
 
@@ -242,12 +223,12 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     demands : Demands
         Of these jobs.
     account : ReadingReport
-        What was left out, or is not known, by job id.
+        What was left out or is unknown, by job id.
 
     Raises
     ------
     JobcastError
-        If a job has no place even when no other runs, or none is left. The message names the first one.
+        If a job has no place even on the idle machine, or no job is left. The message names the first one.
 
     Examples
     --------
@@ -280,12 +261,12 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
 
 
 def reserving(demands: Demands, outages: Outages) -> Demands:
-    """Return demands on nodes parts of which are reserved for maintenance or for others.
+    """Return demands on nodes with reservations for maintenance or for others.
 
     Raises
     ------
     JobcastError
-        If a reservation names no nodes but a number of processors, or nodes that the machine lacks.
+        If a reservation gives a number of processors instead of nodes, or nodes that the machine lacks.
 
     Examples
     --------
@@ -298,7 +279,7 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
     for one in outages.reservations:
         if one.procs is not None:
             raise JobcastError(
-                f"{where(one)}nodes of a machine file differ: name those that are reserved, such as 0-{n_nodes - 1}, "
+                f"{where(one)}nodes of a machine file differ: name the reserved ones, such as 0-{n_nodes - 1}, "
                 f"in place of their number {one.procs}."
             )
     outages.check_machine(n_nodes)
@@ -321,7 +302,7 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
     edges = np.unique([0, n_nodes, *(edge for pieces in reserved for piece in pieces for edge in piece)])
     if len(reserved) * len(edges) > MOST_RESERVED:
         raise JobcastError(
-            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many to be held; "
+            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many; "
             "leave the small ones out."
         )
     taken = np.zeros((len(reserved), len(edges) - 1), dtype=np.bool_)
@@ -335,7 +316,7 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
 
 
 def in_processors(demands: Demands, outages: Outages) -> Outages:
-    """Return what is reserved of nodes, and what is down, as numbers of reserved processors: spans that do not overlap.
+    """Return reserved and failed nodes as numbers of reserved processors, in spans that do not overlap.
 
     Examples
     --------
@@ -366,7 +347,7 @@ def in_processors(demands: Demands, outages: Outages) -> Outages:
 
 
 def _demands(log: JobLog, machine: Machine) -> Demands:
-    """Return what the jobs of a log ask for, those that fit nowhere included."""
+    """Return what the jobs of a log ask for, including those that fit nowhere."""
     nodes, procs = machine.table(), log.procs
     gpus = _first_known(log, "requested_gpus", "allocated_gpus")
     memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
@@ -400,7 +381,7 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
 
 
 def _first_known(log: JobLog, *columns: str) -> Ints:
-    """Return the first of some columns that is above 0 in each row, else 0."""
+    """Return the first value above 0 of some columns in each row, else 0."""
     found = np.zeros(len(log), dtype=np.int64)
     for column in columns:
         found = np.where(found > 0, found, np.maximum(0, log.filled(column)))
@@ -408,7 +389,6 @@ def _first_known(log: JobLog, *columns: str) -> Ints:
 
 
 def _memory(log: JobLog) -> Ints:
-    """Return the memory that each job asks for in all [KB], 0 where it is not known."""
     whole, by_processor = log.filled("requested_job_memory"), log.filled("requested_memory")
     most = np.maximum(0, by_processor)
     product = np.where(most > MOST_MEMORY // log.procs, MOST_MEMORY, most * log.procs)  # not beyond an int64
@@ -430,7 +410,7 @@ def _node_sets(log: JobLog, machine: Machine) -> tuple[Ints, Bools]:
 
 
 def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: int) -> JobcastError:
-    """Return the error for a job that has no place even when no other runs."""
+    """Return the error for a job without a place even on the idle machine."""
     shape = int(demands.shape_of[row])
     asked, serving = demands.shapes[shape], int(demands.serves[demands.shapes[shape].node_set].sum())
     more = f" ({counted(count - 1, 'more job')} likewise)" if count > 1 else ""

@@ -1,6 +1,6 @@
 """Nodes of the running jobs, and of each job of a schedule.
 
-Kept up from the engine's own events: what starts is placed, what ends gives back.
+The engine's events update them: a start places a job, an end gives its nodes back.
 """
 
 from copy import copy
@@ -22,22 +22,7 @@ Interval = tuple[int, int]
 
 
 class Nodes:
-    """Nodes of the running jobs, at one moment of a simulation.
-
-    Parameters
-    ----------
-    allocator : Allocator
-        Places the jobs.
-    workload : Workload
-        The jobs.
-    failing : FailureProcess, optional
-        Which nodes are reserved or down.
-
-    Raises
-    ------
-    JobcastError
-        If the allocator's machine has another number of nodes for jobs than the workload's.
-    """
+    """Nodes of the running jobs, and those reserved or down, at one moment of a simulation."""
 
     def __init__(self, allocator: Allocator, workload: Workload, failing: FailureProcess | None = None) -> None:
         for_jobs = allocator.topology.for_jobs
@@ -66,9 +51,9 @@ class Nodes:
         return self.allocator.by_identity or self.failing is not None
 
     def place(self, row: int, free: Bools | None = None, when: int | None = None) -> Ints | None:
-        """Return the nodes that a job would get now, or later, or if others were free; None if it has no place.
+        """Return the nodes that a job would get now, later, or if others were free; None if it has no place.
 
-        What is reserved of the machine within its requested time, or down now, it cannot have.
+        It cannot have nodes that are down now, or reserved within its requested time.
         """
         free = self.free if free is None else free
         if self.failing is not None:
@@ -77,7 +62,7 @@ class Nodes:
         return self.allocator.place(free, int(self.procs[row]), int(self.job_id[row]))
 
     def start(self, row: int) -> Ints:
-        """Give a job its nodes and return them.
+        """Allocate and return the nodes of a job.
 
         Raises
         ------
@@ -100,7 +85,7 @@ class Nodes:
         self.free[self.held.pop(row)] = True
 
     def on(self, nodes: Ints) -> list[int]:
-        """Return the rows of the jobs that hold one of these nodes, ascending."""
+        """Return the rows of the jobs on these nodes, ascending."""
         return sorted(row for row, held in self.held.items() if np.isin(held, nodes).any())
 
     def free_once_ended(self, rows: Ints) -> Bools:
@@ -120,22 +105,13 @@ class Nodes:
 
 @dataclass(frozen=True, eq=False)
 class NodeSets:
-    """Nodes of each job of a schedule, as intervals: those of a row are numbers `offsets[row]` to `offsets[row + 1]`.
+    """Nodes of each job of a schedule, as intervals: a row has the numbers `offsets[row]` to `offsets[row + 1]`."""
 
-    Parameters
-    ----------
-    first, last : int32 array of shape (n_intervals,)
-        First and last node of each interval, both included; ascending within a job.
-    offsets : int64 array of shape (n_jobs + 1,)
-        Where each job's intervals begin.
-    by_identity : bool
-        Whether the allocator may have refused jobs for which enough nodes were free.
-    """
-
+    # first and last node of each interval, both included; ascending within a job, shape (n_intervals,)
     first: npt.NDArray[np.int32]
     last: npt.NDArray[np.int32]
-    offsets: Ints
-    by_identity: bool = False
+    offsets: Ints  # where each job's intervals begin, shape (n_jobs + 1,)
+    by_identity: bool = False  # whether the allocator may have refused jobs while enough nodes were free
 
     __repr__ = short_repr
 
@@ -199,7 +175,7 @@ def interval_set(held: list[Interval]) -> str:
 def placed(allocator: Allocator, workload: Workload, events: Ints, failing: FailureProcess | None = None) -> NodeSets:
     """Return the nodes that every job had, from a finished simulation's events (time, kind, job row).
 
-    `failing` is what the simulation began with; of a job that was stopped and ran again, the last nodes count.
+    `failing` is the process at the beginning of the simulation; for a job that ran again, the last nodes count.
     """
     nodes = Nodes(allocator, workload, failing)
     sets: list[list[Interval]] = [[]] * len(workload)

@@ -1,6 +1,6 @@
 """Outages read from CSV or TOML.
 
-A CSV has a line of names, `time,until,kind,count,nodes` in any order, and a line for each thing that happens:
+A CSV has a line of names, `time,until,kind,count,nodes` in any order, and a line for each event:
 
 ```text
 time,until,kind,count,nodes
@@ -10,14 +10,14 @@ time,until,kind,count,nodes
 1483397200,,repair,,0-31 77
 ```
 
-Times are seconds on the log's own clock or dates with their offset from UTC, of one sort throughout. `until` is for
-`maintenance` and `reserve`. Without `count` and `nodes`, maintenance is of the whole machine.
+Times are all seconds on the log's own clock, or all dates with their offset from UTC. `until` is for `maintenance` and
+`reserve`. Without `count` and `nodes`, maintenance is of the whole machine.
 
 A TOML file has a `[[window]]` for each reservation, which may be repeated, and names a CSV for the rest:
 
 ```toml
-interrupted = "requeue"     # or "drop": what becomes of a job on a node that fails
-failures = "failures.csv"   # beside this file
+interrupted = "requeue"     # or "drop": what happens to a job on a node that fails
+failures = "failures.csv"   # relative to this file
 [[window]]
 kind = "maintenance"
 time = "2017-01-02T09:00:00-06:00"
@@ -52,24 +52,12 @@ Sort = Literal["seconds", "dates"]
 
 @dataclass
 class Clock:
-    """Turns times as written into seconds on the workload's clock.
+    """Converts times of a file into seconds on the workload's clock."""
 
-    Parameters
-    ----------
-    origin : int
-        What the log's own clock showed at the workload's second 0.
-    epoch : int, optional
-        When that was, in seconds since 1970, where the log tells.
-    sort : {"seconds", "dates"}, optional
-        How times are written, once one was read.
-    first : str
-        Where that was.
-    """
-
-    origin: int = 0
-    epoch: int | None = None
-    sort: Sort | None = None
-    first: str = ""
+    origin: int = 0  # what the log's own clock showed at the workload's second 0
+    epoch: int | None = None  # the same second in seconds since 1970, if the log has it
+    sort: Sort | None = None  # how times are written, once one has been read
+    first: str = ""  # place of that first time
 
     def read(self, text: object, at: str) -> int:
         """Return a time.
@@ -77,7 +65,8 @@ class Clock:
         Raises
         ------
         JobcastError
-            If it is none, has no offset from UTC, is of another sort than the first, or a date where the log has none.
+            If it is no time, has no offset from UTC, is of another sort than the first, or a date while the log has
+            none.
         """
         word = str(text).strip()
         sort: Sort = "seconds" if re.fullmatch(r"-?[0-9]+", word) else "dates"
@@ -100,12 +89,12 @@ class Clock:
         if moment.tzinfo is None:
             raise JobcastError(f"{at}: time {word!r} has no offset from UTC, such as Z or -06:00; dates need one.")
         if self.epoch is None:
-            raise JobcastError(f"{at}: time {word!r} is a date, but the log does not tell when it began; give seconds.")
+            raise JobcastError(f"{at}: time {word!r} is a date, but the log has no start date; give seconds.")
         return int(moment.timestamp()) - self.epoch
 
 
 def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | None = None) -> Outages:
-    """Return what a CSV or TOML file tells of a machine's reservations and failures.
+    """Return a machine's reservations and failures from a CSV or TOML file.
 
     Parameters
     ----------
@@ -113,11 +102,6 @@ def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | Non
         The file; TOML by its suffix, else CSV.
     origin, epoch : int
         Of the log that is simulated, see `Clock`.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read; the message names file and line, the rule and the value.
     """
     clock = Clock(origin, epoch)
     text = read_text(path, WHAT)
@@ -156,7 +140,6 @@ def _from_csv(path: str | os.PathLike[str], text: str, clock: Clock) -> Outages:
 
 
 def _part(row: Mapping[str, str], at: str, clock: Clock) -> Reservation | Change:
-    """Return what a line tells."""
     kind, until = row["kind"], row.get("until", "")
     if kind not in KINDS:
         raise JobcastError(f"{at}: {unknown_name('kind', kind, KINDS)}")
@@ -201,7 +184,7 @@ def _nodes(text: str, at: str) -> Pieces | None:
 
 @dataclass(frozen=True)
 class _Window:
-    """A `[[window]]` of a TOML file: a reservation, perhaps repeated."""
+    """A `[[window]]` of a TOML file: a reservation that may repeat."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
@@ -226,13 +209,12 @@ class _Window:
             return
         if self.every_days < 1 or self.every_days * DAY < round(3600 * self.hours):
             raise JobcastError(
-                f"every_days is how many days lie between two begins, longer than hours; got {self.every_days!r}."
+                f"every_days is the number of days from begin to begin, longer than hours; got {self.every_days!r}."
             )
         if self.until is None:
             raise JobcastError("a window that is repeated needs `until`, after which none begins.")
 
     def reservations(self, at: str, clock: Clock) -> list[Reservation]:
-        """Return the window and its repetitions."""
         begin, length = clock.read(self.time, at), round(3600 * self.hours)
         count, nodes = _count(str(self.count), at), _nodes(str(self.nodes), at)
         if self.every_days is None:

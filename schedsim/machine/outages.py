@@ -1,12 +1,12 @@
 """Outages as declared: reservations, maintenance, failures, repairs.
 
-A **reservation** takes processors, or named nodes, for a span: for maintenance, or for one user. It is known from
-the beginning: a job starts only if by its requested time it does not overlap it, so the machine drains before.
+A **reservation** takes processors, or named nodes, for a span: for maintenance, or for one user. The scheduler knows it
+from the beginning: a job starts only if by its requested time it does not overlap it, so the machine drains before.
 
-A **change** takes nodes away when they fail, or gives them back when they are repaired. It is not known before: a
-job on a failed node is stopped, and waits again with its rank (`requeue`), or is gone (`drop`); plans are made with
-what is left, as if it were never repaired. Where nodes are only counted, those that fail are drawn by hash from all
-that are up, so that a job is struck in proportion to its width.
+A **change** takes nodes away when they fail, or gives them back when they are repaired. The scheduler does not know it
+before: a job on a failed node stops, and waits again with its rank (`requeue`), or is gone (`drop`); plans use the
+nodes that are left, as if the failed ones were never repaired. Where nodes are only counted, a hash draws those that
+fail from all that are up, so that a job's risk grows with its width.
 """
 
 from collections.abc import Iterable
@@ -20,8 +20,7 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 
-Pieces = tuple[tuple[int, int], ...]
-"""Nodes as pieces (first, last + 1)."""
+Pieces = tuple[tuple[int, int], ...]  # nodes as pieces (first, last + 1)
 
 Interrupted = Literal["requeue", "drop"]
 RULES: Final[tuple[Interrupted, ...]] = ("requeue", "drop")
@@ -29,7 +28,7 @@ RULES: Final[tuple[Interrupted, ...]] = ("requeue", "drop")
 
 @dataclass(frozen=True)
 class Reservation:
-    """A span in which processors are not for jobs.
+    """A span in which processors are closed to jobs.
 
     Parameters
     ----------
@@ -41,11 +40,6 @@ class Reservation:
         Which nodes, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If it ends before it begins, or reserves nothing.
     """
 
     start: int
@@ -73,16 +67,11 @@ class Change:
     kind : {"fail", "repair"}
         What happens.
     procs : int, optional
-        How many nodes: drawn from those that are up; those that failed first are repaired first.
+        How many nodes: failures are drawn from nodes that are up, repairs take those that failed first.
     nodes : tuple of (int, int), optional
         Which nodes instead, as pieces (first, last + 1); with an allocator or a machine file.
     at : str
         Where it was read, for messages.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither, or concerns no node.
     """
 
     time: int
@@ -104,7 +93,6 @@ Part = Reservation | Change
 
 
 def _are_pieces(nodes: object) -> bool:
-    """Return whether these are nodes as pieces (first, last + 1)."""
     if not isinstance(nodes, tuple | list) or not nodes:
         return False
     whole = (isinstance(p, tuple | list) and len(p) == 2 and all(isinstance(n, int) for n in p) for p in nodes)
@@ -112,12 +100,11 @@ def _are_pieces(nodes: object) -> bool:
 
 
 def where(part: Part) -> str:
-    """Return where a part was read, to begin a message with."""
+    """Return the place of a part in its file, as the beginning of a message."""
     return f"{part.at}: " if part.at else ""
 
 
 def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
-    """Refuse no processors, both a number and names, and names that are no nodes."""
     if procs is not None and nodes is not None:
         raise JobcastError(f"{where(part)}give a number of nodes or name them, not both.")
     if procs is not None:
@@ -128,7 +115,7 @@ def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
 
 @dataclass(frozen=True)
 class Outages:
-    """What is reserved of a machine, and which of its nodes fail.
+    """The reservations of a machine, and the failures of its nodes.
 
     Parameters
     ----------
@@ -137,15 +124,10 @@ class Outages:
     changes : iterable of Change
         In any order; within a second repairs come first.
     interrupted : {"requeue", "drop"}
-        What becomes of a job on a node that fails: it waits again, from the beginning, under its own submission; or it
-        is gone.
+        What happens to a job on a node that fails: it waits again, with no work done and its old submission; or it is
+        gone.
     seed : int
-        Which nodes fail is drawn by hash(seed, number of the failure).
-
-    Raises
-    ------
-    JobcastError
-        If the rule is not one of these.
+        hash(seed, number of the failure) draws the nodes that fail.
 
     Examples
     --------
@@ -187,12 +169,12 @@ class Outages:
 
     @property
     def by_name(self) -> Part | None:
-        """A part that names nodes, if there is one."""
+        """Some part that names nodes, or None."""
         return next((part for part in self.parts if part.nodes is not None), None)
 
     @property
     def draws(self) -> bool:
-        """Whether chance says which nodes fail: a failure gives only their number."""
+        """Whether chance decides which nodes fail: a failure gives only their number."""
         return any(change.kind == "fail" and change.nodes is None for change in self.changes)
 
     def with_reservations(self, more: Iterable[Reservation]) -> Self:
@@ -200,14 +182,7 @@ class Outages:
         return replace(self, reservations=(*self.reservations, *more))
 
     def check_machine(self, nodes: int) -> None:
-        """Refuse what does not go with a machine of so many nodes.
-
-        Raises
-        ------
-        JobcastError
-            If a reservation or failure takes more than the machine has or names nodes that it lacks, or nodes that have
-            not failed are repaired.
-        """
+        """Refuse outages that do not fit a machine of this many nodes."""
         for part in self.parts:
             beyond = max((end - 1 for _, end in part.nodes), default=-1) if part.nodes else -1
             if beyond >= nodes:
@@ -232,7 +207,7 @@ class Outages:
 
     @cached_property
     def changes_at(self) -> dict[int, list[Change]]:
-        """What happens to nodes, by second."""
+        """The changes by second."""
         found: dict[int, list[Change]] = {}
         for change in self.changes:
             found.setdefault(change.time, []).append(change)
@@ -241,7 +216,7 @@ class Outages:
     def reserved(self, nodes: int) -> tuple[Ints, Ints]:
         """Return when the number of reserved processors changes, ascending, and to how many.
 
-        Where reservations overlap their numbers are added, to the whole machine at most.
+        Numbers of overlapping reservations add up, to the whole machine at most.
         """
         ends = [(r.start, r) for r in self.reservations] + [(r.end, r) for r in self.reservations]
         seconds = np.unique(np.array([second for second, _ in ends], dtype=np.int64))

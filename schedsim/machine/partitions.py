@@ -1,7 +1,7 @@
 """Partitions in a hierarchy: Mira's, or those of a TOML file.
 
-On such a machine a job gets a whole partition: of the free ones of the least sufficient size the one that blocks the
-fewest larger partitions which are still free, of these the first (Allcock, Rich, Fan & Lan, Experience and practice of
+On such a machine a job gets a whole partition: of the free ones of the smallest sufficient size the one that blocks the
+fewest larger partitions that are still free, of these the first (Allcock, Rich, Fan & Lan, Experience and practice of
 batch scheduling on leadership supercomputers at Argonne, JSSPP 2017, doi:10.1007/978-3-319-77398-8_1). The partitions
 are data, a `schedsim.machine.partitions.Hierarchy`: Mira's, or that of any machine.
 
@@ -40,10 +40,9 @@ from schedsim.machine.topology import MOST_NODES, Topology
 from schedsim.workload.workload import Workload
 
 MIRA_NODES: Final = 49_152
-MOST_PARTS: Final = 2_000
-"""Partitions of one machine: each is compared with each."""
+MOST_PARTS: Final = 2_000  # most partitions of a machine: each is compared with each
 MOST_CELLS: Final = 4_000_000
-"""Partitions times places at which one begins or ends, at most: place() reads a table of that size."""
+"""Most partitions times places at which one begins or ends: place() reads a table of that size."""
 
 
 @dataclass(frozen=True)
@@ -57,12 +56,7 @@ class Level:
     starts : tuple of int
         The first node of each.
     skip : int
-        Nodes left out in the middle: half of the partition lies before them, half behind.
-
-    Raises
-    ------
-    JobcastError
-        If there is no partition, or one cannot lie so.
+        Nodes left out in the middle, between two halves of the partition.
 
     Examples
     --------
@@ -91,7 +85,7 @@ class Level:
 
     @classmethod
     def side_by_side(cls, size: int, nodes: int, skip: int = 0) -> Self:
-        """Return partitions that begin at each multiple of their size, on a machine of so many nodes."""
+        """Return partitions that begin at each multiple of their size, on a machine of this many nodes."""
         if nodes // size > MOST_PARTS:
             n_parts = f"{nodes // size:,} partitions of {counted(size, 'node')}"
             raise JobcastError(f"{n_parts} are more than {MOST_PARTS:,}; take larger ones.")
@@ -113,15 +107,8 @@ class Hierarchy:
 
     Parameters
     ----------
-    nodes : int
-        Nodes of the machine.
     levels : tuple of Level
-        The partitions by size, no size twice but for one with and one without a gap; the whole machine is among them.
-
-    Raises
-    ------
-    JobcastError
-        If a partition reaches beyond the machine, none is the whole machine, or there are too many.
+        The partitions by size, including the whole machine; a size may occur once with and once without a gap.
 
     Examples
     --------
@@ -159,7 +146,7 @@ class Hierarchy:
     def binary(cls, nodes: int, unit: int | None = None) -> Self:
         """Return partitions of unit x 2^k nodes, each at multiples of its size, and the whole machine.
 
-        Without a unit, the least power of two that gives at most 128 smallest partitions.
+        By default the unit is the smallest power of two that gives at most 128 smallest partitions.
         """
         check_whole(nodes, "the number of nodes", 1)
         if unit is None:
@@ -242,14 +229,9 @@ class Hierarchy:
 
 @dataclass(frozen=True)
 class Partitions:
-    """A whole partition: of the free ones of the least sufficient size, the one that blocks the fewest larger ones.
+    """A whole partition: of the free ones of the smallest sufficient size, the one that blocks the fewest larger ones.
 
     Jobs must ask for exactly the nodes of a partition, see `widened`.
-
-    Parameters
-    ----------
-    hierarchy : Hierarchy
-        The machine's partitions.
 
     Examples
     --------
@@ -269,7 +251,7 @@ class Partitions:
         return Topology.flat(self.hierarchy.nodes)
 
     def allocated(self, procs: Ints) -> Ints:
-        """Return the nodes of the least partition that holds so many."""
+        """Return the nodes of the smallest sufficient partition."""
         sizes = np.array(self.hierarchy.sizes, dtype=np.int64)
         return sizes[np.searchsorted(sizes, procs)]
 
@@ -290,21 +272,14 @@ class Partitions:
 
 @dataclass(frozen=True)
 class Within:
-    """Another allocator, some jobs of which may have certain nodes only: a queue on a part of the machine.
+    """Another allocator that keeps some jobs to certain nodes: a queue on a part of the machine.
 
     Parameters
     ----------
-    allocator : Allocator
-        Places the jobs.
     sets : tuple of tuple of (int, int)
         Sets of nodes, each as pieces (first, last + 1).
     set_of : mapping of int to int
-        Which set a job, by its id, is kept to; jobs not named may have all nodes.
-
-    Raises
-    ------
-    JobcastError
-        If a set reaches beyond the machine, or a job is kept to a set that is not there.
+        The set of a job, by its id; other jobs may have all nodes.
 
     Examples
     --------
@@ -351,19 +326,14 @@ class Within:
 
 
 def allocated(allocator: Allocator, procs: Ints) -> Ints:
-    """Return the nodes that jobs of these widths get: more than they ask for, where nodes come in partitions."""
+    """Return the nodes that jobs of these widths get: with partitions, more than they ask for."""
     return allocator.allocated(procs) if isinstance(allocator, Partitions | Within) else procs
 
 
 def widened(workload: Workload, allocator: Allocator | None) -> Workload:
-    """Return a workload whose jobs take as many nodes as they get, where nodes come in partitions: `procs` may grow.
+    """Return a workload in which jobs take as many nodes as they get; with partitions, `procs` may grow.
 
-    `asked_procs` keeps what they asked for, which Cobalt's score counts.
-
-    Raises
-    ------
-    JobcastError
-        If the allocator's machine has another number of nodes for jobs than the workload's.
+    `asked_procs` keeps what they asked for, for Cobalt's score.
 
     Examples
     --------
@@ -390,25 +360,18 @@ ALLOCATOR_NAMES: Final = (*ALLOCATORS, "partitions")
 def allocator_named(
     name: str, nodes: int, per_leaf: int | None = None, seed: int = 0, hierarchy: Hierarchy | None = None
 ) -> Allocator:
-    """Return an allocator by its name, for a machine of so many nodes.
+    """Return an allocator by its name, for a machine of this many nodes.
 
     Parameters
     ----------
     name : str
         One of `ALLOCATOR_NAMES`.
-    nodes : int
-        Nodes of the machine.
     per_leaf : int, optional
         Nodes of a leaf switch; by default all are on one.
     seed : int
         For allocators that draw.
     hierarchy : Hierarchy, optional
         For `partitions`; by default Mira's where the machine has as many nodes, else `Hierarchy.binary`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such allocator, or the machine cannot be built so.
 
     Examples
     --------
@@ -443,7 +406,6 @@ class _Level:
     skip: int = 0
 
     def made(self, nodes: int) -> Level:
-        """Return the level of a machine of so many nodes."""
         if self.size < 1:
             raise JobcastError(f"needs `size = N`, the nodes of each partition; got {self.size}.")
         if self.size > nodes:
@@ -470,13 +432,7 @@ class _Machine:
 
 
 def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
-    """Return the partitions that a TOML file tells.
-
-    Raises
-    ------
-    JobcastError
-        If the file cannot be read or a partition cannot lie so; the message names file and level.
-    """
+    """Read partitions from a TOML file."""
     machine = declared(_Machine, read_toml(path, "partitions, a TOML file"), str(path))
     found = []
     for number, level in enumerate(machine.level, start=1):

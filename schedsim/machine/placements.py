@@ -1,4 +1,4 @@
-"""Placements: on which nodes the jobs of a schedule ran, and how many pieces of each lay there."""
+"""Placements: the nodes of the jobs of a schedule, and how many pieces of each ran there."""
 
 from dataclasses import dataclass
 from typing import Self
@@ -11,27 +11,20 @@ from schedsim.machine.nodes import NodeSets
 
 @dataclass(frozen=True, eq=False)
 class Placements:
-    """The nodes of each job, by parts: those of a row are `offsets[row]` to `offsets[row + 1]`, nodes ascending.
+    """The nodes of each job, by parts: a row has `offsets[row]` to `offsets[row + 1]`, nodes ascending."""
 
-    Parameters
-    ----------
-    node, pieces : int64 arrays of shape (n_parts,)
-        The node of each part, and how many pieces of the job lie there.
-    offsets : int64 array of shape (n_jobs + 1,)
-        Where each job's parts begin.
-    """
-
+    # the node of each part, and the number of the job's pieces there, shape (n_parts,)
     node: Ints
     pieces: Ints
-    offsets: Ints
+    offsets: Ints  # where each job's parts begin, shape (n_jobs + 1,)
 
     __repr__ = short_repr
 
     @classmethod
     def of(cls, spots: Ints, pieces: Ints) -> Self:
-        """Return the placements of parts (job row, node, pieces) as jobs started; of a job that restarted, the last.
+        """Return the placements from parts (job row, node, pieces), by starts; a restarted job's last ones.
 
-        `pieces` has how many each job has: its last parts have so many.
+        `pieces` has the number of pieces of each job, which its last parts add up to.
 
         Examples
         --------

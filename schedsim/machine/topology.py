@@ -1,4 +1,4 @@
-"""Topology: leaf switches and their nodes, some of which no job may have."""
+"""Topology: leaf switches and their nodes, some of them set apart from jobs."""
 
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ MOST_NODES: Final = 10_000_000
 
 @dataclass(frozen=True)
 class Topology:
-    """A two-level tree: leaf switches with equally many nodes each, numbered leaf by leaf from 0.
+    """A two-level tree: leaf switches with the same number of nodes each, numbered leaf by leaf from 0.
 
     A workload's processor is one node here.
 
@@ -26,11 +26,6 @@ class Topology:
         Nodes of each.
     apart : tuple of int
         Nodes that no job may have, ascending: those of a noise job, or of services.
-
-    Raises
-    ------
-    JobcastError
-        If there are no nodes, too many, or nodes apart that the machine lacks.
 
     Examples
     --------
@@ -62,13 +57,7 @@ class Topology:
         return cls(1, nodes)
 
     def with_apart(self, share: float) -> Self:
-        """Return this machine with a share of its nodes set apart, spread evenly.
-
-        Raises
-        ------
-        JobcastError
-            If the share is not from 0 to 1.
-        """
+        """Return this machine with a share of its nodes set apart, spread evenly."""
         if not 0 <= share < 1:
             raise JobcastError(f"The share of nodes set apart is from 0 to less than 1; got {share}.")
         count = round(share * self.nodes)

@@ -1,1 +1,1 @@
-"""Scheduling policies are values."""
+"""Scheduling policies as values."""

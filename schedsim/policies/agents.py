@@ -1,10 +1,9 @@
 """Agents: values that pick the next job in place of an order, and the rule for the job that holds the reservation.
 
-An agent picks from a window at the front of the queue until the job picked does not fit: that one is reserved (see
-`RESERVES`), and then it picks from those that may be backfilled beside it, as in DRAS [1]_. `Linear`, `RandomPicks` and
-the networks of `schedsim.policies.networks` are scored inside the compiled pass; any other object is asked by a pause
-of the engine: with a method `choose` it is shown what the pass has encoded (see `Observation`), with a method `pick`
-the rows of the jobs.
+An agent picks from a window at the front of the queue until the job picked does not fit: that job gets a reservation
+(see `RESERVES`), and the agent picks from those that may be backfilled next to it, as in DRAS [1]_. The compiled pass
+scores `Linear`, `RandomPicks` and the networks of `schedsim.policies.networks`; for any other object the engine pauses
+and calls its method `choose` with what the pass has encoded (see `Observation`), or `pick` with the rows of the jobs.
 
 References
 ----------
@@ -32,14 +31,12 @@ RESERVES: Final[Mapping[Reserve, int]] = MappingProxyType(
     {"kept": at.PICKED, "oldest": at.OLDEST, "again": at.PICKED_AGAIN}
 )
 """Which job holds the reservation once the job picked does not fit: that one until it starts; the first in the queue
-until it starts; or that one until the next instant, when the agent picks again, which protects nobody."""
+until it starts; or that one until the next instant, when the agent picks again, which protects no job."""
 
 
-MOST_IN_WINDOW: Final = 56
-"""Jobs that an agent, or the knapsack, may look at."""
+MOST_IN_WINDOW: Final = 56  # most jobs that an agent or the knapsack sees
 
-MOST_WEIGHT: Final = 1e9
-"""Beyond it sums of features would lose what tells jobs apart."""
+MOST_WEIGHT: Final = 1e9  # with larger weights sums of features could not tell jobs apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +63,7 @@ class Choice:
 
 
 class Agent(Protocol):
-    """Something that picks the next job, one after the other, until it declines or nothing is left."""
+    """Picks jobs, one after the other, until it declines or none is left."""
 
     def pick(self, choice: Choice) -> int | None:
         """Return the place of the job in `choice.rows`, or None to end the pass."""
@@ -100,7 +97,7 @@ class Observation:
 
     @classmethod
     def of(cls, numbers: at.Observed, window: int, n: int, now: int, level: int) -> Self:
-        """Lay out what the pass has written, on the same memory."""
+        """Return views of what the pass has written."""
         split = window * N_FEATURES
         return cls(numbers[:split].reshape(window, N_FEATURES), numbers[split:], n, now, level)
 
@@ -111,7 +108,7 @@ class Observation:
 
 
 class ObservingAgent(Protocol):
-    """Something that picks the next job by what the pass has encoded of it, such as a network of any library."""
+    """Picks the next job by what the pass has encoded, such as a network of any library."""
 
     def choose(self, observation: Observation) -> int:
         """Return the place of the job in the window."""
@@ -125,11 +122,6 @@ class Linear:
     ----------
     weights : tuple of float
         One for each of `FEATURES`, within -1e9 and 1e9.
-
-    Raises
-    ------
-    JobcastError
-        If they are not so many such numbers.
 
     Examples
     --------
@@ -169,12 +161,9 @@ class Linear:
 
 @dataclass(frozen=True)
 class RandomPicks:
-    """Picks any job of the window with equal chances: the control of every learnt agent.
+    """Picks any job of the window with equal chances: the control for learnt agents.
 
-    Parameters
-    ----------
-    seed : int
-        Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
+    A draw depends on the seed (0 to 2**63 - 1), the job and the number of the pick alone.
     """
 
     seed: int = 0
@@ -184,15 +173,13 @@ class RandomPicks:
             raise JobcastError(f"The seed of random picks is a whole number from 0 to 2**63 - 1; got {self.seed!r}.")
 
 
-OLDEST_FIRST: Final = Linear((1.0, *(0.0,) * (len(FEATURES) - 1)))
-"""Longest waiting first: EASY, job for job."""
+OLDEST_FIRST: Final = Linear((1.0, *(0.0,) * (len(FEATURES) - 1)))  # longest waiting first: EASY, job for job
 
 NO_WEIGHTS: Final = np.zeros(len(FEATURES))
-NO_WEIGHTS.flags.writeable = False  # as the others are: else the kernels are compiled once more
+NO_WEIGHTS.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
-Scored = Linear | RandomPicks | Shared | Dras
-"""Agents that the compiled pass scores by itself."""
+Scored = Linear | RandomPicks | Shared | Dras  # agents that the compiled pass scores
 
 
 def picks(agent: object) -> bool:
@@ -204,7 +191,7 @@ def picks(agent: object) -> bool:
 
 
 def observation_size(agent: object, window: int) -> int:
-    """Return how many numbers the pass encodes at a pick; 0 where the agent does not look at them.
+    """Return how many numbers the pass encodes at a pick; 0 where the agent does not use them.
 
     >>> observation_size(OLDEST_FIRST, 50)
     0
@@ -217,7 +204,7 @@ def _observes(agent: object) -> bool:
 
 
 def code_of(agent: Agent | ObservingAgent | Scored) -> int:
-    """Return the kernels' code of who picks."""
+    """Return the kernels' code of an agent."""
     codes = {Linear: at.LINEAR, RandomPicks: at.RANDOM_PICK, Shared: at.SHARED, Dras: at.DRAS}
     asked = at.ENCODED if _observes(agent) else at.ASKED
     return next((code for kind, code in codes.items() if isinstance(agent, kind)), asked)
@@ -225,33 +212,20 @@ def code_of(agent: Agent | ObservingAgent | Scored) -> int:
 
 @dataclass(frozen=True, eq=False)
 class AgentArrays:
-    """What the kernels need of an agent that they score by themselves.
+    """What the kernels need of an agent that they score."""
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        Of features, or of a shared network; not writeable.
-    net : float32 array of shape (n,)
-        Of a network of DRAS; not writeable.
-    layers : tuple of int
-        Neurons of each layer of a network.
-    nodes : int
-        How many a network sees.
-    observation : int
-        How many numbers an agent sees that is asked from outside.
-    """
-
+    # of features, or of a shared network; not writeable, shape (n,)
     weights: Floats = field(default_factory=lambda: NO_WEIGHTS)
-    net: Singles = field(default_factory=lambda: NO_NET)
-    layers: tuple[int, ...] = ()
-    nodes: int = 0
-    observation: int = 0
+    net: Singles = field(default_factory=lambda: NO_NET)  # of a network of DRAS; not writeable, shape (n,)
+    layers: tuple[int, ...] = ()  # neurons of each layer of a network
+    nodes: int = 0  # how many a network sees
+    observation: int = 0  # how many numbers an agent outside the kernels sees
 
     __repr__ = short_repr
 
     @classmethod
     def of(cls, agent: Agent | ObservingAgent | Scored | None, window: int) -> Self:
-        """Return those of an agent with a window of so many jobs."""
+        """Return the arrays of an agent and its window."""
         if isinstance(agent, Linear):
             return cls(agent.array)
         if isinstance(agent, Shared):

@@ -1,7 +1,7 @@
 """Backfilling: which waiting jobs may start ahead of a blocked head, and which reservations protect the others.
 
-Each way is a value. `order` ranks the jobs behind the blocked head, both as candidates and for further reservations;
-by default it is the order of the queue.
+Each is a value. `order` ranks the jobs behind the blocked head, both as candidates and for further reservations; by
+default it is the order of the queue.
 
 References
 ----------
@@ -35,9 +35,8 @@ REWARDS: Final[Mapping[Reward, int]] = MappingProxyType(
         "capacity-mean": at.CAPACITY_MEAN,
     }
 )
-"""What makes a set of jobs valuable, by the kernels' codes; see `Knapsack`."""
-MOST_SLACK: Final = 10**12
-"""Of a promise [s]: longer than any log."""
+"""Rewards of `Knapsack`, by the kernels' codes."""
+MOST_SLACK: Final = 10**12  # longest slack of a promise [s]: longer than any log
 
 
 @dataclass(frozen=True)
@@ -68,7 +67,7 @@ class Easy:
     depth : int
         How many blocked jobs hold reservations; more than one is a hybrid between EASY and conservative backfilling.
     replan : bool
-        Whether the reservations are planned anew in an availability profile at each pass. With several it is always so.
+        Whether each pass plans the reservations again in an availability profile; with several it always does.
 
     Examples
     --------
@@ -102,7 +101,7 @@ class Conservative:
     order : Order, optional
         Ranks the jobs behind the blocked head.
     keep : bool
-        Whether a reservation is kept once given and only moves forward; else all are planned anew at each pass.
+        Whether a reservation, once given, only moves forward; else each pass plans all of them again.
     """
 
     order: Order | None = None
@@ -121,7 +120,7 @@ class Conservative:
 
 @dataclass(frozen=True)
 class Greedy:
-    """Whatever fits starts, without reservations."""
+    """Each job that fits starts; there are no reservations."""
 
     order: Order | None = None
 
@@ -143,7 +142,7 @@ class Knapsack:
     Parameters
     ----------
     reward : {"capability", "capacity", "capability-mean", "capacity-mean"}
-        What makes a set valuable: a sum over its jobs, or the rewards of [1]_ as they are printed, with means. Then
+        The value of a set: a sum over its jobs, or the rewards of [1]_ as printed, with means. Then
         `capability-mean` is the mean wait over the longest one, plus the mean share of the machine, plus the share in
         use; `capacity-mean` is minus the mean of 1 / estimate over the jobs of the window that are left.
 
@@ -160,7 +159,7 @@ class Knapsack:
             raise JobcastError(f"A knapsack's reward is one of {', '.join(REWARDS)}; got {self.reward!r}.")
 
     def sums(self, procs: int, window: int) -> int:
-        """Return how many best sets its dynamic programme keeps: one a number of processors and, for means, of jobs."""
+        """Return how many best sets its dynamic programme keeps: per number of processors and, for means, of jobs."""
         return (procs + 1) * (window + 1 if REWARDS[self.reward] >= at.CAPABILITY_MEAN else 1)
 
     @property
@@ -181,7 +180,7 @@ class Knapsack:
 
 @dataclass(frozen=True)
 class Loops:
-    """Slurm's two loops: the main one at each event, backfilling by its own clock; see `schedsim.kernels.slurm`.
+    """Slurm's two loops: the main loop at each event, the backfill loop by its own clock; see `schedsim.kernels.slurm`.
 
     Parameters
     ----------
@@ -192,13 +191,13 @@ class Loops:
     resolution : int
         Reservations begin and end on multiples of it [s].
     window : int
-        A job that would start later than so far ahead holds no reservation [s].
+        A job that would start later than this far ahead holds no reservation [s].
     calc_period : int
         Priorities change at its multiples [s]; 0: they do not.
     backfills : bool
         Whether there is a backfill loop.
     limits : Limits, optional
-        What holds jobs, of one workload.
+        Limits on the jobs of one workload.
 
     Examples
     --------
@@ -245,18 +244,18 @@ Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack | Loops
 class Promise:
     """A guaranteed start for the head of the queue.
 
-    The shadow time by *requested* times of a job that first heads the queue blocked is kept, and no backfill may by
-    requested times break it, whatever the estimates were worth.
+    A job that first heads the queue blocked keeps its shadow time by *requested* times, and no backfill may break it by
+    requested times, however good or bad the estimates are.
 
     Parameters
     ----------
     slack : int
         How much later than that shadow time the guaranteed start lies [s].
     growth : float
-        Seconds of slack more for each second that the head had waited by then; below 0 less: who waited long is
-        promised more firmly.
+        Further slack for each second that the head had waited by then [s]; with a negative value, a job that waited
+        long gets a firmer promise.
     least, most : int
-        What the slack shrinks and grows to at most [s]; `slack` lies between them.
+        Bounds of the slack [s]; `slack` lies between them.
     kept : bool
         Whether the head also keeps its place until it starts, where the order would let another job come first.
 
@@ -290,5 +289,5 @@ class Promise:
             raise JobcastError(f"A promise's growth is a number from -1,000,000 to 1,000,000; got {self.growth!r}.")
 
     def slack_after(self, waited: int) -> int:
-        """Return the slack of a head that had waited so long [s]."""
+        """Return the slack of a head that had waited this long [s]."""
         return max(self.least, min(self.most, self.slack + int(self.growth * waited)))

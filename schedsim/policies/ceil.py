@@ -3,15 +3,16 @@
 CEIL [1]_ is both on any order. Read here as follows:
 
 * *Ceiling.* No start, of the head or of a backfill, may lift the processors in use above the ceiling; equal is allowed.
-  A job that needs at least that share of the machine by itself is exempt. The head that the ceiling stops holds its
-  reservation as any blocked head; its shadow time and the extra processors are those of a machine as large as the
-  ceiling allows. With `refused="passed over"` it holds none, and the next job is tried in its place.
-* *Postponing.* A job with a deadline is postponed when it is submitted. All such jobs join the queue, their submissions
-  kept, at a scheduling instant at which the queue is empty, or less than `low` of the machine is in use. Utilisation is
-  looked at after the pass: what still waits then is too wide for what is free, which is the paper's reason for the
-  rule, and the pass goes on with those that joined. (With `looks="before"` the pass, every wide job that ends releases
-  all: the machine has not been filled again yet.) A single one joins at (deadline - requested time - `lead`), which is
-  a scheduling instant. Backfills come from the queue first, then from the postponed jobs, by the same rules.
+  A job that alone needs at least that share of the machine is exempt. A head that the ceiling stops holds its
+  reservation like any blocked head; its shadow time and the extra processors are those of a machine as large as the
+  ceiling allows. With `refused="passed over"` it holds none, and the policy tries the next job in its place.
+* *Postponing.* A job with a deadline is postponed when it is submitted. All such jobs join the queue, with their old
+  submissions, at a scheduling instant at which the queue is empty, or less than `low` of the machine is in use.
+  Utilisation counts after the pass: the jobs that still wait then are too wide for the free processors, which is the
+  paper's reason for the rule, and the pass continues with those that joined. (With `looks="before"` the pass, every
+  wide job that ends releases all: the machine has not been filled again yet.) A single one joins at (deadline -
+  requested time - `lead`), which is a scheduling instant. Backfills come from the queue first, then from the postponed
+  jobs, by the same rules.
 
 References
 ----------
@@ -44,13 +45,13 @@ class Postponing:
     Parameters
     ----------
     low : float
-        All join the queue while a smaller share of the machine is in use.
+        All join the queue while less than this share of the machine is in use.
     lead : int
-        A single one joins so long before it must start to end by its deadline, should it run as long as requested [s].
+        A single one joins this long before it must start to end by its deadline, if it runs as long as requested [s].
     backfill : bool
         Whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start.
     looks : {"after", "before", "both"}
-        When utilisation is looked at: after the pass, before it, or both.
+        When utilisation counts: after the pass, before it, or both.
 
     Examples
     --------
@@ -72,16 +73,16 @@ class Postponing:
                 f"Postponed jobs join the queue 0 to {LONGEST_LEAD:,} s before they must start; got {self.lead!r}."
             )
         if self.looks not in ("after", "before", "both"):
-            raise JobcastError(f"Utilisation is looked at 'after', 'before' or 'both'; got looks={self.looks!r}.")
+            raise JobcastError(f"Utilisation counts 'after', 'before' or 'both'; got looks={self.looks!r}.")
 
     @property
     def before(self) -> bool:
-        """Whether utilisation is looked at before the pass."""
+        """Whether utilisation counts before the pass."""
         return self.looks != "after"
 
     @property
     def after(self) -> bool:
-        """Whether it is looked at after the pass."""
+        """Whether it counts after the pass."""
         return self.looks != "before"
 
 
@@ -92,14 +93,9 @@ class Ceiling:
     Parameters
     ----------
     share : float
-        Share of the machine that no start may lift utilisation above, but of jobs that alone need as much.
+        Share of the machine that no start may lift utilisation above, except starts of jobs that alone need as much.
     refused : {"reserves", "passed over"}
-        Whether a head that only the ceiling stops holds its reservation, or the next job is tried in its place.
-
-    Raises
-    ------
-    JobcastError
-        If the share is not above 0 and at most 1.
+        Whether a head that only the ceiling stops holds its reservation, or the policy tries the next job.
     """
 
     share: float = CEILING
@@ -119,7 +115,7 @@ class Ceiling:
 def most_in_use(ceiling: float, procs: int) -> int:
     """Return how many processors may be in use under a ceiling.
 
-    The share is taken as the decimal number that it is written as.
+    The share counts as the decimal number that it is written as.
 
     Examples
     --------
@@ -130,7 +126,7 @@ def most_in_use(ceiling: float, procs: int) -> int:
 
 
 def share_of(share: float, procs: int) -> int:
-    """Return the least number of processors that is at least a share of the machine.
+    """Return the smallest number of processors that is at least a share of the machine.
 
     Examples
     --------

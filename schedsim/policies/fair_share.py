@@ -1,10 +1,10 @@
-"""Slurm's fair-share: what users and accounts have used, decayed, against the shares that they hold.
+"""Slurm's fair-share: the decayed usage of users and accounts, compared with their shares.
 
-A job adds processors (or what it is billed for) times seconds to the usage of its user, and so of all accounts above.
-At each tick of the calculation all usage decays, then what ran since the last tick is added, and the factors are
-computed from usage and shares. The algorithms are those of Slurm's documentation: fair tree, the default, ranks users
-by usage against shares among siblings, level by level; the classic one is 2^(-U/S/d) of the effective usage U, the
-normalised shares S and the dampening d; depth-oblivious takes another effective usage.
+A job adds processors (or its billing) times seconds to the usage of its user, and so of all accounts above. At each
+tick of the calculation all usage decays, the usage since the last tick is added, and usage and shares give the factors.
+The algorithms are those of Slurm's documentation: fair tree, the default, ranks users by usage against shares among
+siblings, level by level; the classic one is 2^(-U/S/d) of the effective usage U, the normalised shares S and the
+dampening d; depth-oblivious takes another effective usage.
 """
 
 from collections.abc import Sequence
@@ -19,17 +19,16 @@ from predictors.core.errors import JobcastError, unknown_name
 Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
 ALGORITHMS: Final[tuple[Algorithm, ...]] = ("fair-tree", "classic", "depth-oblivious")
 OF_PARENT: Final = -1
-"""Shares that stand for "parent": a user ranks first in its account, an account's children count as its parent's."""
+"""Shares of "parent": a user ranks first in its account, an account's children count as its parent's."""
 _NO_FAIRNESS: Final = float((1 << 32) - 2)
-"""Where an account with the shares of its parent stands among its siblings in fair tree: its children are theirs."""
-_LN_2: Final = 0.693
-"""As Slurm has it: the factor of a second is 1 - 0.693 / half-life."""
+"""Place of an account with the shares of its parent among its siblings in fair tree: its children are theirs."""
+_LN_2: Final = 0.693  # as in Slurm: the decay factor of a second is 1 - 0.693 / half-life
 _STEEPNESS: Final = 5.0
-"""How fast depth-oblivious sharing lets a sibling's ratio count less, where the parent's is far from 1."""
+"""How fast a sibling's ratio loses weight in depth-oblivious sharing, where the parent's is far from 1."""
 
 
 def decay_of(seconds: float, half_life: float) -> float:
-    """Return what is left of usage after so many seconds; 1 without a half-life (0).
+    """Return the share of usage left after this many seconds; 1 without a half-life (0).
 
     Examples
     --------
@@ -43,7 +42,7 @@ def decay_of(seconds: float, half_life: float) -> float:
 class Shares:
     """The tree of accounts and users; entry 0 is the root, parents stand before their children.
 
-    Fair tree goes through equal accounts in their order here. Slurm's is by name, each before those below it.
+    Fair tree takes equal accounts in this order. Slurm's is by name, each before those below it.
 
     Parameters
     ----------
@@ -53,11 +52,6 @@ class Shares:
         From 0 on, or `OF_PARENT`.
     is_user : bool array of shape (n,)
         Users have no children.
-
-    Raises
-    ------
-    JobcastError
-        If it is no such tree.
 
     Examples
     --------
@@ -109,11 +103,11 @@ class Shares:
 
     @property
     def n_users(self) -> int:
-        """How many users there are, each once an account."""
+        """How many users there are, counted once per account."""
         return int(self.is_user.sum())
 
     def summed(self, usage: Floats) -> Floats:
-        """Return the usage of all entries, where that of users is given: an account's is the sum below it."""
+        """Return the usage of all entries from that of users: an account's is the sum below it."""
         found = np.where(self.is_user, usage, 0.0)
         for rows in self._levels:
             np.add.at(found, self.parent[rows], found[rows])
@@ -125,7 +119,7 @@ class Shares:
         Parameters
         ----------
         usage : float64 array of shape (n,)
-            What each user has used, 0 or more; that of accounts follows.
+            Usage of each user, 0 or more; that of accounts follows.
         algorithm : str
             One of `ALGORITHMS`.
         damp : float
@@ -144,7 +138,7 @@ class Shares:
         return np.where(self.is_user & (share > 0), factor, 0.0)
 
     def _level_fairness(self, used: Floats) -> Floats:
-        """Return how well served each entry is among its siblings: shares over usage; greater is less well served."""
+        """Return shares over usage of each entry among its siblings; a greater value is less well served."""
         above = np.maximum(self._share_parent, 0)
         share = self.shares / np.maximum(1, self._level_shares[above])
         whole = used[above]
@@ -154,11 +148,12 @@ class Shares:
         return np.where(self.shares == OF_PARENT, np.where(self.is_user, np.inf, _NO_FAIRNESS), found)
 
     def _ranks(self, fairness: Floats) -> Floats:
-        """Return the ranks of the users, of as many as there are the best; others have 0.
+        """Return the ranks of the users; the best is the number of users, and accounts have 0.
 
         Siblings are sorted, users before accounts where they are equal, then in the order of the tree. A user that is
         tied has the rank of the user before it. An entry is tied if it is equal to the sibling before it; the first
-        child of an account is tied if the account is. Slurm 26.05 does not merge equal accounts, as its manual has it.
+        child of an account is tied if the account is. Slurm 26.05 does not merge equal accounts, though its manual says
+        so.
         """
         deepest = int(self._depth.max(initial=0))
         place = np.zeros(len(self), dtype=np.int64)  # of an entry among those of its depth
@@ -183,7 +178,7 @@ class Shares:
         return ranks
 
     def _normal_shares(self) -> Floats:
-        """Return the share of each entry of the whole machine."""
+        """Return each entry's share of the whole machine."""
         normal = np.ones(len(self))
         for i in range(1, len(self)):
             above = self._share_parent[i]
@@ -218,7 +213,7 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class FairShare:
-    """Whose jobs they are, what they cost, and how usage is counted.
+    """The users of jobs, what the jobs cost, and how usage counts.
 
     Parameters
     ----------
@@ -227,24 +222,19 @@ class FairShare:
     user_of : int64 array of shape (n_jobs,)
         Entry of each job's user in the tree; -1: none, its factor is 0.
     billed : float64 array of shape (n_jobs,)
-        What a job costs a second: its processors, or by TRESBillingWeights; times the UsageFactor of its QOS.
+        Cost of a job per second: its processors, or by TRESBillingWeights; times the UsageFactor of its QOS.
     half_life : float
         PriorityDecayHalfLife [s]; 0: usage does not decay.
     calc_period : int
         PriorityCalcPeriod [s].
     resets : sequence of int
-        Seconds at which all usage is forgotten, ascending.
+        Seconds at which all usage is reset, ascending.
     algorithm : str
         One of `ALGORITHMS`.
     damp : float
         FairShareDampeningFactor.
     usage : float64 array of shape (n,), optional
-        What users have used before the first second.
-
-    Raises
-    ------
-    JobcastError
-        If a number is out of its range.
+        Usage of users before the first second.
     """
 
     tree: Shares
@@ -276,34 +266,24 @@ class FairShare:
 
 @dataclass(eq=False)
 class Usage:
-    """What users have used at one moment of a simulation.
-
-    Parameters
-    ----------
-    rule : FairShare
-        How it is counted.
-    used : float64 array of shape (n,)
-        By entry of the tree, for users alone, as of the last tick and what has ended since.
-    ticked : int
-        The last tick [s].
-    since : dict of int to int
-        Running jobs by row, and from when on their usage is not counted yet [s].
-    """
+    """The usage of users at one moment of a simulation."""
 
     rule: FairShare
+    # by entry of the tree, for users alone, until the last tick, with jobs that have ended since, shape (n,)
     used: Floats
-    ticked: int = 0
+    ticked: int = 0  # the last tick [s]
+    # running jobs by row, and since when their usage has not been counted [s]
     since: dict[int, int] = field(default_factory=dict)
     n_resets: int = 0
     _factors: Floats | None = None
 
     def started(self, row: int, now: int) -> None:
-        """Let a job begin to use what it is billed for."""
+        """Begin to count the usage of a job."""
         self.to(now - 1)
         self.since[row] = now
 
     def ended(self, row: int, now: int) -> None:
-        """Count what a job has used until its end: factors know it from the next tick on."""
+        """Count the usage of a job until its end; factors include it from the next tick on."""
         self.to(now - 1)
         self._factors = self.factors
         self._count(row, now)
@@ -320,11 +300,11 @@ class Usage:
 
     @property
     def _is_partial(self) -> bool:
-        """Whether some job has run for a part of a period alone."""
+        """Whether some job has run for only a part of a period."""
         return any(since > self.ticked for since in self.since.values())
 
     def _tick(self) -> None:
-        """Let usage decay over a period, and count what ran meanwhile."""
+        """Let usage decay over a period, and count the jobs that ran."""
         rule = self.rule
         self.ticked += rule.calc_period
         while self.n_resets < len(rule.resets) and rule.resets[self.n_resets] <= self.ticked:
@@ -336,7 +316,7 @@ class Usage:
         self._factors = None
 
     def _tick_often(self, ticks: int) -> None:
-        """Do so several times, while the same jobs run: their usage is a geometric series."""
+        """Go through several ticks while the same jobs run: their usage is a geometric series."""
         rule = self.rule
         once = decay_of(rule.calc_period, rule.half_life)
         kept = once**ticks
@@ -351,7 +331,7 @@ class Usage:
         self._factors = None
 
     def _count(self, row: int, now: int) -> None:
-        """Count what a running job has used up to now."""
+        """Count the usage of a running job up to now."""
         rule, seconds = self.rule, now - self.since[row]
         entry = int(rule.user_of[row])
         if entry >= 0 and seconds > 0:

@@ -1,4 +1,4 @@
-"""The protocol of gates: what the engine asks them, and what they answer."""
+"""The protocol of gates: the engine's questions, and their answers."""
 
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
@@ -20,15 +20,15 @@ class Candidate:
     free : int
         Processors free now.
     holds : int
-        How often a gate has held it, as counted by the verdicts.
+        How often a gate has held it, where the verdict counts.
     by_end, by_timer : bool
-        Whether this instant has ends, or a timer that woke the scheduler; else only submissions.
+        Whether this instant has ends, or a timer woke the scheduler; else it has only submissions.
     nodes : int64 array, optional
-        The nodes that it would get, where there is an allocator; nothing is held until the verdict.
+        The nodes that it would get, where there is an allocator; it holds none until the verdict.
     run_times : Progress, optional
         The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
     held_at : int, optional
-        When a gate held it last, as counted by the verdicts [s]; None: never.
+        When a gate last held it, where the verdict counts [s]; None: never.
     """
 
     row: int
@@ -49,12 +49,8 @@ class Verdict(NamedTuple):
 
     Parameters
     ----------
-    start : bool
-        Whether the job may start.
-    reason : str
-        Why.
     recheck : int, optional
-        Wake the scheduler in that many seconds, so that the job is asked again.
+        Wake the scheduler in that many seconds, to ask about the job again.
     counts : bool
         Whether a hold is counted (`Candidate.holds`).
     """
@@ -66,10 +62,10 @@ class Verdict(NamedTuple):
 
 
 class Gate(Protocol):
-    """Something that may hold a job that could start.
+    """Decides whether a job that could start is held.
 
-    A held job keeps its rank, is not tried again within the pass, and holds no reservation; the pass goes on as if it
-    were not there. A job that does not fit is not asked about.
+    A held job keeps its rank and holds no reservation; the pass does not try it again and continues as if it were not
+    there. The engine does not ask about jobs that do not fit.
     """
 
     def ask(self, candidate: Candidate) -> Verdict:

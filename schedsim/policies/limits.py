@@ -1,7 +1,7 @@
-"""Limits on what is in use at a time: of jobs, processors, nodes or GPUs, by a user, an account or a QOS.
+"""Limits on the jobs, processors, nodes or GPUs in use at a time by a user, an account or a QOS.
 
-A limit has a name, and the most that the running jobs that count against it may have. A waiting job that would lift it
-above that is held until others end: it is passed over, and holds no reservation. See `schedsim.kernels.slurm`.
+A limit has a name, and a most that the running jobs that count against it may use. A waiting job that would exceed it
+is held until others end: the policy passes it over, and it holds no reservation. See `schedsim.kernels.slurm`.
 """
 
 from collections.abc import Sequence
@@ -17,20 +17,13 @@ from schedsim.kernels.slurm.records import CLAIM, LIMIT, Claim, Limit
 
 
 class Claims(NamedTuple):
-    """What jobs count against limits; one entry a job and limit.
+    """What jobs count against limits, one entry per job and limit."""
 
-    Parameters
-    ----------
-    row, limit, amount : int64 array of shape (n,)
-        The job's row in the workload, the number of the limit, and how much of it the job uses while it runs.
-    holds : bool array of shape (n,)
-        Whether the limit may hold the job; else the job only counts.
-    """
-
+    # the job's row in the workload, the number of the limit, and how much of it the job uses while it runs, shape (n,)
     row: Ints
     limit: Ints
     amount: Ints
-    holds: Bools
+    holds: Bools  # whether the limit may hold the job; otherwise the job only counts, shape (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,13 +33,11 @@ class Limits:
     Parameters
     ----------
     names : sequence of str
-        What each limit is called, such as "QOS normal: MaxJobsPerUser=4 (alice)".
+        Name of each limit, such as "QOS normal: MaxJobsPerUser=4 (alice)".
     most : int64 array of shape (n_limits,)
         The most that may be in use.
     claims : Claims
         Of all jobs.
-    n_jobs : int
-        How many jobs there are.
     unreserved : bool array of shape (n_jobs,), optional
         Jobs that hold no reservation, whether or not a limit holds them.
 
@@ -79,7 +70,7 @@ class Limits:
             one = int(never[0])
             raise JobcastError(
                 f"The job in row {int(row[one])} alone uses {int(amount[one]):,}, more than the limit "
-                f"{self.names[int(limit[one])]} lets be in use: it could never start. Let the limit not hold it."
+                f"{self.names[int(limit[one])]} allows: it could never start. Let the limit not hold it."
             )
         order = np.argsort(row, kind="stable")
         records: Any = np.empty(len(row), CLAIM)
@@ -90,21 +81,15 @@ class Limits:
         object.__setattr__(self, "records", records)
 
     def check_jobs(self, n_jobs: int) -> None:
-        """Refuse limits of other jobs.
-
-        Raises
-        ------
-        JobcastError
-            If there are not so many.
-        """
+        """Refuse limits made for another number of jobs."""
         if self.n_jobs != n_jobs:
             raise JobcastError(
-                f"These limits are of {self.n_jobs:,} jobs, the workload has {n_jobs:,}: make them for its jobs."
+                f"These limits are for {self.n_jobs:,} jobs, the workload has {n_jobs:,}: make them for its jobs."
             )
 
     @classmethod
     def none(cls, n_jobs: int) -> "Limits":
-        """Return no limits, for so many jobs."""
+        """Return an instance without limits."""
         empty = np.empty(0, dtype=np.int64)
         return cls((), empty, Claims(empty, empty, empty, np.empty(0, dtype=np.bool_)), n_jobs)
 
@@ -135,7 +120,7 @@ class LimitsBeingMade:
     parts: list[Claims] = field(default_factory=list)
 
     def add(self, name: str, most: int, rows: Ints, amounts: Ints, holds: Bools) -> int:
-        """Add a limit for the jobs in some rows; return how many of these alone use more: it does not hold them."""
+        """Add a limit for the jobs in some rows; return how many of these exceed it alone: it does not hold them."""
         uses = amounts > 0
         rows, amounts, holds = rows[uses], amounts[uses], holds[uses]
         fits = amounts <= most

@@ -1,8 +1,8 @@
 """Slurm's multifactor priority: age, size, partition, QOS and fair-share.
 
 A job's priority is the sum of weights times factors from 0 to 1, cut to a whole number; the greatest comes first, equal
-ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share are brought up
-to date at the ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
+ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share change at the
+ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
 slurm.conf(5) and the multifactor page of Slurm's documentation. Not here: associations' own priorities, TRES, nice and
 site factors.
 """
@@ -21,10 +21,8 @@ from schedsim.policies.orders import ORDERS, Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.workload.workload import Workload
 
-TIER: Final = float(1 << 33)
-"""What a tier counts: more than any priority."""
-MOST: Final = float((1 << 32) - 1)
-"""The highest priority."""
+TIER: Final = float(1 << 33)  # value of a tier: more than any priority
+MOST: Final = float((1 << 32) - 1)  # the highest priority
 
 
 @dataclass(frozen=True)
@@ -36,7 +34,7 @@ class Multifactor:
     age, size, partition : int
         Weights of the factors.
     qos, fair_share : int
-        Weights of what others tell of each job.
+        Weights of the QOS factor and the fair-share factor.
     max_age : int
         Wait at which the age factor is 1 [s].
     calc_period : int
@@ -45,11 +43,6 @@ class Multifactor:
         Whether the size factor falls with the size.
     relative_to_time : bool
         Whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME).
-
-    Raises
-    ------
-    JobcastError
-        If a time is not above 0.
     """
 
     age: int = 0
@@ -111,10 +104,8 @@ class Multifactor:
 
         Parameters
         ----------
-        workload : Workload
-            The jobs.
         nodes : int64 array of shape (n_jobs,)
-            Nodes of each, of `of_nodes`.
+            Nodes of each job, out of `of_nodes`.
         of_nodes : int
             Nodes of the machine.
         partition : float64 array of shape (n_jobs,)
@@ -124,7 +115,7 @@ class Multifactor:
         qos : float64 array of shape (n_jobs,), optional
             Factor of each job's QOS, 0 to 1; by default 0.
         fair_share : FairShare, optional
-            Whose jobs they are and what they cost; by default all have the factor 0.
+            The users of the jobs and what these cost; by default all have the factor 0.
         """
         size = self.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
         fixed = self.size * size + self.partition * partition
@@ -138,27 +129,13 @@ class Multifactor:
 
 @dataclass(frozen=True, eq=False)
 class Priorities:
-    """The priorities of a workload's jobs.
-
-    Parameters
-    ----------
-    rule : Multifactor
-        The weights.
-    submit : int64 array of shape (n_jobs,)
-        When each was submitted [s].
-    fixed : float64 array of shape (n_jobs,)
-        The part of each priority that does not change with time.
-    tier : int64 array of shape (n_jobs,)
-        PriorityTier of each job's partition.
-    fair_share : FairShare or None
-        None: it does not count.
-    """
+    """The priorities of a workload's jobs."""
 
     rule: Multifactor
-    submit: Ints
-    fixed: Floats
-    tier: Ints
-    fair_share: FairShare | None = None
+    submit: Ints  # when each was submitted [s], shape (n_jobs,)
+    fixed: Floats  # the part of each priority that does not change with time, shape (n_jobs,)
+    tier: Ints  # PriorityTier of each job's partition, shape (n_jobs,)
+    fair_share: FairShare | None = None  # None: fair-share does not count
 
     __repr__ = short_repr
 
@@ -184,15 +161,7 @@ class Priorities:
 
 @dataclass(frozen=True, eq=False)
 class PrioritiesNow:
-    """The priorities at one moment of a simulation.
-
-    Parameters
-    ----------
-    priorities : Priorities
-        What does not change.
-    usage : Usage
-        What users have used by now.
-    """
+    """The priorities at one moment of a simulation."""
 
     priorities: Priorities
     usage: Usage
@@ -220,7 +189,7 @@ class PrioritiesNow:
 
 
 def slurm_policy(order: Order | None, loops: Loops) -> Policy:
-    """Return the policy of a Slurm: its order (None: first come, first served), and how its loops go.
+    """Return Slurm's policy from its order (None: first come, first served) and its loops.
 
     Examples
     --------

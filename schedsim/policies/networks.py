@@ -1,4 +1,4 @@
-"""Networks as agents: values that hold the weights, with which the compiled pass scores the jobs of the window.
+"""Networks as agents: values with the weights by which the compiled pass scores the jobs of the window.
 
 `Shared` is one small network for all jobs, over `schedsim.kernels.agents.picks.FEATURES`, with the layers of
 RLScheduler's kernel [1]_ by default. `Dras` is a network of DRAS [2]_, over the numbers of the jobs in the window and
@@ -35,16 +35,15 @@ Kind = Literal["pg", "dql"]
 ACTIVATIONS: Final[Mapping[str, int]] = MappingProxyType({"relu": at.RELU, "tanh": at.TANH})
 KINDS: Final[tuple[Kind, ...]] = ("pg", "dql")
 N_FEATURES: Final = 12
-MOST_NEURONS: Final = 1_000_000
-"""Of one layer."""
+MOST_NEURONS: Final = 1_000_000  # of one layer
 
 NO_NET: Final = np.empty(0, np.float32)
-NO_NET.flags.writeable = False  # as the others are: else the kernels are compiled once more
+NO_NET.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """Picks the job with the greatest score of one network, which looks at one job after the other.
+    """Picks the job with the greatest score of one network, which sees one job at a time.
 
     Parameters
     ----------
@@ -54,11 +53,6 @@ class Shared:
         Neurons of the hidden layers, one to five of them.
     activation : {"relu", "tanh"}
         Of the hidden layers.
-
-    Raises
-    ------
-    JobcastError
-        If the weights are not so many numbers, or a size is none.
 
     Examples
     --------
@@ -96,7 +90,7 @@ class Shared:
 
     @classmethod
     def from_layers(cls, layers: list[tuple[npt.ArrayLike, npt.ArrayLike]], activation: Activation = "relu") -> Self:
-        """Return the network of (weights of shape (inputs, outputs), biases of shape (outputs,)), layer by layer."""
+        """Return the network of layers (weights of shape (inputs, outputs), biases of shape (outputs,))."""
         parts = [(np.asarray(matrix, np.float64), np.asarray(bias, np.float64)) for matrix, bias in layers]
         for matrix, bias in parts:
             if matrix.ndim != 2 or bias.shape != matrix.shape[1:]:
@@ -122,13 +116,7 @@ class Shared:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         activation: Any = _at_place(tuple(ACTIVATIONS), arrays["activation"], "activation")
         return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), activation)
 
@@ -147,17 +135,6 @@ class Shared:
 class Shape:
     """The sizes of a network of DRAS.
 
-    Parameters
-    ----------
-    nodes : int
-        Of the machine, one row each.
-    kind : {"pg", "dql"}
-        Whether it scores the whole window at once, or tells the value of one job.
-    window : int
-        Jobs that it sees.
-    dense : tuple of int
-        Neurons of the two dense layers.
-
     Examples
     --------
     The paper's networks; its count for DRAS-DQL on Cori, 161,764,004, is that of 12,176 rows in place of 12,078, and
@@ -169,10 +146,10 @@ class Shape:
     (161960053, 160784004)
     """
 
-    nodes: int
-    kind: Kind = "pg"
-    window: int = 50
-    dense: tuple[int, int] = (400, 100)
+    nodes: int  # nodes of the machine, one row each
+    kind: Kind = "pg"  # whether it scores the whole window at once, or gives the value of one job
+    window: int = 50  # jobs that it sees
+    dense: tuple[int, int] = (400, 100)  # neurons of the two dense layers
 
     def __post_init__(self) -> None:
         if self.kind not in KINDS:
@@ -206,13 +183,11 @@ class Shape:
 class Dras:
     """Picks by a network of DRAS, by the greatest score or drawn by the scores' softmax.
 
-    The nodes are those of first fit, kept beside whatever allocator there is: a job gets the free nodes of the lowest
-    numbers. So the machine must have as many processors as the network sees nodes, and none may fail.
+    It sees the nodes of first fit, whatever the allocator: a job gets the free nodes of the lowest numbers. So the
+    machine must have as many processors as the network sees nodes, and none may fail.
 
     Parameters
     ----------
-    shape : Shape
-        Its sizes.
     weights : float32 array of shape (shape.parameters,)
         As `schedsim.kernels.agents.networks` says.
     seed : int
@@ -220,17 +195,12 @@ class Dras:
     drawn : bool, optional
         Whether a job is drawn by the softmax of the scores; by default with the kind "pg".
     explore : float
-        Chance that any job of the window is picked, whatever the scores.
+        Chance of picking any job of the window, whatever the scores.
     raw : bool
-        Whether its inputs are seconds and processors, in place of days and shares of the machine.
+        Whether its inputs are seconds and processors instead of days and shares of the machine.
     permuted : bool
         Whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
         nothing from them.
-
-    Raises
-    ------
-    JobcastError
-        If a value is out of its range, or the weights are not so many.
     """
 
     shape: Shape
@@ -253,13 +223,7 @@ class Dras:
             object.__setattr__(self, "drawn", self.shape.kind == "pg")
 
     def check_machine(self, machine_procs: int, window: int) -> None:
-        """Refuse another machine than the network's, or a policy's window that it cannot see.
-
-        Raises
-        ------
-        JobcastError
-            Naming both.
-        """
+        """Refuse a machine other than the network's, or a policy's window that it cannot see."""
         if machine_procs != self.shape.nodes:
             raise JobcastError(
                 f"This network sees a machine of {self.shape.nodes} nodes, and this one has {machine_procs} "
@@ -285,13 +249,7 @@ class Dras:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         nodes, window, first, second = arrays["sizes"].tolist()
         kind: Any = _at_place(KINDS, arrays["kind"], "kind")
         drawn, raw, permuted = map(bool, arrays["flags"].tolist())
@@ -311,7 +269,7 @@ class Dras:
 
 
 def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:
-    """Return the name that an array of one number stands for."""
+    """Return the name at the place that an array of one number holds."""
     if place.shape != () or place.dtype.kind not in "iu" or not 0 <= place < len(known):
         raise JobcastError(
             f"A network's {what} is stored as a number from 0 to {len(known) - 1}; got {place.tolist()}."
@@ -320,13 +278,7 @@ def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str
 
 
 def weights_of(given: npt.ArrayLike, kind: type[np.floating[Any]], count: int, what: str) -> npt.NDArray[Any]:
-    """Return weights as an array of one's own that is not writeable.
-
-    Raises
-    ------
-    JobcastError
-        If they are not so many numbers.
-    """
+    """Return weights as a read-only copy."""
     try:
         weights = np.array(given, dtype=kind)
     except (TypeError, ValueError) as error:

@@ -1,8 +1,9 @@
-"""Queue orders: FCFS, SJF, WFP3, UNICEP, F1 to F4, and own ones.
+"""Queue orders: FCFS, SJF, WFP3, UNICEP, F1 to F4, and user-defined ones.
 
 Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id).
 """
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -14,6 +15,7 @@ import numpy.typing as npt
 import schedsim.kernels.keys as codes
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.entry_points import Registry
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,7 @@ class Waiting:
     now : int
         Time [s].
     row : int64 array
-        Rows in the workload, for looking up what the user keeps beside it.
+        Rows in the workload, to look up the user's own data.
     wait, requested, estimate : int64 array
         Time waited, asked for, estimated [s].
     procs : int64 array
@@ -46,7 +48,7 @@ OrderFunction = Callable[[Waiting], npt.ArrayLike]
 
 
 class Standing(Protocol):
-    """What an order that follows the jobs knows at one moment of a simulation."""
+    """State of an order that follows the jobs, at one moment of a simulation."""
 
     def advance(self, events: Ints) -> None:
         """Take in the events since the last call, see `predictors.core.events`."""
@@ -61,21 +63,21 @@ class Standing(Protocol):
 class Following(Protocol):
     """An order that follows which jobs start and end, such as one by what users have used.
 
-    It is no function itself: each simulation asks it for a standing of its own.
+    It is no function itself: each simulation gets its own state from `begun`.
     """
 
     def begun(self) -> Standing:
-        """Return what is known before the first second."""
+        """Return the state before the first second."""
 
 
 @dataclass(frozen=True)
 class Priority:
-    """What ranks jobs that wait: a priority that grows with the wait, and a due date that bounds it.
+    """A priority of waiting jobs that grows with the wait, and a due date that bounds the wait.
 
     The priority is log10(wait + head_start) - estimate x log10(estimated run time) + procs x log10(processors); the
     greatest comes first. A job is *due* at its submission + grace + share x work ahead / processors of the machine: the
-    work ahead is what the running and the queued jobs will still take, by their estimates, in processor-seconds. Once
-    overdue, a job comes before all that are not, in the order of submission.
+    work ahead is what the running and queued jobs will still take by their estimates [processor-seconds]. Overdue jobs
+    come before all others, in the order of submission.
 
     Parameters
     ----------
@@ -84,14 +86,9 @@ class Priority:
     estimate, procs : float
         Weights, within -100 and 100.
     grace : int or None
-        Least time between submission and due date [s]; None: no job is ever due.
+        Least time from submission to due date [s]; None: no job is ever due.
     share : float
         0 or more, at most 1e6.
-
-    Raises
-    ------
-    JobcastError
-        If a number is none, or out of its range.
 
     Examples
     --------
@@ -121,31 +118,26 @@ class Priority:
 
 
 AIMS: Final = ("wait-slowdown", "wait", "slowdown", "squared-wait")
-"""What a look-ahead makes small: the sum over the jobs of wait x wait / estimate, of their waits, of their bounded
-slowdowns by the estimates, or of their squared waits."""
+"""What a look-ahead minimises: the sum over the jobs of wait x wait / estimate, of waits, of bounded slowdowns by the
+estimates, or of squared waits."""
 
 
 @dataclass(frozen=True)
 class LookAhead:
-    """The orders that are tried at each scheduling pass, see `schedsim.engine.look_ahead`.
+    """The orders to try at each scheduling pass, see `schedsim.engine.look_ahead`.
 
     Parameters
     ----------
     orders : tuple of str
-        Names of `ORDERS`, each once; of equally good ones the first is taken.
+        Names of our own `ORDERS`, each once; of equally good ones the first is taken.
     aim : str
-        What the best order makes smallest, one of `AIMS`.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such order or aim, or an order is named twice.
+        What the best order minimises, one of `AIMS`.
 
     Examples
     --------
     >>> LookAhead(("fcfs", "sfj"))
     Traceback (most recent call last):
-    predictors.core.errors.JobcastError: No order 'sfj'; did you mean 'sjf'? Known: fcfs, ...
+    predictors.core.errors.JobcastError: No order of a look-ahead 'sfj'; did you mean 'sjf'? Known: fcfs, ...
     """
 
     orders: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep")
@@ -156,7 +148,8 @@ class LookAhead:
         if not self.orders or len(set(self.orders)) < len(self.orders):
             raise JobcastError(f"A look-ahead tries orders, each once; got {self.orders!r}.")
         for name in self.orders:
-            order_named(name)
+            if name not in ORDERS.built_in:
+                raise unknown_name("order of a look-ahead", name, ORDERS.built_in)
         if self.aim not in AIMS:
             raise unknown_name("aim of a look-ahead", str(self.aim), AIMS)
 
@@ -167,21 +160,19 @@ class Order:
 
     Parameters
     ----------
-    name : str
-        Its name in tables.
     code : int
         The kernels' code.
     function : callable, optional
-        A user's own order: one vectorised function from `Waiting` to keys of shape (n_waiting,), asked at every
+        A user's own order: one vectorised function from `Waiting` to keys of shape (n_waiting,), called at every
         scheduling pass.
     seed : int
         For the random order.
     priority : Priority, optional
         Of an order by priority.
     look_ahead : LookAhead, optional
-        What is tried at each pass, of the order that looks best then.
+        For the order that takes the best of several at each pass.
     following : Following, optional
-        What makes the function of each simulation, of an order that follows which jobs start and end.
+        For an order that follows which jobs start and end: it makes the function of each simulation.
 
     Examples
     --------
@@ -218,7 +209,7 @@ class Order:
         return cls(name or str(getattr(function, "__name__", "user")), codes.USER, function)
 
     def keys(self, waiting: Waiting) -> Ints:
-        """Ask a user's function; return its keys as int64 that sort alike.
+        """Call a user's function; return its keys as int64 that sort alike.
 
         Raises
         ------
@@ -271,10 +262,26 @@ _TABLE: Final[Mapping[str, tuple[int, OrderFunction | None]]] = MappingProxyType
         "widest": (codes.WIDEST, lambda w: -w.procs),
     }
 )
-"""Orders: the kernels' code, and the same key as a formula of the waiting jobs, where it needs no more than those."""
+"""Orders: the kernels' code, and the same key as a formula where the waiting jobs suffice for one."""
 
-ORDERS: Final[Mapping[str, Order]] = MappingProxyType(
-    {name: Order(name, code) for name, (code, _) in _TABLE.items() if name != "widest"}
+
+def _accepted(name: str, found: object) -> Order:
+    if isinstance(found, type) or not callable(found):
+        raise JobcastError(f"it must be a function of the waiting jobs, jobcast.Waiting; got {found!r}.")
+    return Order.by(found, name)
+
+
+TAKEN: Final = (
+    *("balanced", "binpacking", "bold", "careful", "ceil", "cobalt", "conservative-compress", "conservative-replan"),
+    *("default", "easy", "knapsack", "look-ahead", "priority", "random", "rush", "score", "user", "widest"),
+)
+"""Names of other policies and orders."""
+
+ORDERS: Final[Registry[Order]] = Registry(
+    "order",
+    {name: Order(name, code) for name, (code, _) in _TABLE.items() if name != "widest"},
+    _accepted,
+    lambda name: name in TAKEN or name.endswith("-easy") or re.fullmatch(r"(hybrid|cobalt)-\d+", name) is not None,
 )
 """Orders by name."""
 
@@ -284,25 +291,11 @@ FORMULAS: Final[Mapping[str, OrderFunction]] = MappingProxyType(
 """Keys of orders as formulas of the waiting jobs, by the name of the order; smaller keys first."""
 
 SCORE: Final = Order("score", codes.SCORE)
-"""Highest score first; `schedsim.cobalt.score` says how scores grow, `schedsim.cobalt.rules` where they begin."""
+"""Highest score first; see `schedsim.cobalt.score` for their growth, `schedsim.cobalt.rules` for their beginning."""
 
-WIDEST: Final = Order("widest", codes.WIDEST)
-"""Most processors first, as bin packing takes jobs; no policy of its own."""
+WIDEST: Final = Order("widest", codes.WIDEST)  # most processors first, as in bin packing; it is no policy of its own
 
 
 def random_order(seed: int = 0) -> Order:
     """Return the order by a hash of (seed, job id)."""
     return Order("random", codes.RANDOM, seed=seed)
-
-
-def order_named(name: str) -> Order:
-    """Return a registered order.
-
-    Examples
-    --------
-    >>> order_named("sjf").name
-    'sjf'
-    """
-    if name not in ORDERS:
-        raise unknown_name("order", name, ORDERS)
-    return ORDERS[name]

@@ -1,4 +1,4 @@
-"""Scheduling policies: values composed of an order, backfilling and what restrains it, and their names."""
+"""Scheduling policies: values composed of an order, backfilling and its restraints, and their names."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.entry_points import Registry
 from schedsim.policies import traits
 from schedsim.policies.agents import MOST_IN_WINDOW, RESERVES, Agent, ObservingAgent, Reserve, Scored, picks
 from schedsim.policies.backfilling import (
@@ -24,13 +25,12 @@ from schedsim.policies.backfilling import (
 from schedsim.policies.ceil import CEILING, Ceiling, Postponing, Refused
 from schedsim.policies.gates import Gate
 from schedsim.policies.networks import Dras
-from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
+from schedsim.policies.orders import ORDERS, SCORE, TAKEN, WIDEST, LookAhead, Order, Priority, random_order
 from schedsim.policies.traits import refuse
 
-FCFS: Final = ORDERS["fcfs"]
-SJF: Final = ORDERS["sjf"]
-MOST_RESERVATIONS: Final = 1_000_000
-"""Of a hybrid."""
+FCFS: Final = ORDERS.built_in["fcfs"]
+SJF: Final = ORDERS.built_in["sjf"]
+MOST_RESERVATIONS: Final = 1_000_000  # most reservations of a hybrid
 
 
 @dataclass(frozen=True)
@@ -44,12 +44,12 @@ class Policy:
     backfill : NoBackfilling, Easy, Conservative, Greedy or Knapsack
         Which jobs may start ahead of a blocked head.
     promise : Promise, optional
-        Guarantees the head a start, whatever the estimates were worth; with EASY or hybrid backfilling.
+        Guarantees the head a start, however bad the estimates are; with EASY or hybrid backfilling.
     gate : Gate, optional
         May hold a job that could start; see `schedsim.policies.rush`.
     agent : Linear, RandomPicks, Shared, Dras, Agent or ObservingAgent, optional
         Picks the next job in place of the orders; see `schedsim.policies.agents`. Under greedy backfilling it picks
-        among the jobs that fit alone, and none is reserved.
+        only among the jobs that fit, and none holds a reservation.
     reserve : {"kept", "oldest", "again"}, optional
         Which job holds the reservation where an agent picks, see `schedsim.policies.agents.RESERVES`; by default kept.
         Not under greedy backfilling.
@@ -59,11 +59,6 @@ class Policy:
         Limits how much of the machine may be in use.
     postpone : Postponing, optional
         Postpones jobs with a deadline.
-
-    Raises
-    ------
-    JobcastError
-        If the parts do not go together.
 
     Examples
     --------
@@ -127,7 +122,7 @@ class Policy:
 
     @property
     def traits(self) -> frozenset[str]:
-        """What decides with which other parts it goes, see `schedsim.policies.traits`."""
+        """What decides which other parts it combines with, see `schedsim.policies.traits`."""
         promise, orders = self.promise, (self.order.code, self.backfill_order.code)
         given = {
             traits.NOT_EASY: not isinstance(self.backfill, Easy),
@@ -175,10 +170,19 @@ def _is_whole(value: object) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
-POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
+def _accepted(name: str, found: object) -> Policy:
+    if not isinstance(found, Policy):
+        raise JobcastError(f"it must be a jobcast.Policy; got {found!r}.")
+    return found
+
+
+_FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
+
+POLICIES: Final[Registry[Policy]] = Registry(
+    "policy",
     {
-        **{name: Policy(order) for name, order in ORDERS.items()},
-        **{f"{name}-easy": Policy(order, Easy()) for name, order in ORDERS.items()},
+        **{name: Policy(order) for name, order in ORDERS.built_in.items()},
+        **{f"{name}-easy": Policy(order, Easy()) for name, order in ORDERS.built_in.items()},
         "easy": Policy(backfill=Easy()),
         "easy-sjbf": Policy(backfill=Easy(SJF)),
         "conservative-replan": Policy(backfill=Conservative()),
@@ -187,12 +191,14 @@ POLICIES: Final[Mapping[str, Policy]] = MappingProxyType(
         "binpacking": Policy(WIDEST, Greedy()),
         "random": Policy(random_order(), Greedy()),
         "knapsack": Policy(backfill=Knapsack()),
-    }
+    },
+    _accepted,
+    lambda name: name in TAKEN or name.removesuffix("-easy") in ORDERS or _FAMILY.fullmatch(name) is not None,
 )
-"""Policies by name, to which `+promise` may be added."""
+"""Policies by name; `+promise` may follow it."""
 
 CAREFUL: Final = Policy(backfill=Easy(SJF), promise=Promise(slack=86_400))
-"""The policy `careful`: EASY-SJBF whose head starts, for certain, a day after its shadow time by requested times."""
+"""The policy `careful`: EASY-SJBF; the head starts at most a day after its shadow time by requested times."""
 
 BALANCED: Final = Policy(
     Order.by_priority(Priority(head_start=1200, estimate=1.0, procs=0.1, grace=86_400, share=0.35)),
@@ -205,7 +211,7 @@ LOOK_AHEAD: Final = Policy(Order.by_look_ahead(LookAhead()), Easy())
 """The policy `look-ahead`: EASY by whichever of five orders looks best at each pass."""
 
 ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
-"""Older names that still work, and the names that results give in their place."""
+"""Older names that still work, and the names in results."""
 
 FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
     {
@@ -215,7 +221,6 @@ FAMILIES: Final[Mapping[str, Callable[[int], Policy]]] = MappingProxyType(
 )
 """Policies with a number of reservations, by the name before the number: `hybrid-K`, `cobalt-K`."""
 
-_FAMILY: Final = re.compile(r"(hybrid|cobalt)-(-?\d+)")
 _PROMISE: Final = "+promise"
 _CEIL: Final = "+ceil"
 NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
@@ -223,12 +228,15 @@ NAMED: Final[Mapping[str, Policy]] = MappingProxyType(
 )
 """Settings for a site, by name."""
 
-KNOWN: Final = (*POLICIES, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
-"""The names that an unknown one is compared with."""
+
+def known() -> tuple[str, ...]:
+    """Return the names that an unknown one is compared with."""
+    added = [policy for order in ORDERS.added for policy in (order, f"{order}-easy")]
+    return (*POLICIES, *added, "hybrid-K", "cobalt-K", "easy+promise", *NAMED, "ceil", "easy+ceil")
 
 
 def ceil(
-    base: Policy = POLICIES["wfp3-easy"],
+    base: Policy = POLICIES.built_in["wfp3-easy"],
     *,
     ceiling: float = CEILING,
     refused: Refused = "reserves",
@@ -253,23 +261,18 @@ def ceil(
 def with_limits(
     rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
 ) -> Policy:
-    """Return a policy with another ceiling, or under which postponed jobs come back otherwise.
+    """Return a policy with another ceiling or other rules for postponed jobs.
 
     Parameters
     ----------
     rule : Policy
-        Of CEIL, where anything but the ceiling is given.
+        A CEIL policy, unless only the ceiling is given.
     ceiling : float, optional
         Share of the machine above which no start may lift utilisation.
     low : float, optional
         Postponed jobs join the queue while less than this share is in use.
     queue_only : bool
-        Whether jobs are backfilled from the queue alone, not from the postponed ones.
-
-    Raises
-    ------
-    JobcastError
-        If no job is postponed under the policy, or a share cannot be so.
+        Whether only jobs of the queue, no postponed ones, are backfilled.
 
     Examples
     --------
@@ -288,7 +291,7 @@ def with_limits(
 
 
 def policy_name(name: str) -> str:
-    """Return the name of a policy as results show it: an older one is replaced by today's.
+    """Return the name of a policy in results: today's in place of an older one.
 
     Examples
     --------
@@ -304,13 +307,9 @@ def make_policy(name: str) -> Policy:
 
     Names are those of `POLICIES`, `hybrid-K` and `cobalt-K` with K reservations, any EASY or hybrid one followed by
     `+promise`, `careful` and `balanced`, any of them with at most one reservation followed by `+ceil`, `ceil`, which is
-    `wfp3-easy+ceil`, and `look-ahead`. Older names of `ALIASES` are taken, too. RUSH on a base is made by
-    `schedsim.policies.rush.rush`: it asks a classifier, which no name tells.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such policy, or a name is not enough to make it.
+    `wfp3-easy+ceil`, and `look-ahead`. Installed packages add policies, and orders: `ORDER` and `ORDER-easy`
+    (`predictors.entry_points`). The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH on a
+    base: it needs a classifier, which no name gives.
 
     Examples
     --------
@@ -321,8 +320,10 @@ def make_policy(name: str) -> Policy:
     predictors.core.errors.JobcastError: No policy 'eazy'; did you mean 'easy'? Known: ...
     """
     if not isinstance(name, str):
-        raise unknown_name("policy", name, KNOWN)
+        raise unknown_name("policy", name, known())
     name = policy_name(name)
+    if name in POLICIES:
+        return POLICIES[name]
     if name.endswith(_CEIL):
         return ceil(make_policy(name.removesuffix(_CEIL)))
     if name in NAMED:
@@ -330,22 +331,29 @@ def make_policy(name: str) -> Policy:
     if name == "ceil":
         return ceil()
     base = name.removesuffix(_PROMISE)
-    policy = POLICIES[base] if base in POLICIES else _with_reservations(base)
+    policy = POLICIES[base] if base in POLICIES else _by_added_order(base) or _with_reservations(base)
     if policy is not None:
         return replace(policy, promise=Promise()) if base != name else policy
     if base == "bold":
         raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
-    if base in ("rush", *(f"{one}+rush" for one in POLICIES)):
+    if base == "rush" or (base.endswith("+rush") and base.removesuffix("+rush") in POLICIES):
         raise JobcastError(
-            f"Policy {name!r} asks a classifier about a machine with contention, of which a job log tells nothing: run "
+            f"Policy {name!r} asks a classifier about a machine with contention, which no job log describes: run "
             "`jobcast experiment rush`, or give schedsim.policies.rush.rush(make_policy(BASE), CLASSIFIER) to a "
             "simulation with a schedsim.contention.model.ContentionModel."
         )
-    raise unknown_name("policy", name, KNOWN)
+    raise unknown_name("policy", name, known())
+
+
+def _by_added_order(name: str) -> Policy | None:
+    """Return `ORDER` or `ORDER-easy` of an installed package's order; None for another name."""
+    order = name.removesuffix("-easy")
+    if order not in ORDERS.added:
+        return None
+    return Policy(ORDERS[order]) if order == name else Policy(ORDERS[order], Easy())
 
 
 def _with_reservations(name: str) -> Policy | None:
-    """Return `hybrid-K` or `cobalt-K`; None for another name."""
     found = _FAMILY.fullmatch(name)
     if found is None:
         return None

@@ -1,8 +1,8 @@
-"""A network as an agent that does not depend on the order of the jobs, the window or the machine.
+"""A network as an agent, independent of the order of the jobs, the window and the machine.
 
-One small network looks at every job of the window: its twelve features make an *embedding*, the same layer for all
-jobs. The mean of the embeddings tells what else waits; with the context of the machine and the queue it goes into the
-second layer, which scores each job. So the scores follow the jobs wherever they stand in the window (Zaheer et al.,
+One layer, the same for all jobs of the window, makes an *embedding* of a job's twelve features. The mean of the
+embeddings describes what else waits; with the context of the machine and the queue it goes into the second layer, which
+scores each job. So the scores follow the jobs wherever they stand in the window (Zaheer et al.,
 Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick on any other. `schedsim.agents.pooled`
 has the gradients.
 """
@@ -24,13 +24,12 @@ from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Observation
 from schedsim.policies.networks import weights_of
 
-MOST_HIDDEN: Final = 4_096
-"""Neurons of one layer."""
+MOST_HIDDEN: Final = 4_096  # neurons of one layer
 
 
 @dataclass(frozen=True, eq=False)
 class Pooled:
-    """Picks the job with the greatest score of a network that is shared by all jobs and sees their mean.
+    """Picks the job with the greatest score of a network that all jobs share and that sees their mean.
 
     Parameters
     ----------
@@ -39,11 +38,6 @@ class Pooled:
         second layer, its biases; from that to the score. See `sizes`.
     hidden : tuple of int
         Neurons of the embedding and of the second layer, both with tanh.
-
-    Raises
-    ------
-    JobcastError
-        If the weights are not so many numbers, or a size is none.
 
     Examples
     --------
@@ -83,7 +77,7 @@ class Pooled:
         return sum(rows * columns for rows, columns in cls.sizes(hidden))
 
     def scores(self, jobs: npt.NDArray[Any], context: npt.NDArray[Any]) -> Floats:
-        """Return the scores of jobs, shape (n,), whose features have the shape (n, 12).
+        """Return the scores of jobs, shape (n,), from features of shape (n, 12).
 
         Examples
         --------
@@ -108,13 +102,7 @@ class Pooled:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
-        """Return what was stored.
-
-        Raises
-        ------
-        JobcastError
-            If it is no such network.
-        """
+        """Return what was stored."""
         return cls(arrays["weights"], tuple(np.atleast_1d(arrays["hidden"]).tolist()))
 
     @cached_property

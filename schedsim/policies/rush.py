@@ -1,24 +1,24 @@
-"""RUSH's gate: a job whose run a classifier expects to vary is skipped, up to a number of times.
+"""RUSH's gate: it skips a job, up to a number of times, if a classifier expects its run to vary.
 
 Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that asks gates. Read here as follows:
 
-* The classifier is asked after the tentative placement, with its nodes; only classes in `labels` delay.
-* A skipped job keeps its rank, holds no reservation, and its skip count grows by one. Within a pass it is tried once.
-* It is asked again when a job ends, or when new counters have arrived: every `recheck` seconds of the simulation's
-  clock, so that an idle machine does not wait for ever. A submission changes nothing that the classifier looks at: the
-  job stays skipped, the classifier is not called and nothing is counted. With `count_on="pass"` every pass asks and
-  counts, as the algorithm's letter has it; while jobs come thick and fast, all skips are then gone in a minute or two.
-* With `count_on="window"` patience is a time: the job is asked as often as before, but only its first skip and the
-  first of each new window of counters (`window` seconds) count, at whatever second of the window the job fits. Asking
-  again within a window is no new evidence.
-* A job skipped `threshold` times is not asked about any more: it starts if it fits, and is blocked like any other.
-* An ask takes `ask_seconds`. Meanwhile as many nodes as the job needs stay idle for it, so that no other job is started
-  or asked about that needs them; the answer is of what was known, and of the nodes that were free, when it was asked.
-  A job that cannot start when its answer comes is asked anew later. The asks under way are in the model of run times,
-  see `Asking`.
+* It asks the classifier after the tentative placement, with its nodes; only classes in `labels` delay.
+* A skipped job keeps its rank, holds no reservation, and its skip count grows by one. A pass tries it once.
+* It asks again when a job ends, or when new counters have arrived: every `recheck` seconds of the simulation's clock,
+  so that an idle machine does not wait without end. A submission changes nothing that the classifier sees: the job
+  stays skipped, without a call and without a count. With `count_on="pass"` every pass asks and counts, as the algorithm
+  is printed; while many jobs arrive, a job then uses up its skips in a minute or two.
+* With `count_on="window"` patience is a time: the gate asks as often as before, but only the first skip and the first
+  of each new window of counters (`window` seconds) count, whenever the job fits within the window. Asking again within
+  a window gives no new evidence.
+* After `threshold` skips it asks no more: the job starts if it fits, and is blocked like any other.
+* An ask takes `ask_seconds`. Meanwhile as many nodes as the job needs stay idle for it: no job that needs them starts
+  or leads to an ask. The answer is based on what was known, and on the nodes that were free, at the time of the ask. If
+  the job cannot start when the answer comes, the gate asks again later. The model of run times keeps the asks under
+  way, see `Asking`.
 
-All that decides is in the engine's state, so a simulation may be copied or set back. What is counted (`Tally`) is what
-the gate was asked in all, copies included.
+All decisions depend on the engine's state alone, so a simulation may be copied or set back. `Tally` counts all asks,
+those of copies too.
 
 References
 ----------
@@ -42,36 +42,25 @@ THRESHOLD: Final = 10
 RECHECK: Final = 60
 LONGEST_RECHECK: Final = 86400
 COUNT_ON: Final = ("release", "pass", "window")
-COUNTER_WINDOW: Final = 300
-"""Counters are seen as their mean over so long a window [s]."""
+COUNTER_WINDOW: Final = 300  # window over which counters are averaged [s]
 LONGEST_ASK: Final = 3600
 
 CountOn = Literal["release", "pass", "window"]
 
 
 class Classifier(Protocol):
-    """Says how much a run would vary."""
+    """Predicts how much a run would vary."""
 
     def foresee(self, candidate: Candidate) -> str:
         """Return one of `CLASSES` for a job that would start now, on these nodes."""
 
 
 class Ask(NamedTuple):
-    """An ask under way.
+    """An ask under way."""
 
-    Parameters
-    ----------
-    until : int
-        When its answer comes [s].
-    label : str
-        The answer.
-    nodes : int64 array of shape (k,)
-        The nodes that the job was to get.
-    """
-
-    until: int
+    until: int  # when its answer comes [s]
     label: str
-    nodes: Ints
+    nodes: Ints  # the nodes that the job was to get, shape (k,)
 
 
 @runtime_checkable
@@ -83,21 +72,11 @@ class Asking(Protocol):
 
 @dataclass(eq=False)
 class Tally:
-    """What a gate was asked and did.
+    """What a gate was asked and did."""
 
-    Parameters
-    ----------
-    calls : int
-        How often the classifier was called.
-    skips : int
-        How often a job was skipped because of it.
-    met : int
-        Jobs that started because they had been skipped as often as they may be.
-    """
-
-    calls: int = 0
-    skips: int = 0
-    met: int = 0
+    calls: int = 0  # how often the classifier was called
+    skips: int = 0  # how often a job was skipped because of it
+    met: int = 0  # jobs that started because they had been skipped as often as they may be
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,16 +86,16 @@ class Rush:
     Parameters
     ----------
     classifier : Classifier
-        What foresees how much a run would vary.
+        Predicts how much a run would vary.
     threshold : int or int64 array of shape (n_jobs,)
         How often a job may be skipped, for all or by row of the workload; 0: never.
     labels : sequence of str
         Classes that delay a job.
     recheck : int
-        New counters arrive every so many seconds [s].
+        Time between new counters [s].
     count_on : {"release", "pass", "window"}
-        When skipped jobs are asked again: when a job ends or counters arrive, or at every pass. With "window" as with
-        "release", but a job's skips count once a window of counters.
+        When to ask about skipped jobs again: when a job ends or counters arrive, or at every pass. "window" is like
+        "release", but a job's skips count once per window of counters.
     window : int
         How long a window of counters is, for `count_on="window"`; a multiple of `recheck` [s].
     ask_seconds : int
@@ -204,21 +183,21 @@ class Rush:
         return Verdict(False, why, recheck=until_counters, counts=counts)
 
     def _under_way(self, candidate: Candidate) -> Verdict | None:
-        """Return the verdict where an ask of the job has its answer or still runs, or where others' need the nodes."""
+        """Return the verdict if an ask of the job has its answer or still runs, or if other asks need the nodes."""
         asks, now = _asks(candidate), candidate.now
         assert candidate.nodes is not None
         own = asks.get(candidate.row)
         if own is not None and now < own.until:
             return Verdict(False, "its classifier has not answered yet", recheck=own.until - now, counts=False)
         for row in [row for row, ask in asks.items() if ask.until < now or row == candidate.row]:
-            del asks[row]  # its own, and answers that came when their jobs had no place: those are asked anew
+            del asks[row]  # its own, and answers that came when their jobs had no place: it asks for those again
         if own is not None and own.until == now:
             return self._answered(candidate, own.label)
         kept = sum(len(ask.nodes) for ask in asks.values())
         if not kept or candidate.free - kept >= len(candidate.nodes):
             return None
         soonest = min(ask.until for ask in asks.values())
-        why = "the free nodes are kept for jobs whose classifier has not answered yet"
+        why = "the free nodes are kept for jobs that still wait for their classifier's answer"
         return Verdict(False, why, recheck=max(1, soonest - now), counts=False)
 
     def most(self, row: int) -> int:
@@ -230,7 +209,7 @@ class Rush:
         return replace(self, tally=Tally())
 
     def _in_new_window(self, candidate: Candidate) -> bool:
-        """Return whether the job was asked about in a later window of counters than at its last skip that counted."""
+        """Return whether this is a later window of counters than that of the job's last counted skip."""
         if candidate.held_at is None:
             return True
         last, asked = candidate.held_at - self.ask_seconds, candidate.now - self.ask_seconds
@@ -244,26 +223,14 @@ class Rush:
 def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESHOLD,
          labels: Sequence[str] = (VARIATION,), recheck: int = RECHECK,
          count_on: CountOn = "release", window: int = COUNTER_WINDOW, ask_seconds: int = 0) -> Policy:  # fmt: skip
-    """Return a policy with RUSH's gate in front of it; parameters as of `Rush`.
-
-    Raises
-    ------
-    JobcastError
-        If the policy has a gate already, or its kind asks none.
-    """
+    """Return a policy with RUSH's gate in front of it; parameters as of `Rush`."""
     if base.gate is not None:
         raise JobcastError("RUSH: the policy has a gate already; one gate a policy.")
     return replace(base, gate=Rush(classifier, threshold, labels, recheck, count_on, Tally(), window, ask_seconds))
 
 
 def _asks(candidate: Candidate) -> dict[int, Ask]:
-    """Return the asks under way.
-
-    Raises
-    ------
-    JobcastError
-        If the model of run times keeps none, or jobs have no nodes of their own.
-    """
+    """Return the asks under way."""
     if candidate.nodes is None or not isinstance(candidate.run_times, Asking):
         raise JobcastError(
             "RUSH: asks that take time need a machine with nodes and a model of run times that keeps them, such as "
@@ -273,12 +240,10 @@ def _asks(candidate: Candidate) -> dict[int, Ask]:
 
 
 def _is_whole(value: object, least: int) -> bool:
-    """Return whether a value is a whole number from `least` on."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and int(value) >= least
 
 
 def _are_counts(threshold: object) -> bool:
-    """Return whether a threshold is one or a row of whole numbers from 0 on."""
     if isinstance(threshold, np.ndarray):
         return threshold.ndim == 1 and threshold.dtype.kind in "iu" and bool((threshold >= 0).all())
     return isinstance(threshold, int | np.integer) and not isinstance(threshold, bool) and int(threshold) >= 0
@@ -286,14 +251,9 @@ def _are_counts(threshold: object) -> bool:
 
 @dataclass(frozen=True, eq=False)
 class Scripted:
-    """Says variation until a job has been skipped so often, by row; then none. For controls and tests.
+    """Predicts variation until a job has been skipped `skips[row]` times, then none. For controls and tests.
 
     With the skips of another run dealt to other jobs, this makes exactly as many delays as that run had.
-
-    Parameters
-    ----------
-    skips : int64 array of shape (n_jobs,)
-        How often each job is skipped, at most its threshold.
     """
 
     skips: Ints

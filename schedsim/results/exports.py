@@ -1,7 +1,7 @@
 """Exports of a schedule: CSV, Batsim, SWF, Parquet.
 
-A simulation without an allocator counts processors. Any schedule that never overbooks has a placement; the one found
-here takes the lowest free numbers at each start.
+A simulation without an allocator only counts processors. Any schedule that never overbooks has a placement; this one
+gives each start the lowest free numbers.
 """
 
 import os
@@ -41,7 +41,7 @@ def place(schedule: Schedule) -> list[list[Interval]]:
         return [schedule.nodes.intervals(row) for row in range(len(schedule.nodes))]
     n_jobs = len(schedule.start)
     empty = schedule.start == schedule.end
-    # Within a second: ends, then jobs of length 0, which hold their processors for a moment only, then other starts.
+    # within a second: ends, then jobs of length 0 (they hold processors for a moment only), then other starts
     phase = np.concatenate([np.where(empty, 1, 2), np.where(empty, 3, 0)])
     held: list[list[Interval]] = [[] for _ in range(n_jobs)]
     free: list[Interval] = [(0, schedule.workload.machine_procs - 1)]
@@ -88,13 +88,7 @@ def to_frame(schedule: Schedule) -> "pd.DataFrame":
 
 
 def to_log(schedule: Schedule, log: JobLog) -> JobLog:
-    """Return the cleaned log that was simulated with the simulated waits and run times in place of its own.
-
-    Raises
-    ------
-    JobcastError
-        If it is another log.
-    """
+    """Return the cleaned log that was simulated with the simulated waits and run times in place of its own."""
     if not np.array_equal(log.filled("job_id"), schedule.workload.job_id):
         raise JobcastError(f"{log.name}: is not the log of this schedule; give the cleaned log that was simulated.")
     return log.replaced({"wait": schedule.wait, "run_time": schedule.run_time, "allocated_procs": log.procs})
@@ -108,7 +102,7 @@ BATSIM_COLUMNS: Final = (
 
 
 def batsim_frame(schedule: Schedule) -> "pd.DataFrame":
-    """Return the table of Batsim's `jobs.csv`, which Gantt tools of the field read; times from the first submission.
+    """Return the table of Batsim's `jobs.csv`, which Gantt tools read; times from the first submission.
 
     Processors are numbered by `schedsim.results.exports`; energy and metadata stay empty.
     """
@@ -171,11 +165,6 @@ WRITERS: Final[Mapping[str, Writer]] = MappingProxyType(
 
 def schedule_writer(path: str | os.PathLike[str]) -> Writer:
     """Return the writer for a file by its name.
-
-    Raises
-    ------
-    JobcastError
-        If its ending belongs to no format.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Figures of a schedule, each once: wait, bounded slowdown, utilisation, throughput, spread over users, who pays.
 
-A mean over jobs counts a job of a second like one that fills the machine for a day. So figures that weight each job by
-its area, processors x run time, stand beside it, and the standard deviation of the throughput and the spread over users
+A mean over jobs counts a job of a second like one that fills the machine for a day. So there are also figures that
+weight each job by its area (processors x run time), the standard deviation of the throughput and the spread over users
 [1]_: a mean bounded slowdown can fall while all of these grow.
 
 References
@@ -21,15 +21,13 @@ from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY, Schedule
 from schedsim.results.timelines import in_use
 
-BOUND: Final = 10
-"""Threshold of the bounded slowdown [s]."""
+BOUND: Final = 10  # threshold of the bounded slowdown [s]
 
 WIDEST_SHARE: Final = 0.05
 
 WORSE_BY_RATIO: Final = 1.05
 """A user whose mean wait grows by more than this ratio is worse off, if also by more than `WORSE_BY_SECONDS`."""
-WORSE_BY_SECONDS: Final = 600.0
-"""A longer mean wait that a user would not notice [s]."""
+WORSE_BY_SECONDS: Final = 600.0  # a longer mean wait that a user would not notice [s]
 
 
 def slowdown(wait: Ints, run_time: Ints) -> Floats:
@@ -61,7 +59,7 @@ def bounded_slowdown(wait: Ints, run_time: Ints, bound: int = BOUND) -> Floats:
 
 
 def widest(procs: Ints, share: float = WIDEST_SHARE) -> npt.NDArray[np.bool_]:
-    """Return which jobs are the widest ones: the share of jobs with most processors, earlier rows first among equals.
+    """Return which jobs are the widest: this share of the jobs, by processors, earlier rows first among equals.
 
     At least one job; else rounded to the nearest number of jobs.
 
@@ -83,7 +81,7 @@ def makespan(schedule: Schedule) -> int:
 
 
 def areas(schedule: Schedule) -> Floats:
-    """Return each job's processors x run time [s]; as floats, since whole numbers end at 2^63."""
+    """Return each job's processors x run time [s], as floats: whole numbers would overflow at 2^63."""
     return schedule.workload.procs.astype(np.float64) * schedule.run_time
 
 
@@ -97,8 +95,8 @@ def utilisation(schedule: Schedule) -> float:
 def throughput_std(start: Ints, end: Ints, procs: Ints, begin: int, machine_procs: int) -> float:
     """Return the standard deviation over time of the throughput: the share of the machine in use at each second.
 
-    Throughput is the work done in a second by the most that could be done; from `begin`, the first submission, to the
-    last end its mean is the utilisation. Less is steadier; 0 where no time passes.
+    Its mean from `begin`, the first submission, to the last end is the utilisation. Lower is steadier; 0 where no time
+    passes.
 
     Parameters
     ----------
@@ -123,7 +121,7 @@ def throughput_std(start: Ints, end: Ints, procs: Ints, begin: int, machine_proc
 def gini(values: npt.ArrayLike) -> float:
     """Return the Gini coefficient of numbers above 0: 0 where all are equal, towards 1 where one has everything.
 
-    It is the mean difference of two of them, drawn with replacement, by twice their mean. NaN of no number.
+    It is the mean difference of two of them, drawn with replacement, divided by twice their mean. NaN of no number.
 
     Examples
     --------
@@ -173,7 +171,7 @@ def figures(schedule: Schedule) -> dict[str, float]:
     """Return the figures of a schedule over all jobs, none left out.
 
     Times in seconds; `widest5_mean_wait_s` is the mean wait of the widest 5 % of jobs. What does not exist is NaN:
-    means by area where all jobs have length 0, the spread over users where none is known.
+    means by area where all jobs have length 0, the spread over users where no user is known.
     """
     workload = schedule.workload
     found = figures_of_waits(schedule.wait, schedule.run_time, workload.procs) | {
@@ -188,9 +186,9 @@ def figures(schedule: Schedule) -> dict[str, float]:
 
 
 def figures_as_logged(log: JobLog) -> dict[str, float] | None:
-    """Return the figures of the waits that a log records itself, over the jobs whose wait it knows; None if none is.
+    """Return the figures of the waits that the log records, over the jobs with a recorded wait; None without any.
 
-    They are what the site's own scheduler did, with its queues, priorities and outages.
+    They show what the site's scheduler did, with its queues, priorities and outages.
 
     Examples
     --------
@@ -250,12 +248,11 @@ def figures_of_waits(wait: Ints, run_time: Ints, procs: Ints) -> dict[str, float
 
 
 def _weighted(values: Ints | Floats, area: Floats) -> float:
-    """Return the mean with each job weighted by its area; NaN where there is none."""
     return float(np.average(values, weights=area)) if area.any() else float("nan")
 
 
 def past_request(schedule: Schedule) -> int:
-    """Return how many jobs ran longer than they requested: none where jobs are killed at their request."""
+    """Return how many jobs ran longer than requested; none where jobs are killed at their request."""
     return int((schedule.run_time > schedule.workload.requested).sum())
 
 
@@ -286,13 +283,7 @@ def how_started(schedule: Schedule) -> dict[str, dict[str, float]]:
 
 
 def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
-    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group.
-
-    Parameters
-    ----------
-    groups : int64 array of shape (n_jobs,)
-        Which group each job belongs to.
-    """
+    """Return jobs, mean wait, mean bounded slowdown and longest wait of each group, by ascending group."""
     order = np.argsort(groups, kind="stable")
     wait = schedule.wait[order]
     bounded = bounded_slowdown(wait, schedule.run_time[order])
@@ -310,15 +301,9 @@ def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
 
 
 def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
-    """Return the figures of each user.
-
-    Raises
-    ------
-    JobcastError
-        If the workload does not tell its users.
-    """
+    """Return the figures of each user."""
     if schedule.workload.user is None:
-        raise JobcastError(f"{schedule.workload.name}: does not tell its users; no table by user can be made.")
+        raise JobcastError(f"{schedule.workload.name}: names no users, so there is no table by user.")
     return by_group(schedule, schedule.workload.user)
 
 
@@ -328,13 +313,12 @@ def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
     return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
 
 
-RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)
-"""Where one class of run times ends and the next begins [s]."""
+RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)  # bounds between classes of run times [s]
 RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "< 24 h", "longer")
 
 
 def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
-    """Return the figures of each class of run time, each beginning where the one before it ends."""
+    """Return the figures of each class of run time."""
     groups = by_group(schedule, np.digitize(schedule.run_time, RUN_TIMES))
     return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
 

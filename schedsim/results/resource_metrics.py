@@ -1,6 +1,6 @@
 """Figures by resource: how much of the processors, GPUs and memory jobs hold, and who waits for which.
 
-A job's **dominant** resource is the one of which it asks for the greatest share of the machine (Ghodsi et al., Dominant
+A job's **dominant** resource is the one with the greatest requested share of the machine (Ghodsi et al., Dominant
 resource fairness, NSDI 2011); of equal shares the first of processors, GPUs and memory.
 """
 
@@ -23,12 +23,12 @@ def dominant(demands: Demands) -> Any:
 
 
 def resource_figures(schedule: Schedule) -> dict[str, Any]:
-    """Return the figures by resource of a schedule on nodes; nothing where jobs ask for processors alone.
+    """Return the figures by resource of a schedule on nodes; empty where jobs ask for processors alone.
 
-    `resources` has for each resource that counts on every node: `total` of the machine; `utilisation`, the share of its
-    seconds that jobs asked for within the makespan, in whole pieces; `held`, the same with all that no other job could
-    have on the nodes of an exclusive job. `by_dominant` has for each dominant resource the number of jobs, their mean
-    wait and mean bounded slowdown.
+    `resources` has, for each resource that counts on every node, the machine's `total`; `utilisation`, the share of its
+    seconds within the makespan that jobs asked for, in whole pieces; `held`, the same with everything on the nodes of
+    exclusive jobs. `by_dominant` has for each dominant resource the number of jobs, their mean wait and mean bounded
+    slowdown.
 
     Examples
     --------
@@ -66,7 +66,7 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
 
 
 def flat(found: Mapping[str, Any]) -> dict[str, Any]:
-    """Return figures with those by resource as columns of their own: `gpus_utilisation`, `gpus_mean_wait_s`, ….
+    """Return figures with separate columns by resource: `gpus_utilisation`, `gpus_mean_wait_s`, ….
 
     Examples
     --------
@@ -86,7 +86,7 @@ def _share(work: Floats, total: int, span: int) -> float:
 
 
 def _by_dominant(schedule: Schedule, demands: Demands) -> dict[str, dict[str, float]]:
-    """Return the waits of the jobs of each dominant resource, those that no job has left out."""
+    """Return the waits of the jobs of each dominant resource that some job has."""
     number, slowness = dominant(demands), bounded_slowdown(schedule.wait, schedule.run_time)
     found = {}
     for place, name in enumerate(RESOURCES):
@@ -102,9 +102,9 @@ def _by_dominant(schedule: Schedule, demands: Demands) -> dict[str, dict[str, fl
 
 
 def overfull(schedule: Schedule) -> tuple[int, str] | None:
-    """Return the row of a job at whose start a node gives more than it has, and what is wrong; None if none does.
+    """Return the row of the first job that overbooks a node, and what is wrong; None if no node is overbooked.
 
-    Told from starts, ends and placements alone: the running totals of each node are added up in the order of time.
+    It adds up the running totals of each node in the order of time, from starts, ends and placements alone.
     """
     demands, parts = schedule.workload.demands, schedule.placements
     if demands is None or parts is None:
@@ -136,6 +136,6 @@ def overfull(schedule: Schedule) -> tuple[int, str] | None:
     shared = (used["n_jobs"] > 1) & (one_job | (used["exclusive"] > 0))
     if shared.any():
         place = int(np.argmax(shared))
-        where = f"on node {nodes[order][place]}, which one of its jobs has for itself"
+        where = f"on node {nodes[order][place]}, which one of its jobs has exclusively"
         return int(both[order][place]), f"runs at {times[order][place]} s {where}"
     return None

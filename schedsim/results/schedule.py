@@ -22,7 +22,7 @@ READY: Final = at.READY
 RESERVED: Final = at.BY_RESERVATION
 BACKFILLED: Final = at.BACKFILLED
 STARTED_BY: Final = ("ready", "reserved", "backfilled")
-"""Names of the codes in `Schedule.started_by`: in the queue's order at once, in that order after having held a
+"""Names of the codes in `Schedule.started_by`: in the queue's order at once, in that order after holding a
 reservation, ahead of a blocked job."""
 
 _BY_ROW: Final = ("start", "end", "estimate", "last_estimate", "started_by")
@@ -30,21 +30,11 @@ _BY_ROW: Final = ("start", "end", "estimate", "last_estimate", "started_by")
 
 @dataclass(frozen=True, eq=False)
 class Disturbed:
-    """What was reserved of the machine, and what failures did.
-
-    Parameters
-    ----------
-    outages : Outages
-        Reservations and failures.
-    runs : int64 array of shape (n, 3)
-        Runs that failures stopped: job row, start, end [s].
-    dropped : bool array of shape (n_jobs,)
-        Whether a job was stopped by a failure and is gone.
-    """
+    """What was reserved of the machine, and what failures did."""
 
     outages: Outages
-    runs: Ints
-    dropped: Bools
+    runs: Ints  # runs that failures stopped: job row, start, end [s], shape (n, 3)
+    dropped: Bools  # whether a job was stopped by a failure and is gone, shape (n_jobs,)
 
     __repr__ = short_repr
 
@@ -63,12 +53,10 @@ class Schedule:
 
     Parameters
     ----------
-    workload : Workload
-        The jobs.
     start, end : int64 array
         When each job started and ended, on the workload's clock.
     estimate, last_estimate : int64 array
-        What was planned with at the start, and in the end after corrections.
+        The estimate at the start, and the last one after corrections.
     started_by : int64 array
         `READY`, `RESERVED` or `BACKFILLED`.
     engine_seconds : float
@@ -76,7 +64,7 @@ class Schedule:
     nodes : NodeSets, optional
         The nodes of each job, where there was an allocator.
     stopped : bool array, optional
-        Whether the job was stopped at its requested time, its work not done, where a model said how long jobs take.
+        Whether the job was stopped at its requested time with work left, where there is a run-time model.
     disturbed : Disturbed, optional
         What was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
         last run.
@@ -112,13 +100,7 @@ class Schedule:
         disturbed: Disturbed | None = None,
         placements: Placements | None = None,
     ) -> "Schedule":
-        """Build the schedule from a finished simulation's log.
-
-        Raises
-        ------
-        JobcastError
-            If a job has not ended yet.
-        """
+        """Build the schedule from a finished simulation's log."""
         started, ended = events[:, KIND] == STARTED, events[:, KIND] == ENDED
         if np.count_nonzero(ended) < len(workload):
             waiting = len(workload) - np.count_nonzero(ended)
@@ -138,7 +120,7 @@ class Schedule:
         )  # fmt: skip
 
     def of_rows(self, rows: Ints) -> Self:
-        """Return the schedule of some of the jobs, rows ascending, for figures of them; without their nodes."""
+        """Return the schedule of some of the jobs, rows ascending, without their nodes."""
         columns = {name: getattr(self, name)[rows] for name in _BY_ROW}
         stopped = None if self.stopped is None else self.stopped[rows]
         workload = self.workload.of_rows(rows)
@@ -154,7 +136,7 @@ class Schedule:
 
     @property
     def run_time(self) -> Ints:
-        """End - start [s]: what the job really ran, a kill at the requested time included."""
+        """End - start [s]: how long the job really ran, until a kill at the requested time too."""
         return self.end - self.start
 
     @property
@@ -166,7 +148,7 @@ class Schedule:
         return cut if self.disturbed is None else cut & ~self.disturbed.dropped
 
     def columns(self) -> dict[str, npt.NDArray[Any] | list[str]]:
-        """Return the columns of its files, one row a job; times in the log's own clock [s].
+        """Return the columns of its files, one row per job; times by the log's own clock [s].
 
         Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
         """
@@ -197,7 +179,7 @@ class Schedule:
 
 
 def _by_job(n_jobs: int, events: Ints, notes: Ints, which: Bools) -> tuple[Ints, Ints]:
-    """Return time and note of each job's last event among these, shapes (n_jobs,)."""
+    """Return time and note of each job's last event among these, of shape (n_jobs,)."""
     rows, last = np.flatnonzero(which), np.empty(n_jobs, dtype=np.int64)
     last[events[rows, JOB]] = rows
     return events[last, TIME], notes[last]

@@ -1,7 +1,7 @@
 """Figures of a site: by queue, users' waits, availability.
 
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
-until its deadline it keeps no user waiting [1]_.
+until its deadline no user waits for it [1]_.
 
 References
 ----------
@@ -24,8 +24,8 @@ from schedsim.results.timelines import timeline
 
 HOUR: Final = 3600.0
 CAPABILITY_PARTS: Final = ((1 / 6, 0.8), (1 / 3, 0.2))
-"""Widths, as parts of the machine, and the weights of the shares of work at least so wide: 8,192 and 16,384 nodes of
-Mira's 49,152. Allcock et al. give no weights; these make 20 % of the mean of the two widths."""
+"""Widths, as shares of the machine, and the weight of the work in jobs of at least that width: 8,192 and 16,384 nodes
+of Mira's 49,152. Allcock et al. give no weights; these make 20 % of the mean of the two widths."""
 
 
 def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]]:
@@ -59,9 +59,9 @@ def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]
 
 
 def capability_share(schedule: Schedule, until: int | None = None) -> float:
-    """Return the split capability metric: the weighted mean of the shares of work of two widths, see the constant.
+    """Return the split capability metric: the weighted mean of the shares of work of two widths.
 
-    Until a second, where it is given: in the end every policy has done all the work.
+    `until` limits it to the work done before that second, since in the end every policy has done all the work.
     """
     workload = schedule.workload
     work = delivered(schedule, int(schedule.end.max()) if until is None else until)
@@ -71,14 +71,13 @@ def capability_share(schedule: Schedule, until: int | None = None) -> float:
 
 
 def delivered(schedule: Schedule, until: int) -> Floats:
-    """Return each job's processor-hours before a second: what a queue that never empties has done by then."""
+    """Return each job's processor-hours before a second, for a queue that never empties."""
     workload = schedule.workload
     ran = np.clip(np.minimum(schedule.end, until) - schedule.start, 0, None)
     return np.asarray(workload.procs.astype(np.float64) * ran / HOUR, dtype=np.float64)
 
 
-BOUND: Final = 60
-"""Threshold of the bounded slowdown on user wait [s]."""
+BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
 
 
 def user_wait(schedule: Schedule) -> Ints:
@@ -101,7 +100,7 @@ def user_wait(schedule: Schedule) -> Ints:
 
 
 def time_above(schedule: Schedule, share: float = CEILING) -> int:
-    """Return for how long more than a share of the machine was in use [s]."""
+    """Return how long more than a share of the machine was in use [s]."""
     share = Ceiling(share).share
     line = timeline(schedule)
     above = line.busy_procs[:-1] > most_in_use(share, schedule.workload.machine_procs)
@@ -109,7 +108,7 @@ def time_above(schedule: Schedule, share: float = CEILING) -> int:
 
 
 def user_figures(schedule: Schedule, share: float = CEILING) -> dict[str, float | None]:
-    """Return the figures of a schedule that Li et al. look at; means over all jobs, times in seconds.
+    """Return the figures of Li et al. for a schedule; means over all jobs, times in seconds.
 
     `time_above_share`: of the makespan, with more than `share` of the machine in use. `mean_user_slowdown`: bounded by
     60 s, on user wait, with the run as it was; `..._undilated`: with the run time of the workload. `late`: jobs that
@@ -138,8 +137,8 @@ def _mean(values: Ints) -> float | None:
 def available(outages: Outages, machine_procs: int) -> tuple[Ints, Ints]:
     """Return when the number of available processors changes, ascending, and to how many.
 
-    The first second is the least that there is. What is reserved and what is down is added, so nodes that are both
-    count twice, to the whole machine at most.
+    The first second is the smallest int64. Reserved nodes and nodes that are down add up, so those that are both count
+    twice, up to the whole machine.
 
     Examples
     --------
@@ -161,10 +160,10 @@ def available(outages: Outages, machine_procs: int) -> tuple[Ints, Ints]:
 
 
 def disturbed_figures(schedule: Schedule) -> dict[str, Any]:
-    """Return what reservations and failures took; nothing where there were none.
+    """Return the processor seconds lost to reservations and failures; empty without any.
 
     `available` is the share of the machine's processor seconds within the makespan that jobs could have,
-    `utilisation_of_available` the share of these used by runs that failures did not stop.
+    `utilisation_of_available` the share of these used by runs that no failure stopped.
     """
     if schedule.disturbed is None:
         return {}

@@ -1,4 +1,4 @@
-"""Time lines of a schedule as step functions."""
+"""Timelines of a schedule as step functions."""
 
 from dataclasses import dataclass
 
@@ -11,7 +11,7 @@ from schedsim.results.schedule import Schedule
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """What held from each second of `time` until the next; arrays of shape (n_instants,).
+    """Values from each second of `time` until the next; arrays of shape (n_instants,).
 
     Parameters
     ----------
@@ -20,7 +20,7 @@ class Timeline:
     busy_procs : int64 array
         Processors in use.
     queued_jobs, queued_procs : int64 array
-        Jobs that wait, and the processors that they ask for.
+        Waiting jobs, and the processors that they ask for.
     """
 
     time: Ints
@@ -93,8 +93,6 @@ def mean_by_span(line: Timeline, values: Ints, n_spans: int) -> tuple[npt.NDArra
 
     Parameters
     ----------
-    line : Timeline
-        Gives the seconds.
     values : int64 array of shape (n_instants,)
         One of its columns.
     n_spans : int

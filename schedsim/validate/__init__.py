@@ -1,1 +1,1 @@
-"""Does a schedule keep its laws."""
+"""Whether a schedule keeps its laws."""

@@ -1,14 +1,14 @@
-"""By when each job has started for certain under a priority with due dates, however wrong the estimates are.
+"""The latest start of each job under a priority with due dates, however wrong the estimates are.
 
 The theorem, for jobs that are killed at their requested times on a machine that loses no processors, under EASY by a
-priority with due dates, whose head keeps its place and a promise: let a job be submitted at `s`; let `A` be what the
-jobs running and queued then may take by their requested times [processor-seconds]; let `P` be the processors of the
+priority with due dates in which the head keeps its place and a promise: let a job be submitted at `s`; let `A` be what
+the jobs running and queued then may take by their requested times [processor-seconds]; let `P` be the processors of the
 machine, `R` the longest requested time, `S` the longest slack of promises. The job is due by
 `D = s + grace + share * A / P`. Let `n` be the number of jobs submitted before it that still wait at `D`. Then it
 starts by `D + (n + 2) * (R + S)`.
 
 Proof. Estimates never exceed requested times, so the due date is at most `D`. From then on only the head of that time,
-which keeps its place, and the `n` may come before it: nobody submitted later is overdue before it. Each of these jobs,
+which keeps its place, and the `n` may come before it: no later job is overdue before it. Each of these jobs,
 and then the job itself, becomes the head at the second at which the one before it starts. A head that does not fit is
 promised its shadow time by requested times, which is at most `R` later, since all jobs running now have ended by then,
 and at most `S` of slack. No later start breaks the promise by requested times, and no job outruns its request.
@@ -31,18 +31,18 @@ def is_bounded(policy: Policy) -> bool:
     (True, False)
     """
     priority, promise = policy.order.priority, policy.promise
-    if policy.agent is not None:  # it may let jobs that were submitted later start first
+    if policy.agent is not None:  # it may start later jobs first
         return False
     return priority is not None and priority.grace is not None and promise is not None and promise.kept
 
 
 def latest_starts(schedule: Schedule, policy: Policy) -> Ints:
-    """Return by when each job has started, by the theorem above.
+    """Return the latest start of each job, by the theorem above.
 
     Parameters
     ----------
     schedule : Schedule
-        Of a run in which jobs were killed at their requested times.
+        Of a run that kills jobs at their requested times.
     policy : Policy
         One that `is_bounded`.
 

@@ -39,7 +39,7 @@ SHARES: Final = "no queue uses more than its share of the machine"
 
 
 class Run(NamedTuple):
-    """A schedule, and what it was to follow."""
+    """A schedule, and the rules that it was to follow."""
 
     schedule: Schedule
     policy: Policy
@@ -49,7 +49,7 @@ class Run(NamedTuple):
 
     @property
     def is_overtaken(self) -> bool:
-        """Whether what is reserved may have to wait for running jobs."""
+        """Whether a reservation may have to wait for running jobs."""
         if self.schedule.disturbed is None:
             return False
         outages = self.schedule.disturbed.outages
@@ -63,7 +63,7 @@ class Run(NamedTuple):
 
 
 class Excuse(NamedTuple):
-    """Why a run need not keep a law, and whether it is so."""
+    """Why a run need not keep a law, and whether that applies."""
 
     text: str
     holds: Callable[[Run], bool]
@@ -89,7 +89,8 @@ _UNPLACED = Excuse("nodes have no numbers", lambda r: r.schedule.nodes is None)
 _SHARED = Excuse("jobs share nodes", lambda r: r.schedule.placements is not None)
 _NOT_SHARED = Excuse("jobs ask for processors alone", lambda r: r.schedule.placements is None)
 BY_PLACE: Final = Excuse(
-    "where free nodes lie may decide who fits", lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity
+    "places of free nodes may decide which job fits",
+    lambda r: r.schedule.nodes is not None and r.schedule.nodes.by_identity,
 )
 _COUNTED_TWICE = Excuse(
     "a node of the allocator that is both reserved and down counts twice",
@@ -111,7 +112,7 @@ _POSTPONED = Excuse("jobs are postponed until a timer starts a pass", lambda r: 
 _BY_OUTAGE = Excuse("parts of the machine are reserved, or fail", lambda r: r.schedule.disturbed is not None)
 _UNDISTURBED = Excuse("nothing is reserved and nothing fails", lambda r: r.schedule.disturbed is None)
 OVERTAKEN: Final = Excuse(
-    "what is reserved waits for jobs that run on after failures, or beyond their requests", lambda r: r.is_overtaken
+    "reservations wait for jobs that run on after failures, or beyond their requests", lambda r: r.is_overtaken
 )
 
 _BY_SITE = (_LIMITED, _RULED, _BY_OUTAGE)

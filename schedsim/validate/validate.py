@@ -1,6 +1,6 @@
-"""Checks a finished schedule against the laws of its policy, from its starts and ends alone.
+"""Check a finished schedule against the laws of its policy, from its starts and ends alone.
 
-Nothing is taken from the engine but the keys of its orders, and no pass is computed again.
+It takes only the keys of the orders from the engine, and computes no pass again.
 """
 
 from bisect import bisect_left, insort
@@ -25,8 +25,7 @@ from schedsim.validate import laws as known
 from schedsim.validate.bounds import latest_starts
 from schedsim.validate.laws import EXCUSES, Believed, Run
 
-Ends = list[tuple[int, int]]
-"""Ends of running jobs: (second, processors), ascending."""
+Ends = list[tuple[int, int]]  # ends of running jobs: (second, processors), ascending
 
 
 class Broken(Exception):
@@ -35,7 +34,7 @@ class Broken(Exception):
 
 @dataclass(frozen=True)
 class Checked:
-    """The laws that a schedule keeps, and those that its run cannot be held to, each with the reason."""
+    """The laws that a schedule keeps, and those that do not apply to its run, each with the reason."""
 
     kept: tuple[str, ...]
     left_out: Mapping[str, str]
@@ -92,7 +91,7 @@ def _refuse(law: str, bad: Bools, found: str, *columns: Ints) -> None:
 
 
 def _check_jobs(run: Run, laws: frozenset[str]) -> None:
-    """Check what concerns one job alone, or beside its parent."""
+    """Check each job alone, or together with its parent."""
     schedule, policy = run.schedule, run.policy
     workload, start, end = schedule.workload, schedule.start, schedule.end
     _refuse(known.STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)
@@ -112,7 +111,7 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
         count = schedule.nodes.counts
         _refuse(known.NODES, count != workload.procs, "has {} nodes and needs {}", count, workload.procs)
     instants = np.unique(np.concatenate([workload.submit, end]))
-    if known.CORRECTED in laws:  # an estimate is looked at in every instant; the last before the job's end decides
+    if known.CORRECTED in laws:  # each instant checks an estimate; the last one before the job's end decides
         seen = np.maximum(instants[np.searchsorted(instants, end) - 1], start)
         outlived, again = start + first <= seen, start + last <= seen
         runs = end > start
@@ -139,7 +138,7 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
 
 
 def _check_use(run: Run, laws: frozenset[str]) -> None:
-    """Check whether more is used than there is: of the machine, a node, a share of a queue, or below a ceiling."""
+    """Check that jobs never use more than the machine, a node, a queue's share or the ceiling allows."""
     schedule, machine = run.schedule, run.schedule.workload.machine_procs
     all_jobs = np.ones(len(schedule.start), dtype=np.bool_)
     _refuse_use(known.CAPACITY, schedule, all_jobs, machine, "")
@@ -168,7 +167,7 @@ def _check_use(run: Run, laws: frozenset[str]) -> None:
 
 
 def _in_use(schedule: Schedule, of: Bools) -> tuple[Ints, Ints]:
-    """Return when the processors in use by some jobs change, and to how many; runs that failures stopped count."""
+    """Return when the processors in use by some jobs change, and to how many; stopped runs count."""
     runs = np.stack([np.arange(len(schedule.start)), schedule.start, schedule.end], axis=1)
     if schedule.disturbed is not None:
         runs = np.concatenate([runs[~schedule.disturbed.dropped], schedule.disturbed.runs])
@@ -223,7 +222,7 @@ class Replay:
         self.planned: Ends = []
         self.latest: Ends = []
         self.promise, self.submit = policy.promise or Promise(), workload.submit.tolist()
-        nodes = schedule.nodes if schedule.placements is None else None  # shared ones are looked at elsewhere
+        nodes = schedule.nodes if schedule.placements is None else None  # shared ones are checked elsewhere
         self.holder = np.full(0 if nodes is None else int(nodes.last.max(initial=-1)) + 1, -1)
         self.seen_head = [False] * len(workload)
         self.queue: list[tuple[int, int]] = []  # a heap by (key, row)
@@ -280,7 +279,7 @@ class Replay:
                 del ends[bisect_left(ends, (end, self.procs[row]))]
 
     def _instant(self, now: int, passing: set[int]) -> None:
-        """Start the jobs of a second: those in turn, then those that pass the head."""
+        """Start the jobs of a second: first those in turn, then those that pass the head."""
         self.waiting -= len(passing)
         while self.queue and self.start[self.queue[0][1]] <= now:  # in turn, or backfilled before
             row = heappop(self.queue)[1]

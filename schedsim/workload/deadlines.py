@@ -28,10 +28,8 @@ from predictors.core.validation import LATEST, check_whole
 from predictors.data.joblog import JobLog
 from schedsim.workload.workload import Workload
 
-LEAST: Final = 24 * 3600
-"""From the submission to the deadline at least [s]."""
-TIMES: Final = 10
-"""So many requested times, if that is more."""
+LEAST: Final = 24 * 3600  # least time from submission to deadline [s]
+TIMES: Final = 10  # this many requested times, if that is longer
 
 _PURPOSE: Final = 73
 
@@ -40,11 +38,6 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
     """Draw which jobs may be postponed: each with the same chance, by (seed, job id).
 
     By one seed, a smaller share's jobs are among a larger one's.
-
-    Raises
-    ------
-    JobcastError
-        If the share is not from 0 to 1.
 
     Examples
     --------
@@ -64,14 +57,12 @@ def with_deadlines(workload: Workload, postponable: Bools, least: int = LEAST, t
 
     Parameters
     ----------
-    workload : Workload
-        The jobs.
     postponable : bool array of shape (n_jobs,)
         Which jobs may be postponed.
     least : int
         From the submission to the deadline at least [s].
     times : float
-        So many requested times, if that is more.
+        This many requested times, if that is longer.
 
     Examples
     --------
@@ -104,11 +95,6 @@ def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
         Cleaned by `predictors.data.cleaning.clean`.
     seed : int
         Of a share.
-
-    Raises
-    ------
-    JobcastError
-        If it is none of these, or names no column, no job, or a deadline before its job's submission.
 
     Examples
     --------
@@ -157,7 +143,6 @@ def is_share(what: str) -> bool:
 
 
 def _from_file(path: Path, workload: Workload) -> Ints:
-    """Read job_id and deadline."""
     row_of = {job: row for row, job in enumerate(workload.job_id.tolist())}
     deadline = np.full(len(workload), -1, dtype=np.int64)
     try:

@@ -21,49 +21,28 @@ from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
 
 LEAST_SPOTS: Final = 1024
-RESOURCES: Final = ("processors", "gpus", "memory_kb")
-"""What nodes have, as figures name it."""
-FIELDS: Final = ("procs", "gpus", "memory")
-"""The fields of the records of nodes and demands, in the same order."""
+RESOURCES: Final = ("processors", "gpus", "memory_kb")  # what nodes have, as figures name it
+FIELDS: Final = ("procs", "gpus", "memory")  # the fields of the records of nodes and demands, in the same order
 KB_OF_GB: Final = 1 << 20
-FIRST_SECOND: Final = -(1 << 62)
-"""Before every second."""
+FIRST_SECOND: Final = -(1 << 62)  # before every second
 _NO_WINDOWS: Final = np.empty((0, 2), dtype=np.int64)
 _NO_WINDOWS.flags.writeable = False
 
 
 @dataclass(frozen=True, eq=False)
 class Demands:
-    """What each job asks of which nodes; rows as in the workload.
+    """What each job asks of which nodes; rows as in the workload."""
 
-    Parameters
-    ----------
-    nodes : array of records of shape (n_nodes,)
-        What each node has when no job runs.
-    members : int64 array
-        The nodes of each node set, one set behind the other, ascending within a set.
-    serves : bool array of shape (n_sets, n_nodes)
-        The same as a table.
-    shapes : array of records of shape (n_shapes,)
-        What jobs of each shape ask for.
-    shape_of : int64 array of shape (n_jobs,)
-        The number of each job's shape.
-    windows : int64 array of shape (n_windows, 2)
-        From which second to before which second nodes are reserved, so that no job may have them; by the end.
-    closed : bool array of shape (n_windows, n_kinds)
-        Which kinds of nodes.
-    kind_of : int64 array of shape (n_nodes,)
-        The kind of each node: those of one kind are reserved together.
-    """
-
-    nodes: Records[Node]
-    members: Ints
-    serves: Bools
-    shapes: Records[Demand]
-    shape_of: Ints
+    nodes: Records[Node]  # what each node has when no job runs, shape (n_nodes,)
+    members: Ints  # the nodes of each node set, set after set, ascending within a set
+    serves: Bools  # the same as a table, shape (n_sets, n_nodes)
+    shapes: Records[Demand]  # what jobs of each shape ask for, shape (n_shapes,)
+    shape_of: Ints  # the number of each job's shape, shape (n_jobs,)
+    # first second and the second after the last in which nodes are reserved and no job may have them; sorted by end,
+    # shape (n_windows, 2)
     windows: Ints | None = None
-    closed: Bools | None = None
-    kind_of: Ints | None = None
+    closed: Bools | None = None  # which kinds of nodes, shape (n_windows, n_kinds)
+    kind_of: Ints | None = None  # the kind of each node: those of one kind are reserved together, shape (n_nodes,)
 
     __repr__ = short_repr
 
@@ -75,7 +54,7 @@ class Demands:
         return replace(self, shape_of=self.shape_of[rows])
 
     def reserving(self, windows: Ints, closed: Bools, kind_of: Ints) -> Self:
-        """Return the same demands on nodes that are reserved from time to time; windows in any order."""
+        """Return the same demands on nodes with reservations; windows in any order."""
         by_end = np.argsort(windows[:, 1], kind="stable")
         windows, closed = windows[by_end], closed[by_end]
         for array in (windows, closed, kind_of):
@@ -92,13 +71,13 @@ class Demands:
         return sha.hexdigest()
 
     def total(self, field: str) -> int | None:
-        """Return what the machine has in all of one of `FIELDS`; None if it counts on no node."""
+        """Return the machine's total of one of `FIELDS`; None if it counts on no node."""
         amounts = self.nodes[field]
         counted_on = amounts[amounts < of.UNLIMITED]
         return int(counted_on.sum()) if len(counted_on) == len(amounts) else None
 
     def held(self, field: str) -> Ints:
-        """Return what each job takes of one of `FIELDS`, shape (n_jobs,): what it asks for, in whole pieces."""
+        """Return how much of one of `FIELDS` each job takes, in whole pieces, shape (n_jobs,)."""
         return np.asarray((self.shapes["pieces"] * self.shapes[field])[self.shape_of])
 
     def arrays(self) -> NodeArrays:
@@ -143,7 +122,7 @@ class Demands:
 
     @cached_property
     def room(self) -> Ints:
-        """For how many pieces of each shape the machine has room when no job runs, shape (n_shapes,)."""
+        """How many pieces of each shape fit on the idle machine, shape (n_shapes,)."""
         rooms = np.empty(len(self.shapes), dtype=np.int64)
         rooms_when_empty(self.arrays(), rooms)
         return rooms

@@ -12,8 +12,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from schedsim.workload.workload import Workload
 
-FAILED_STATUS: Final = (0, 5)
-"""What the Standard Workload Format calls failed and cancelled."""
+FAILED_STATUS: Final = (0, 5)  # what the Standard Workload Format calls failed and cancelled
 
 OnFailure = Literal["hold", "run"]
 
@@ -27,17 +26,12 @@ class Dependencies:
     child, parent : int64 array of shape (n,)
         A child may start once its parent has ended; each child is named once.
     think : int64 array of shape (n,)
-        And so many seconds later; a submission is not moved by it.
+        Seconds from the parent's end until then; submissions do not move.
     failed : frozenset of int
         Jobs that do not end well, by id. A job stopped at its requested time does not either.
     on_failure : {"hold", "run"}
-        What becomes of the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
+        What happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
         ended well.
-
-    Raises
-    ------
-    JobcastError
-        If a child is named twice, waits for itself, thinks less than 0 s, or waits in a circle.
     """
 
     child: Ints
@@ -79,7 +73,7 @@ class Dependencies:
 
     @classmethod
     def of(cls, log: JobLog, on_failure: OnFailure = "hold") -> tuple["Dependencies | None", ReadingReport]:
-        """Return a log's dependencies, and an account of those that cannot be kept since their parent is missing.
+        """Return a log's dependencies, and an account of those left out because their parent is missing.
 
         Returns
         -------
@@ -109,13 +103,7 @@ class Dependencies:
         return cls(ids[there], parent[there], np.maximum(think, 0), failed, on_failure), account
 
     def rows(self, workload: Workload) -> tuple[Ints, Ints]:
-        """Return each job's parent by row, or -1, and its think time [s].
-
-        Raises
-        ------
-        JobcastError
-            If a child or a parent is not in the workload.
-        """
+        """Return each job's parent by row, or -1, and its think time [s]."""
         place = {job: row for row, job in enumerate(workload.job_id.tolist())}
         parents, think = np.full(len(workload), -1, dtype=np.int64), np.zeros(len(workload), dtype=np.int64)
         for child, parent, pause in zip(self.child.tolist(), self.parent.tolist(), self.think.tolist(), strict=True):
@@ -130,7 +118,7 @@ class Dependencies:
     def stuck(self, workload: Workload, released: Collection[int] = (), kill: bool = True) -> Ints:
         """Return the rows of the jobs that never start because a job before them fails and no command releases them.
 
-        `released` are the ids of jobs that a command releases once they are held so. With `kill` a job that is stopped
+        `released` are the ids of held jobs that a command releases. With `kill` a job that is stopped
         at its requested time has failed.
         """
         if self.on_failure == "run":

@@ -17,11 +17,11 @@ from schedsim.workload.workload import Workload
 
 @runtime_checkable
 class RevisedEstimates(Protocol):
-    """A forecast for every role at once, which may think again.
+    """A forecast for every role at once, which may revise its estimates.
 
-    It tells the estimates of waiting jobs anew when it has learnt better, and of each job beforehand what to expect of
-    it once it has run for so long: the *estimate steps*, which are frozen when the job starts. A step is taken at the
-    first scheduling instant that is not before it. What expires beyond the last step is corrected like any estimate.
+    It revises the estimates of waiting jobs when it has learnt more. For each job it also says in advance what to
+    expect once the job has run for a given time: the *estimate steps*, which are frozen when the job starts. A step
+    takes effect at the first scheduling instant that is not before it. The last step expires like any estimate.
     """
 
     @property
@@ -40,7 +40,7 @@ class RevisedEstimates(Protocol):
             Rows (time, kind, job row), see `predictors.core.events`. All ends of an instant precede its submissions.
         answers : float64 array of shape (room, 4 + 2 * steps)
             Where to write: first a row for each submission among the events, in their order, then one for each job that
-            waited already and of which something else is believed now. Columns: the job's row; the estimate for
+            waited already and has a new estimate. Columns: the job's row; the estimate for
             planning once it runs, as a candidate for backfilling, and for the order [s]; then the steps, by
             ascending elapsed time, as pairs (elapsed time from which on it holds, running estimate) [s]. An elapsed
             time of infinity ends the steps. There is room for all jobs that wait.
@@ -62,7 +62,7 @@ class GroupedEstimates(RevisedEstimates, Protocol):
         ...
 
     def by_group(self) -> None:
-        """Answer by group from now on: a revision of one waiting job stands for all that wait of its group."""
+        """Answer by group from now on: a revision of one waiting job holds for all waiting jobs of its group."""
         ...
 
 
@@ -71,7 +71,7 @@ Estimates = Forecast | Ints
 
 @dataclass(frozen=True, eq=False)
 class Separate:
-    """Different estimates for planning with running jobs, for asking whether a waiting job may start, for the order."""
+    """Different estimates for planning with running jobs, for starting waiting jobs, and for the order."""
 
     running: Estimates
     candidates: Estimates
@@ -102,8 +102,8 @@ def clairvoyant(workload: Workload) -> Ints:
 def cqsim(workload: Workload) -> Separate:
     """Return estimates as the simulator CQSim uses them, for comparison with what was published with it.
 
-    Running jobs and the order are planned by requested times, but whether a waiting job may be backfilled is told by
-    its true run time. No scheduler knows that: results by these estimates look ahead.
+    Requested times plan running jobs and the order, but the true run time decides whether a waiting job may be
+    backfilled. No scheduler knows that: results by these estimates look ahead.
 
     Examples
     --------
@@ -116,11 +116,6 @@ def cqsim(workload: Workload) -> Separate:
 
 def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
     """Return estimates given beforehand as an int64 array.
-
-    Raises
-    ------
-    JobcastError
-        If they are not one positive whole number of seconds a job.
 
     Examples
     --------
@@ -145,24 +140,14 @@ def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
 
 @dataclass(frozen=True, eq=False)
 class Source:
-    """Estimates as the kernels read them, and who writes them.
+    """Estimates as the kernels read them, and who writes them."""
 
-    Parameters
-    ----------
-    given : tuple of float64 array of shape (n_jobs,)
-        Estimates [s]: one for all roles, or for planning with running jobs, for candidates and for the order.
-    forecasts : tuple of (forecast, array)
-        Who writes into which of them in the loop.
-    answers : float64 array of shape (room, 4 + 2 * steps)
-        Where revised estimates are written, see `RevisedEstimates.advance`.
-    revised : RevisedEstimates, optional
-        A forecast for every role at once.
-    """
-
+    # estimates [s]: one for all roles, or for planning with running jobs, for candidates and for the order, shape
+    # (n_jobs,)
     given: tuple[Floats, ...]
-    forecasts: tuple[tuple[Forecast, Floats], ...]
-    answers: Floats
-    revised: RevisedEstimates | None = None
+    forecasts: tuple[tuple[Forecast, Floats], ...]  # who writes into which of them in the loop
+    answers: Floats  # where revised estimates are written, see `RevisedEstimates.advance`, shape (room, 4 + 2 * steps)
+    revised: RevisedEstimates | None = None  # a forecast for every role at once
 
     @classmethod
     def of(cls, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> Self:
@@ -203,7 +188,7 @@ class Source:
 
     @property
     def in_loop(self) -> bool:
-        """Whether something is asked while the simulation goes on."""
+        """Whether a forecast answers during the simulation."""
         return bool(self.forecasts) or self.revised is not None
 
     @property
@@ -219,8 +204,8 @@ class Source:
     def groups(self, workload: Workload) -> tuple[Ints, Ints] | None:
         """Let estimates be revised by group; return each job's group and each group's lead, None where they cannot be.
 
-        They cannot where jobs of one group have several requested times, since these limit the estimates. The engine's
-        groups are of jobs with as many processors: of those whose estimates are always the same, one leads.
+        They cannot where jobs of one group have several requested times, since these limit the estimates. Jobs of an
+        engine's group have the same number of processors; among groups with the same estimates, one leads.
         """
         if not isinstance(self.revised, GroupedEstimates):
             return None
@@ -238,7 +223,7 @@ class Source:
         return np.ascontiguousarray(group_of, dtype=np.int64), first[of].astype(np.int64)
 
     def read_past(self, events: Ints) -> None:
-        """Let forecasts read what happened before they came; their answers on jobs submitted by then are not used."""
+        """Let forecasts read past events; their answers on jobs submitted by then are not used."""
         for forecast, row in self.forecasts:
             forecast.advance(events, row)
 
@@ -247,7 +232,7 @@ class Source:
         return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
 
     def fork(self) -> Self:
-        """Return a source for a copy of the simulation: the same, where nothing is asked while it goes on.
+        """Return a source for a copy of the simulation: the same one where no forecast answers during the simulation.
 
         Raises
         ------

@@ -1,7 +1,7 @@
 """Shaken logs: submissions and run times moved a little, by seed.
 
-A schedule is chaotic: another second here or there moves single figures by a tenth and more. So policies are compared
-on the same shaken logs, over several seeds, by medians with intervals (Tsafrir, Ouaknine & Feitelson, Reducing
+A schedule is chaotic: moving one job by a second can change single figures by a tenth or more. So compare policies on
+the same shaken logs, over several seeds, by medians with intervals (Tsafrir, Ouaknine & Feitelson, Reducing
 performance evaluation sensitivity and variability by input shaking, MASCOTS 2007).
 """
 
@@ -16,10 +16,8 @@ from predictors.core.validation import check_whole
 from predictors.data.cleaning import overran, within_requests
 from predictors.data.joblog import JobLog
 
-MOVE: Final = 60
-"""Submissions move by up to so many seconds, earlier or later."""
-STRETCH: Final = 0.03
-"""Run times change by up to this share."""
+MOVE: Final = 60  # most that a submission moves, earlier or later [s]
+STRETCH: Final = 0.03  # largest change of a run time, as a share
 
 _SUBMIT: Final = 1
 _RUN_TIME: Final = 2
@@ -29,11 +27,10 @@ def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
     """Return a cleaned log with each submission moved by up to 60 s and each run time changed by up to 3 %.
 
     Both are uniform, in whole seconds, and depend on nothing but (seed, job id). Run times stay at least 1 s, and those
-    within the requested time stay within it; rows are sorted anew.
+    within the requested time stay within it; rows are sorted again.
 
-    A job that ran past its requested time is stopped there by a scheduler that kills, and the time until then is what
-    is shaken: under about half of the seeds it ends a little before its request and is not stopped. Where nobody kills,
-    its logged run time is shaken.
+    With `kill`, a job that ran past its requested time counts as run until then, and that time is shaken: under about
+    half of the seeds it ends a little before its request and is not stopped. Without, its logged run time is shaken.
 
     Parameters
     ----------

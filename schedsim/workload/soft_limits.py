@@ -1,9 +1,9 @@
-"""Soft limits: estimates as Slurm and PBS can hold them, and for what these plan by them.
+"""Soft limits: estimates in the form that Slurm and PBS can hold, and what these schedulers plan by them.
 
 A soft limit is a run time that a scheduler plans by while the hard limit, the requested time, still ends the job.
 Slurm's (`TimeMin` with `SchedulerParameters=time_min_as_soft_limit`, from 23.11 on) are whole minutes, rounded up.
 Until 25.05.3 it planned running jobs by their hard limits, from 25.05.4 on by the soft ones. PBS's `soft_walltime` has
-seconds and serves both. What replaces a soft limit that has passed is the correction, see
+seconds and serves both. The correction replaces a soft limit that has passed, see
 `schedsim.kernels.corrections`.
 """
 
@@ -24,14 +24,12 @@ MINUTE: Final = 60
 
 
 class Rounded:
-    """A `Forecast` whose answers are rounded up to whole steps, as far as the requested times allow.
+    """A `Forecast` with answers rounded up to whole steps, as far as the requested times allow.
 
     Parameters
     ----------
-    inner : Forecast
-        What is asked.
     step : int
-        What answers are rounded up to [s].
+        Answers are rounded up to its multiples [s].
     requested : int64 array of shape (n_jobs,)
         The hard limits [s].
 
@@ -54,13 +52,7 @@ class Rounded:
         self.given[rows] = seconds[rows]
 
     def fork(self) -> Self:
-        """Return a copy that goes on by itself.
-
-        Raises
-        ------
-        JobcastError
-            If what is asked cannot be copied.
-        """
+        """Return a copy that goes on by itself."""
         if not isinstance(self.inner, Forkable):
             raise JobcastError(f"{type(self.inner).__name__} cannot be copied: it has no fork().")
         copy = type(self)(self.inner.fork(), self._step, self._requested)
@@ -82,16 +74,16 @@ def rounded_up(seconds: Floats, step: int, requested: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class SoftLimits:
-    """How one scheduler holds soft limits.
+    """How a scheduler holds soft limits.
 
     Parameters
     ----------
     step : int
-        What they are rounded up to [s].
+        They are rounded up to its multiples [s].
     running_by_hard : bool
         Whether running jobs are planned by their hard limits; waiting ones are always planned by the soft ones.
     correction : str
-        What the scheduler replaces a soft limit by that has passed.
+        What replaces a soft limit that has passed.
     """
 
     step: int
@@ -104,11 +96,11 @@ class SoftLimits:
         Raises
         ------
         JobcastError
-            If they are not one estimate of each job: a scheduler has one soft limit of a job.
+            If there is not one estimate per job: a scheduler has one soft limit per job.
         """
         if isinstance(estimates, Separate):
             raise JobcastError(
-                "A scheduler has one soft limit of a job, no estimate for each role: name one predictor."
+                "A scheduler has one soft limit per job, not an estimate for each role: name one predictor."
             )
         soft: Ints | Rounded
         if isinstance(estimates, np.ndarray):
@@ -116,7 +108,7 @@ class SoftLimits:
             soft = rounded_up(whole.astype(np.float64), self.step, workload.requested).astype(np.int64)
         elif isinstance(estimates, RevisedEstimates):
             raise JobcastError(
-                "A scheduler has one soft limit of a job; revised estimates (careful, balanced, bold) are many: name "
+                "A scheduler has one soft limit per job; revised estimates (careful, balanced, bold) are several: name "
                 "one predictor."
             )
         else:
@@ -134,11 +126,11 @@ class Given:
 
     @property
     def seconds(self) -> Floats:
-        """The soft limit of each job [s]; those of a forecast once the simulation has asked for them."""
+        """The soft limit of each job [s]; a forecast's are known once the simulation has asked for them."""
         return self.soft.given if isinstance(self.soft, Rounded) else self.soft.astype(np.float64)
 
     def figures(self, run_time: Ints) -> dict[str, float]:
-        """Return how many soft limits were too short, and by how much: share of the jobs, mean and median of these [s].
+        """Return the share of jobs with too short a soft limit, and by how much it was too short: mean and median [s].
 
         Means of no job are NaN.
 

@@ -16,7 +16,7 @@ from schedsim.kernels.records import CLASSES
 from schedsim.workload.demands import Demands
 
 MOST_PROCS: Final = (1 << CLASSES) - 1
-"""Processors of the largest machine: the ordered lists keep jobs by so many classes of width."""
+"""Processors of the largest machine; the ordered lists have classes of width up to it."""
 _COLUMNS: Final = ("submit", "procs", "requested", "run_time", "job_id")
 _OPTIONAL: Final = ("user", "deadline", "asked_procs")
 
@@ -46,16 +46,11 @@ class Workload:
     asked_procs : int64 array of shape (n_jobs,), optional
         Processors asked for, 1 to `procs`, where jobs get more than that; by default `procs`.
     origin : int
-        What the log's own clock showed at second 0; writers add it back.
+        Time of second 0 on the log's own clock; writers add it back.
     name : str
         What to call it in tables.
     demands : Demands, optional
-        What the jobs ask of which nodes, where nodes have GPUs and memory too; without them processors are counted.
-
-    Raises
-    ------
-    JobcastError
-        If a row breaks one of these rules; the message names the first job that does.
+        What the jobs ask of nodes with GPUs and memory; without them processors alone are counted.
 
     Examples
     --------
@@ -107,18 +102,18 @@ class Workload:
         self._refuse(np.append(False, unsorted), "submit", "jobs must be sorted by (submit, job id)")
         if self.deadline is not None:
             wrong = (self.deadline < self.submit) & (self.deadline != -1)
-            self._refuse(wrong, "deadline", "it lies before the submission; -1 is none")
+            self._refuse(wrong, "deadline", "it lies before the submission; -1 means none")
         if self.asked_procs is not None:
             wrong = (self.asked_procs < 1) | (self.asked_procs > self.procs)
             self._refuse(wrong, "asked_procs", "it must be at least 1, and at most what the job gets")
         if (np.diff(np.sort(self.job_id)) == 0).any():
-            raise JobcastError(f"{self.name}: two jobs have the same job id; number them anew.")
+            raise JobcastError(f"{self.name}: two jobs have the same job id; number them again.")
         if self.demands is not None:
             self._validate_demands(self.demands)
 
     def _validate_demands(self, demands: Demands) -> None:
         if len(demands) != len(self):
-            raise JobcastError(f"{self.name}: there are demands of {len(demands)} jobs; one a job is {len(self)}.")
+            raise JobcastError(f"{self.name}: has demands for {len(demands)} jobs, and {len(self)} jobs.")
         if (procs := demands.total("procs")) != self.machine_procs:
             raise JobcastError(
                 f"{self.name}: is for a machine of {self.machine_procs} processors, the nodes have {procs}; both must "
@@ -139,7 +134,7 @@ class Workload:
 
     @classmethod
     def from_columns(cls, job_id: npt.ArrayLike, *, machine_procs: int, **columns: npt.ArrayLike) -> Self:
-        """Build a workload from anything that NumPy takes for an array of whole numbers."""
+        """Build a workload from anything that NumPy can turn into whole numbers."""
         arrays = {name: values if np.ndim(values) == 0 else np.asarray(values) for name, values in columns.items()}
         return cls(np.asarray(job_id), machine_procs=machine_procs, **arrays)  # type: ignore[arg-type]
 
@@ -205,13 +200,7 @@ class Workload:
 
 
 def row_of(workload: Workload, job_id: int) -> int:
-    """Return the row of a job.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such job.
-    """
+    """Return the row of a job."""
     rows = np.flatnonzero(workload.job_id == job_id)
     if not rows.size:
         ids = workload.job_id

@@ -42,6 +42,7 @@ from schedsim.results.exports import schedule_writer
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.workload import Workload
 from tests.digests.pins import pinned
+from tests.support.installed import install
 from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
 from tests.support.variability_data import dataset
@@ -254,6 +255,11 @@ def test_documents_of_a_service(place, tmp_path):
             pinned("documents", f"GET {path}", shape(client.ask("GET", path)))
         asked = {"jobs": [{"procs": 1, "requested_time": 600, "user": "x"}]}
         pinned("documents", "POST runtime", shape(client.ask("POST", "/v1/predictions/runtime", asked)))
+
+
+def test_the_document_of_checks(site):
+    install(site, "my-site", "def smallest(waiting):\n    return waiting.procs\n", order={"smallest": "smallest"})
+    pinned("documents", "check", document("check my-site --json"))
 
 
 @pytest.mark.slow

@@ -32,13 +32,13 @@ from schedsim.machine.partitions import allocator_named, widened
 from schedsim.machine.topology import Topology
 from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import by_queue, disturbed_figures, user_figures
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 from tests.digests.pins import digest, of_schedule, of_table, pinned
 from tests.support.cobalt_runs import busy_mira
-from tests.support.engine_runs import busy_workload
 from tests.support.service_in_thread import running
 from tests.support.variability_data import dataset
 

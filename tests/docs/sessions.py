@@ -155,7 +155,9 @@ def _run(blocks: list[Block], folder: Path, port: str) -> dict[int, tuple[str, i
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "HOME": str(folder), "JOBCAST_HOME": str(folder),
         "COLUMNS": "80", "TERM": "dumb", "NO_COLOR": "1", "OMP_NUM_THREADS": "1", "LC_ALL": "C.UTF-8",
         "USER": "me", "LOGNAME": "me",
-        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""), "PYTHONPATH": str(ROOT),
+        "NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", ""), "PYTHONPATH": f"{ROOT}:{folder}.installed",
+        # What a page installs stays in a folder of its own, and needs no network.
+        "PIP_TARGET": f"{folder}.installed", "PIP_NO_INDEX": "1", "PIP_NO_DEPS": "1", "PIP_NO_BUILD_ISOLATION": "0",
     }  # fmt: skip
     environment = {name: value for name, value in environment.items() if value}
     shell = subprocess.Popen(

@@ -12,7 +12,8 @@ import pytest
 from tests.docs.sessions import blocks_of, run_page, same
 from tests.support.places import ROOT
 
-PAGES = [*sorted((ROOT / "docs" / "tutorials").glob("*.md")), ROOT / "docs" / "how-to" / "troubleshooting.md"]
+PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
+PAGES += [ROOT / "docs" / "how-to" / name for name in ("troubleshooting.md", "write-your-own.md")]
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from bisect import insort
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from heapq import heapify, heappush
 from math import ceil, floor, isinf, log10
@@ -14,6 +14,7 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.hash_random import mixed
 from tests.oracle import passes as oracle_passes
 from tests.oracle.entry import Entry, corrected
+from tests.oracle.look_ahead import best_order
 from tests.oracle.machine import NEVER, Counts, Machine, Plan, Span
 from tests.oracle.orders import MOVING, ORDERS, TICK
 
@@ -49,6 +50,7 @@ class Rule:
     agent: int | None = None  # the seed of random picks
     reserve: str = "kept"
     loops: tuple | None = None  # tested, interval, resolution, window
+    look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
     def run_pass(self, site) -> None:
         """Start whom this rule starts now."""
@@ -307,14 +309,19 @@ class Site:
         self.as_candidates, self.plans, self.refused = {}, [], set()
         if "priority" in (self.rule.order, self.rule.backfill_order):
             self.set_due_dates()
-        if self.rule.order in MOVING:
-            for entry in self.queue:
-                entry.key = self.key(self.rule.order, entry)
-        if self.rule.order in MOVING or self.rule.kept:
-            self.queue.sort(key=lambda e: (not (self.rule.kept and e is self.head), e.key))
+        if self.rule.look_ahead:
+            self.rule = replace(self.rule, order=best_order(self))
+        if self.rule.order in MOVING or self.rule.look_ahead or self.rule.kept:
+            self.in_order()
         self.run_pass()
         if self.rule.postpones and self.rule.looks != "before" and self.join_if_idle():
             self.one_pass()
+
+    def in_order(self) -> None:
+        """Bring the queue in order; a head that keeps its place comes first."""
+        for entry in self.queue:
+            entry.key = self.key(self.rule.order, entry)
+        self.queue.sort(key=lambda e: (not (self.rule.kept and e is self.head), e.key))
 
     def run_pass(self) -> None:
         """Start whom the rule starts now; the queue is in order."""

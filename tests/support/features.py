@@ -26,6 +26,7 @@ from schedsim.policies.gates import Verdict
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
 from schedsim.policies.policy import Policy
 from schedsim.policies.traits import clash
+from schedsim.results.schedule import STARTED_BY
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House
@@ -37,36 +38,7 @@ from tests.support.nodes import drawn_ask, drawn_boxes, fits_alone, single_proce
 from tests.support.strategies import Fickle
 
 ALL = 10**9
-NO_ORACLE = {"look-ahead": "it drains copies of the engine's own state, see tests/schedsim/engine/test_look_ahead.py"}
-"""Features that the oracle does not know, and why."""
 RULES = ("shares", "dependencies", "holds", "alterations", "all rules")
-OPEN = [
-    (
-        [{"run times", "killed late"}, {"dependencies", "all rules"}],
-        "the engine does not see that a model of run times has a job stopped at its request, and releases its children",
-    ),
-    (
-        [{"first fit", "contiguous"}, {"reservations"}, {"run times", "not killed"}],
-        "a node that is reserved while a job still runs there, beyond its request, counts twice in the engine",
-    ),
-    (
-        [{"compress"}, {"reservations", "failures", "dropped"}, {"score", "rules", *RULES}],
-        "where the machine changes, the engine brings kept reservations forward at ticks and commands, too",
-    ),
-    (
-        [{"loops"}, {"reservations", "failures", "dropped"}],
-        "the pages do not say whether a change of the machine makes Slurm's next cycle due",
-    ),
-    (
-        [{"gate", "agent again"}, {"reservations"}, {"first fit", "contiguous"}],
-        "with an allocator the engine makes an instant of the second at which a reservation begins, and asks again",
-    ),
-    (
-        [{"agent again"}, {"score"}],
-        "the engine leaves out ticks that change no order, at which this agent would draw again",
-    ),
-]
-"""Features that compose, one of each set, and why the engine parts from the oracle there."""
 
 
 class OnSecondThought:
@@ -135,6 +107,11 @@ def sets(reward):
     return add
 
 
+def look_ahead(orders, aim):
+    order = Order.by_look_ahead(LookAhead(orders, aim))
+    return policy({"order": orders[0], "look_ahead": (orders, aim)}, order=order)
+
+
 def late(**about):
     """Postponed jobs."""
     value = Postponing(**about)
@@ -153,7 +130,8 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "score": policy({"order": "score"}, order=SCORE),
         "balanced": priority(20.0, 1.0, 0.1, 40, 0.35),
         "priority": priority(60.0, 0.5, -0.2, None, 0.0),
-        "look-ahead": policy(order=Order.by_look_ahead(LookAhead())),
+        "look-ahead": look_ahead(("fcfs", "sjf", "saf", "wfp3", "unicep"), "wait-slowdown"),
+        "look-ahead of two": look_ahead(("sjf", "ljf"), "wait"),
     },
     "backfilling": {
         "easy": behind(Easy(), depth=1),
@@ -341,14 +319,6 @@ class Case:
         return house
 
     @property
-    def unknown(self):
-        """Why the engine is not compared with the oracle, or None."""
-        names = set(self.features)
-        reasons = [why for name, why in NO_ORACLE.items() if name in names]
-        reasons += [why for sets, why in OPEN if all(some & names for some in sets)]
-        return next(iter(reasons), None)
-
-    @property
     def traits(self):
         """The traits of the parts, read off the features by hand."""
         named = self.setup.machine in ("nodes", "one node")
@@ -444,21 +414,24 @@ def refusal(case):
 
 def differing(case):
     """Run a case that composes in both; return how they differ, or None."""
-    simulation, expected = case.engine(), None if case.unknown else case.oracle()
+    simulation, expected = case.engine(), case.oracle()
     try:
         simulation.run()
     except JobcastError as error:
-        return None if "held for ever" in str(error) and (expected is None or expected.stuck) else str(error)
-    if expected is not None and expected.stuck:
+        held = "held for ever" in str(error) or "held without end" in str(error)
+        return None if held and expected.stuck else str(error)
+    if expected.stuck:
         return f"the oracle never starts {expected.stuck}, the engine does"
     schedule = simulation.schedule()
     if "alters" not in case.marks:  # the second look does not know that an estimate of the whole request follows it
         check(schedule, simulation.policy, case.estimates, case.setup.parts.get("kill", True), simulation._setting[3])
-    if expected is None:
-        return None
     rows = range(len(case.jobs))
-    found = {"start": schedule.start.tolist(), "end": schedule.end.tolist()}
-    slow = {"start": expected.start, "end": expected.end}
+    found = {name: getattr(schedule, name).tolist() for name in ("start", "end")}
+    noted = "revised" not in case.marks and "loops" not in case.features and case.house is None
+    if noted:  # else no page says what these notes are
+        found |= {name: getattr(schedule, name).tolist() for name in ("estimate", "last_estimate")}
+        found["started_by"] = [STARTED_BY[code] for code in schedule.started_by]
+    slow = {name: getattr(expected, name) for name in found}
     if schedule.placements is not None:
         spots = schedule.placements
         own = [slice(spots.offsets[row], spots.offsets[row + 1]) for row in rows]

@@ -73,6 +73,7 @@ MUCH = {"jobs": SIZES, "users": SIZES, "seeds": SIZES, "workers": SIZES, "days":
 
 BASE = {
     "demo": "--jobs 100 --out reports",
+    "check": "numpy",
     "evaluate": "log.swf --predictors last-two",
     "train": "log.swf --predictor last-two",
     "predict": "model log.swf --out new.csv",

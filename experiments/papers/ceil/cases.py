@@ -22,8 +22,7 @@ from schedsim.workload.workload import Workload
 WFP: Final = make_policy("wfp3-easy")
 CEIL: Final = ceil(WFP)
 
-SHARES: Final = (0.3, 0.5, 0.7)
-"""Of postponable jobs: workloads 1 to 3 in the first month, 4 to 6 in the second."""
+SHARES: Final = (0.3, 0.5, 0.7)  # of postponable jobs: workloads 1 to 3 in the first month, 4 to 6 in the second
 MIDDLE: Final = 0.5
 
 START, MEAN, NONE = "start", "mean", "none"
@@ -104,10 +103,8 @@ def compared(own: dict[str, Any], base: dict[str, Any]) -> dict[str, Any]:
     return row
 
 
-SPAN: Final = 30 * 86_400
-"""A month of a log that does not tell the date [s]."""
-LEAST: Final = 20
-"""Jobs of a month that can be studied."""
+SPAN: Final = 30 * 86_400  # a month of a log that does not tell the date [s]
+LEAST: Final = 20  # jobs of a month that can be studied
 
 
 @dataclass(frozen=True)
@@ -128,11 +125,6 @@ def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
     """Return the months of a log that have enough jobs, in the order of time.
 
     Months are those of UTC, or spans of 30 days where a log has no date.
-
-    Raises
-    ------
-    JobcastError
-        If no month has enough jobs.
     """
     cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
 
 
 DAY: Final = 86_400
-STEP: Final = 300
-"""Seconds between two values of utilisation."""
+STEP: Final = 300  # seconds between two values of utilisation
 
 
 def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:

@@ -118,7 +118,6 @@ def over_months(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _mean_of(values: Floats) -> str:
-    """Return a mean with its interval, as text."""
     if len(values) < 2:
         return f"{values[0]:+.1f}" if len(values) else "-"
     low, high = expanded(drawn_means(values), len(values))

@@ -14,7 +14,6 @@ References
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final
 
 import pandas as pd
@@ -60,7 +59,6 @@ from schedsim.workload.workload import Workload
 QUESTION: Final = (
     "How do a ceiling on utilisation and postponable jobs change waits and full hours, compared with the base policy?"
 )
-"""What its page asks."""
 
 KEYS: Final = ["dilation", "month", "share", "case"]
 PAPER: Final = (
@@ -79,7 +77,6 @@ class Work:
 
 def run(setting: Setting) -> Report:
     """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
-    begin = perf_counter()
     log = setting.jobs()
     months = busiest(log, setting.procs)
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
@@ -102,12 +99,10 @@ def run(setting: Setting) -> Report:
     if len(swept):
         written += draw(setting.folder, "sweep", swept, paint_sweep)
     return Report(
-        experiment="ceil",
         log=setting.log.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=(PAPER, *(f"{month.name}: {len(month.cleaned):,} jobs." for month in months)),
         verdict=tuple(verdict(medians)),
         account=_account(log, setting.procs, sum(len(month.cleaned) for month in months)),
@@ -115,7 +110,6 @@ def run(setting: Setting) -> Report:
 
 
 def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    """Schedule every month of the log; return its tables, and the runs that they are made from."""
     seeds = range(setting.seed + 1, setting.seed + 1 + (every.QUICK_SEEDS if setting.quick else every.SEEDS))
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
     runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
@@ -210,7 +204,6 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
 
 
 def _changes(rows: pd.DataFrame, name: str) -> list[str]:
-    """Return changes against the base policy with their intervals."""
     return with_intervals(rows, f"{name}_change", "+.1f")
 
 

@@ -32,31 +32,16 @@ BACKLOG: Final = 432
 
 @dataclass(frozen=True, eq=False)
 class Story:
-    """What came of it.
-
-    Attributes
-    ----------
-    schedule : Schedule
-        All jobs.
-    large : int64 array
-        Rows of the large jobs.
-    begin, end : int
-        The stretch of time that is looked at [s].
-    overtakings : int
-        Jobs submitted after a large job that started before it, not as a backfill: they delayed it.
-    drains : int
-        Large jobs started in the stretch: each needs the machine drained.
-    lost_node_hours : float
-        Idle node-hours of the stretch.
-    """
+    """What came of it."""
 
     schedule: Schedule
-    large: Ints
+    large: Ints  # rows of the large jobs
+    # the stretch of time that is looked at [s]
     begin: int
     end: int
-    overtakings: int
-    drains: int
-    lost_node_hours: float
+    overtakings: int  # jobs submitted after a large job that started before it, not as a backfill: they delayed it
+    drains: int  # large jobs started in the stretch: each needs the machine drained
+    lost_node_hours: float  # idle node-hours of the stretch
 
     @property
     def large_started(self) -> int:

@@ -15,7 +15,6 @@ References
 
 from collections.abc import Iterator
 from pathlib import Path
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -40,7 +39,6 @@ from schedsim.results.site_metrics import by_queue
 from schedsim.workload.workload import Workload
 
 QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?"
-"""What its page asks."""
 
 HOUR: Final = 3600
 KEYS: Final = ["nodes", "estimates", "prod_long", "policy"]
@@ -55,7 +53,6 @@ PAPER: Final = {
 
 def run(setting: Setting) -> Report:
     """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
-    begin = perf_counter()
     given, account = _cleaned(setting)
     account = account.using(len(given))
     seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
@@ -77,12 +74,10 @@ def run(setting: Setting) -> Report:
     tables["Table 2, under Cobalt, beside the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
     return Report(
-        experiment="cobalt",
         log=given.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
         facts={"jobs": len(given), "processors": given.max_procs or 0},
@@ -225,7 +220,6 @@ def _points(ours: pd.Series, theirs: pd.Series) -> str:
 
 
 def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
-    """Yield what the reader must know."""
     yield "Allcock et al.: utilisation about 90 %, and capability hours above half of all; Table 2 is of 2013 to 2017."
     if log.name.startswith(SYNTHETIC):
         yield (

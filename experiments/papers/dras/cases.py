@@ -23,8 +23,7 @@ OPTIMIZATION: Final = "Optimization"
 DECIMA: Final = "Decima-PG"
 PG: Final = "DRAS-PG"
 DQL: Final = "DRAS-DQL"
-PAPER: Final = (FCFS, BINPACKING, RANDOM, OPTIMIZATION, DECIMA, PG, DQL)
-"""The paper's methods, under its names."""
+PAPER: Final = (FCFS, BINPACKING, RANDOM, OPTIMIZATION, DECIMA, PG, DQL)  # the paper's methods, under its names
 
 KEPT: Final = "random picks, kept"
 OLDEST: Final = "random picks, oldest"
@@ -36,8 +35,7 @@ FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
 AHEAD: Final = "look-ahead"
 """At each pass the best of five orders, found by draining the queue. It ranks again each time: its frame is *again*."""
-CQSIM: Final = ", cqsim estimates"
-"""What the names of methods with CQSim's estimates end in."""
+CQSIM: Final = ", cqsim estimates"  # what the names of methods with CQSim's estimates end in
 
 WINDOW: Final = 50
 
@@ -49,21 +47,11 @@ def _oracle(workload: Workload) -> Separate:
 
 @dataclass(frozen=True)
 class Case:
-    """A method without training.
-
-    Attributes
-    ----------
-    name : str
-        As tables call it.
-    policy : callable
-        Returns the policy of a seed: random picks differ by it.
-    estimates : str
-        What it plans by: `requested`, `cqsim`, `careful`, or `oracle order`.
-    """
+    """A method without training."""
 
     name: str
-    policy: Callable[[int], Policy]
-    estimates: str = "requested"
+    policy: Callable[[int], Policy]  # returns the policy of a seed: random picks differ by it
+    estimates: str = "requested"  # what it plans by: `requested`, `cqsim`, `careful`, or `oracle order`
 
     def run(self, log: JobLog, workload: Workload, seed: int) -> Schedule:
         """Schedule the jobs of a log."""
@@ -101,21 +89,18 @@ UNTRAINED: Final = (
     *(Case(name, _always(name)) for name in _RULES),
     Case("careful", _always("careful"), "careful"),
     Case(AHEAD, _always("look-ahead")),
-    Case(ORACLE, _always(Policy(ORDERS["saf"], Easy())), ORACLE),
+    Case(ORACLE, _always(Policy(ORDERS.built_in["saf"], Easy())), ORACLE),
     Case(FCFS + CQSIM, _always("easy"), "cqsim"),
     Case(KEPT + CQSIM, _random("kept"), "cqsim"),
     Case(OLDEST + CQSIM, _random("oldest"), "cqsim"),
 )
 """Every method without training; the first is what the others are compared with."""
 
-FROZEN: Final = ", frozen"
-"""Ending of the names of trained agents with a network that no longer learns during the test."""
+FROZEN: Final = ", frozen"  # ending of the names of trained agents with a network that no longer learns during the test
 CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
 """Agents that must not be better than random picks."""
-TRUE_TIMES: Final = "true run times"
-"""DRAS-PG that sees true run times: an upper bound that no site can have."""
-FULL_RETURNS: Final = "returns to the end"
-"""DRAS-PG with returns up to the end of the job set."""
+TRUE_TIMES: Final = "true run times"  # DRAS-PG that sees true run times: an upper bound that no site can have
+FULL_RETURNS: Final = "returns to the end"  # DRAS-PG with returns up to the end of the job set
 COPIED: Final = ", copied test months"
 """What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
 LINEAR: Final = "linear agent"

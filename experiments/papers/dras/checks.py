@@ -32,8 +32,7 @@ from experiments.tune.objective import FIVE, Objective
 from predictors.core.arrays import Floats
 
 WAITS: Final = ("mean_wait_s", "mean_bounded_slowdown")
-CERTAIN: Final = 0.01
-"""Entropy below which an agent hardly ever tries another job."""
+CERTAIN: Final = 0.01  # entropy below which an agent hardly ever tries another job
 
 
 def controls(runs: pd.DataFrame) -> pd.DataFrame:

@@ -38,12 +38,9 @@ from predictors.core.intervals import drawn_means, expanded
 
 Holds = Literal["holds", "does not hold", "open"]
 
-LONGEST: Final = 1.6
-"""Longest wait relative to FCFS's in the paper: 20 days to 13."""
-LESS: Final = 0.55
-"""Mean wait relative to FCFS's in the paper: 45 % less."""
-TWICE: Final = 2.0
-"""Optimization's longest wait relative to DRAS's."""
+LONGEST: Final = 1.6  # longest wait relative to FCFS's in the paper: 20 days to 13
+LESS: Final = 0.55  # mean wait relative to FCFS's in the paper: 45 % less
+TWICE: Final = 2.0  # Optimization's longest wait relative to DRAS's
 
 
 @dataclass(frozen=True)
@@ -180,7 +177,6 @@ def _told(found: Ratio | None) -> str:
 
 
 def _beside_fcfs(runs: pd.DataFrame, measure: str, level: float, *cases: str) -> str:
-    """Return how methods without learning compare with FCFS."""
     return "; ".join(f"{name} {_told(ratio(runs, name, FCFS, measure, level=level))}" for name in cases)
 
 

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
 Paint = Callable[["Axes", pd.DataFrame], None]
 
 WEEKDAYS: Final = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
-UNKNOWN: Final = "unknown"
-"""How jobs started, in a log."""
+UNKNOWN: Final = "unknown"  # how jobs started, in a log
 MODES: Final = dict(zip((*STARTED_BY, UNKNOWN), (COLOURS[2], COLOURS[5], COLOURS[0], COLOURS[6]), strict=True))
 
 

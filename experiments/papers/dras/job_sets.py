@@ -28,19 +28,15 @@ from predictors.data.report import ReadingReport
 from predictors.data.synthetic.capability import generate_capability_log
 from schedsim.workload.workload import Workload
 
-THETA_NODES: Final = 4360
-"""Nodes of Theta for users' jobs."""
+THETA_NODES: Final = 4360  # nodes of Theta for users' jobs
 TENTH: Final = 436
-HUNDREDTH: Final = 44
-"""Nodes of a tenth and a hundredth of it."""
+HUNDREDTH: Final = 44  # nodes of a tenth and a hundredth of it
 
 HOUR: Final = 3600
 DAY: Final = 24 * HOUR
 WEEK: Final = 7 * DAY
-MONTH: Final = 30 * DAY
-"""Where a log has no date."""
-LEAST: Final = 20
-"""Jobs of a part of a log that can be studied."""
+MONTH: Final = 30 * DAY  # where a log has no date
+LEAST: Final = 20  # jobs of a part of a log that can be studied
 
 Kind = Literal["sampled", "real", "synthetic"]
 
@@ -96,16 +92,6 @@ class Counts:
 class Span:
     """A length of time as users write it: days, weeks or months.
 
-    Parameters
-    ----------
-    text : str
-        `45d`, `6w` or `2mo`: at most four digits and the unit.
-
-    Raises
-    ------
-    JobcastError
-        If it is written otherwise.
-
     Examples
     --------
     >>> Span("2mo").after(0, None) // DAY, Span("6w").after(100, None) == 100 + 6 * WEEK
@@ -117,21 +103,16 @@ class Span:
     59
     """
 
-    text: str
+    text: str  # `45d`, `6w` or `2mo`: at most four digits and the unit
 
     def __post_init__(self) -> None:
         if _SPAN.fullmatch(self.text) is None:
             raise JobcastError(f"A part of a log is so many days, weeks or months (45d, 6w, 2mo); got {self.text!r}.")
 
     def after(self, second: int, epoch: int | None) -> int:
-        """Return the second of a log's clock that lies so long after another one.
+        """Return the second of a log's clock that lies this span after another one.
 
-        Parameters
-        ----------
-        second : int
-            On the log's clock.
-        epoch : int or None
-            Date of the log's second 0 (Unix time); months have 30 days where it is not known.
+        Months have 30 days where `epoch`, the date of the log's second 0 (Unix time), is unknown.
         """
         number, unit = self._parts
         if unit != "mo":
@@ -217,11 +198,6 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
         How long to test on, or "rest".
     nodes : int
         Nodes of the scaled machine.
-
-    Raises
-    ------
-    JobcastError
-        If a part has too few jobs.
     """
     span = Span(train)
     log = scaled(within_requests(log), nodes)

@@ -17,8 +17,7 @@ from schedsim.engine.simulation import simulate
 from schedsim.results.schedule import Schedule
 from schedsim.workload.workload import Workload
 
-GENERATIONS: Final = 30
-"""Of the search, twelve agents each."""
+GENERATIONS: Final = 30  # of the search, twelve agents each
 LINEARS: Final = (LINEAR, LINEAR + COPIED, LINEAR_TRUE)
 
 

@@ -17,8 +17,7 @@ from predictors.core.arrays import Bools, Floats, Ints
 from schedsim.results.metrics import areas, figures, how_started
 from schedsim.results.schedule import STARTED_BY, Schedule
 
-LONG: Final = 7 * DAY
-"""Jobs that wait longer are counted."""
+LONG: Final = 7 * DAY  # jobs that wait longer are counted
 
 RECIPROCALS: Final = {
     "mean wait": "mean_wait_s",
@@ -58,7 +57,7 @@ def rewards(schedule: Schedule) -> tuple[Floats, Floats]:
     --------
     Two jobs that need the whole machine: the second one starts last, and no one waits then.
 
-    >>> from schedsim import Workload, make_policy, simulate
+    >>> from jobcast import Workload, make_policy, simulate
     >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[8, 8], requested=[50, 20], run_time=[50, 20],
     ...                              machine_procs=8)
     >>> capability, capacity = rewards(simulate(jobs, make_policy("easy")))
@@ -114,8 +113,7 @@ def weeks_of(schedule: Schedule) -> pd.DataFrame:
     return table[number > 0].reset_index(drop=True)
 
 
-DRAWN: Final = 400
-"""Jobs of a method in the picture of waits by size, in addition to those that wait longest."""
+DRAWN: Final = 400  # jobs of a method in the picture of waits by size, in addition to those that wait longest
 
 
 def jobs_of(schedule: Schedule) -> pd.DataFrame:

@@ -27,39 +27,20 @@ WEEKS: Final = "weeks"
 JOBS: Final = "jobs"
 SIZES: Final = "sizes"
 
-Scheduler = Callable[[JobLog, Workload], Schedule]
-"""Schedules the jobs of a log from an idle machine."""
+Scheduler = Callable[[JobLog, Workload], Schedule]  # schedules the jobs of a log from an idle machine
 
 
 @dataclass(frozen=True)
 class Plan:
-    """How much is done.
+    """How much is done."""
 
-    Attributes
-    ----------
-    nodes : int
-        Of the scaled machine.
-    counts : Counts
-        Job sets of each kind.
-    seeds : int
-        Each draws other job sets, another network and shakes the months otherwise.
-    orders : int
-        Orders of job sets that DRAS-PG is trained in; all else is trained in the first.
-    snapshots : int
-        At how many places of the training the agent is tried on the validation month.
-    control_seeds : int
-        Seeds of the controls.
-    agents : tuple of str
-        The only agents to train; empty: all.
-    """
-
-    nodes: int
-    counts: Counts
-    seeds: int
-    orders: int
-    snapshots: int = 10
-    control_seeds: int = 5
-    agents: tuple[str, ...] = ()
+    nodes: int  # of the scaled machine
+    counts: Counts  # job sets of each kind
+    seeds: int  # each draws other job sets, another network and shakes the months otherwise
+    orders: int  # orders of job sets that DRAS-PG is trained in; all else is trained in the first
+    snapshots: int = 10  # at how many places of the training the agent is tried on the validation month
+    control_seeds: int = 5  # seeds of the controls
+    agents: tuple[str, ...] = ()  # the only agents to train; empty: all
 
 
 FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))
@@ -97,22 +78,9 @@ def evaluated(
     more: dict[str, Any] | None = None,
     only: str | None = None,
 ) -> pd.DataFrame:
-    """Return what a method makes of all months of a seed: rows of several tables, distinguished by the column `table`.
+    """Return the runs of a method on all months, shaken by a seed, or only on one part, called `case` in tables.
 
-    Parameters
-    ----------
-    work : Work
-        The months.
-    case : str
-        What tables call the method.
-    seed : int
-        How the months are shaken.
-    go : callable
-        The method.
-    more : dict, optional
-        Further columns.
-    only : str, optional
-        The one part to run; by default all.
+    The rows belong to several tables, distinguished by the column `table`.
     """
     about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
     found = list[pd.DataFrame]()

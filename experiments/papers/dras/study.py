@@ -15,7 +15,6 @@ References
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter
 from typing import Final
 
 import pandas as pd
@@ -84,7 +83,6 @@ from predictors.data.report import Finding, ReadingReport
 QUESTION: Final = (
     "Does deep reinforcement learning schedule better than a good rule, and than random picks in its frame?"
 )
-"""What its page asks."""
 
 TRAIN: Final = "2mo"
 TEST: Final = "rest"
@@ -94,7 +92,6 @@ FRAME: Final = (KEPT, OLDEST, AGAIN)
 
 def run(setting: Setting) -> Report:
     """Run all methods and trainings by seed, ten (quick: three, fewer job sets), and make tables and figures."""
-    begin = perf_counter()
     plan, train = plan_of(setting), setting.train or TRAIN
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     parts = split(log, train, setting.test or TEST, plan.nodes)
@@ -124,12 +121,10 @@ def run(setting: Setting) -> Report:
     written += [*_pictures_of_log(setting.folder, parts), *_pictures(setting.folder, everything, runs, curve, parts)]
     _, first = learnt(runs)
     return Report(
-        experiment="dras",
         log=log.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(map(Path, written)),
-        seconds=perf_counter() - begin,
         notes=tuple(_notes(plan, parts, log)),
         verdict=(first, *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),
@@ -140,13 +135,7 @@ def run(setting: Setting) -> Report:
 
 
 def plan_of(setting: Setting) -> Plan:
-    """Return how much is done, as the options say.
-
-    Raises
-    ------
-    JobcastError
-        If there are fewer seeds than one, more orders than there are, or no such scale.
-    """
+    """Return how much is done, as the options say."""
     if setting.scale not in ("", "tenth", "full"):
         raise unknown_name("scale", setting.scale, ("tenth", "full"))
     if setting.scale and setting.quick:
@@ -229,7 +218,6 @@ def _counted(found: list[str]) -> Iterator[str]:
 
 
 def _notes(plan: Plan, parts: Parts, log: JobLog) -> Iterator[str]:
-    """Yield what the reader must know."""
     nodes = int(parts.train.max_procs or 0)
     if log.max_procs != nodes:
         yield f"The machine of {log.max_procs:,} nodes is scaled to {nodes}: jobs keep their share, at least one node."

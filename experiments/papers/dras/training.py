@@ -39,33 +39,16 @@ PERMUTED: Final = "permuted features"
 
 @dataclass(frozen=True)
 class Arm:
-    """An agent to train.
-
-    Attributes
-    ----------
-    name : str
-        As tables call it.
-    changes : dict
-        Fields of `DrasSettings` apart from the machine's.
-    estimates : str
-        What it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`.
-    updating : bool
-        Whether it is also tested while it goes on learning; the frozen copy then has a name of its own.
-    control : bool
-        Whether it is a control: fewer seeds.
-    trains : bool
-        Whether it is trained at all.
-    copied : bool
-        Whether its job sets are the weeks that it is tested on.
-    """
+    """An agent to train."""
 
     name: str
-    changes: MappingProxyType[str, Any]
-    estimates: str = "requested"
+    changes: MappingProxyType[str, Any]  # fields of `DrasSettings` apart from the machine's
+    estimates: str = "requested"  # what it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`
+    # whether it is also tested while it goes on learning; the frozen copy then has a name of its own
     updating: bool = False
-    control: bool = True
-    trains: bool = True
-    copied: bool = False
+    control: bool = True  # whether it is a control: fewer seeds
+    trains: bool = True  # whether it is trained at all
+    copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
 def _arm(name: str, *, estimates: str = "requested", updating: bool = False, control: bool = True, trains: bool = True,

@@ -19,12 +19,10 @@ from predictors.core.arrays import Floats, Ints
 from predictors.history.programs import program_of
 from schedsim.results.timelines import in_use
 
-BOUNDARY: Final = 0.95
-"""Utilisation above which a run is in the group High."""
+BOUNDARY: Final = 0.95  # utilisation above which a run is in the group High
 MOST_SPREAD: Final = 3.0
 """Longest run over shortest from which on an application is left out, as a benchmark or code under development."""
-MORE_NODES: Final = 16
-"""Jobs of no more nodes are left out: debugging."""
+MORE_NODES: Final = 16  # jobs of no more nodes are left out: debugging
 LEAST_RUNS: Final = 30
 LEAST_IN_GROUP: Final = 10
 SIGNIFICANCE: Final = 0.10
@@ -36,28 +34,15 @@ _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 @dataclass(frozen=True)
 class Applications:
-    """Runs of applications, and the columns that tell them apart.
+    """Runs of applications, and the columns that tell them apart."""
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row a run: `application`, `run_time` [s], `utilisation` (mean over the run), `nodes`, `family` (the
-        application whatever its nodes).
-    key : tuple of str
-        The columns in which the runs of one application are equal.
-    notes : tuple of str
-        What stands in for what the log lacks.
-    funnel : DataFrame
-        How many runs and applications each step of the choice left.
-    sources : DataFrame
-        How many jobs got their executable from what; empty where the log has no command lines.
-    """
-
+    # one row a run: `application`, `run_time` [s], `utilisation` (mean over the run), `nodes`, `family` (the
+    # application whatever its nodes)
     runs: pd.DataFrame
-    key: tuple[str, ...]
-    notes: tuple[str, ...]
-    funnel: pd.DataFrame
-    sources: pd.DataFrame
+    key: tuple[str, ...]  # the columns in which the runs of one application are equal
+    notes: tuple[str, ...]  # what stands in for what the log lacks
+    funnel: pd.DataFrame  # how many runs and applications each step of the choice left
+    sources: pd.DataFrame  # how many jobs got their executable from what; empty where the log has no command lines
 
 
 def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Floats:
@@ -124,18 +109,7 @@ def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return jobs with the executable and the arguments' stem of their command lines, and where these were read.
 
     A job with a line that does not name its executable keeps its own executable, or job name, and the whole line.
-
-    Parameters
-    ----------
-    table : DataFrame
-        One row a job; without `command` nothing changes.
-
-    Returns
-    -------
-    table : DataFrame
-        With new `executable` and `command`.
-    sources : DataFrame
-        `source`, `jobs`: every job is counted once.
+    Without the column `command` nothing changes. The second table has `source` and `jobs`, each job counted once.
     """
     if "command" not in table:
         return table, pd.DataFrame({"source": [], "jobs": []})
@@ -200,48 +174,30 @@ def _letter(number: int) -> str:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The runs of one application under High and Normal utilisation.
-
-    Parameters
-    ----------
-    increase : float
-        Mean run time under High over that under Normal, less 1.
-    low, high : float
-        Its 90 % confidence interval (Welch).
-    z, p_z : float
-        One-sided two-sample z-test of a larger mean under High.
-    p_rank : float
-        One-sided Mann-Whitney test.
-    effect : float
-        Cliff's delta: how much more often a run under High is longer than one under Normal than shorter.
-    within_weeks, p_weeks : float
-        The increase by runs of one calendar week alone, and its one-sided z-test; NaN where no week has both groups. A
-        program that changes with the months and a machine that fills up give an increase, but none within weeks.
-    """
+    """The runs of one application under High and Normal utilisation."""
 
     n_high: int
     n_normal: int
     mean_high: float
     mean_normal: float
-    increase: float
+    increase: float  # mean run time under High over that under Normal, less 1
+    # its 90 % confidence interval (Welch)
     low: float
     high: float
+    # one-sided two-sample z-test of a larger mean under High
     z: float
     p_z: float
-    p_rank: float
-    effect: float
+    p_rank: float  # one-sided Mann-Whitney test
+    effect: float  # Cliff's delta: how much more often a run under High is longer than one under Normal than shorter
     longest_in_high: bool
+    # the increase by runs of one calendar week alone, and its one-sided z-test; NaN where no week has both groups. A
+    # program that changes with the months and a machine that fills up give an increase, but none within weeks.
     within_weeks: float = float("nan")
     p_weeks: float = float("nan")
 
 
 def compare(high: Floats, normal: Floats) -> Comparison:
-    """Return the comparison of run times under High and Normal.
-
-    Parameters
-    ----------
-    high, normal : float64 arrays
-        Run times [s] of one application, at least two each.
+    """Return the comparison of run times [s] of one application under High and Normal, at least two each.
 
     Examples
     --------

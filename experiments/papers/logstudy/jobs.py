@@ -15,8 +15,7 @@ from predictors.data.joblog import JobLog
 from schedsim.cobalt.queues import CAPABILITY_SHARE, least_capability
 from schedsim.results.timelines import in_use
 
-SHORT_S: Final = 6 * 3600
-"""Requested time up to which a smaller job goes to the short queue (section 4)."""
+SHORT_S: Final = 6 * 3600  # requested time up to which a smaller job goes to the short queue (section 4)
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
 LEAST_SHARE: Final = 0.01
 """Share of the jobs that a queue must have to count as one, where the log's own queues shall be used."""
@@ -36,30 +35,17 @@ _CODED: Final = (
 
 @dataclass(frozen=True)
 class StudyJobs:
-    """The jobs of a log that started and ended, and what the study must know about them.
+    """The jobs of a log that started and ended, and what the study must know about them."""
 
-    Parameters
-    ----------
-    table : DataFrame
-        One row a job: `time` (submission on the wall clock), `wait`, `run_time`, `requested_time` [s], `procs`,
-        `nodes`, `core_hours`, `requested_core_hours`, `start`, `end` [s since the first submission], `row` in the log,
-        and names or codes of `queue`, `user`, `project`, `mode`, `location`, `exit_code`, `overburn`; a column that
-        the log lacks is missing.
-    machine : int
-        Processors of the machine.
-    known : frozenset of str
-        Columns that the log itself has.
-    notes : tuple of str
-        What stands in for what the log lacks.
-    unit : str
-        What is multiplied with the run time in `core_hours`: cores or processors.
-    """
-
+    # one row a job: `time` (submission on the wall clock), `wait`, `run_time`, `requested_time` [s], `procs`, `nodes`,
+    # `core_hours`, `requested_core_hours`, `start`, `end` [s since the first submission], `row` in the log, and names
+    # or codes of `queue`, `user`, `project`, `mode`, `location`, `exit_code`, `overburn`; a column that the log lacks
+    # is missing
     table: pd.DataFrame
-    machine: int
-    known: frozenset[str]
-    notes: tuple[str, ...]
-    unit: str
+    machine: int  # processors of the machine
+    known: frozenset[str]  # columns that the log itself has
+    notes: tuple[str, ...]  # what stands in for what the log lacks
+    unit: str  # what is multiplied with the run time in `core_hours`: cores or processors
 
     def has(self, *columns: str) -> bool:
         """Tell whether the log has all these columns."""
@@ -74,11 +60,6 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
     """Return the frame of a log's jobs.
 
     Jobs that never started, or of which no processors or run time are known, are left out and counted in a note.
-
-    Raises
-    ------
-    JobcastError
-        If no job is left.
     """
     notes: list[str] = []
     run_time, wait, width = log.filled("run_time"), log.filled("wait", 0), _given(log)

@@ -15,8 +15,7 @@ import pandas as pd
 from experiments.papers.logstudy.jobs import CAPABILITY, LEAST_SHARE, LONG, SHORT, StudyJobs
 
 TOP_QUEUES: Final = 6
-LEAST_JOBS: Final = 20
-"""Jobs that a queue must have in a month for its mean wait to count."""
+LEAST_JOBS: Final = 20  # jobs that a queue must have in a month for its mean wait to count
 TOP_USERS: Final = 8
 TOP_CODES: Final = 6
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

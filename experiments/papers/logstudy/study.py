@@ -7,7 +7,6 @@ Application Performance Variability, ROSS 2019, doi 10.1145/3322789.3328743: sec
 
 from functools import partial
 from pathlib import Path
-from time import perf_counter
 from typing import Final
 
 import pandas as pd
@@ -32,20 +31,12 @@ from predictors.data.formats.alcf import Failures, read_failures
 QUESTION: Final = (
     "What a centre's job log tells of its queues, users and failures, and of run times while the machine is full."
 )
-"""What its page asks."""
 
 OBSERVED: Final = ("observation", "question", "paper_mira", "this_log")
 
 
 def run(setting: Setting) -> Report:
-    """Study a log: every observation that it has the columns for, and the applications that it repeats.
-
-    Raises
-    ------
-    JobcastError
-        If no job of the log ran, or the failure log cannot be used.
-    """
-    begun = perf_counter()
+    """Study a log: every observation that it has the columns for, and the applications that it repeats."""
     log, folder = setting.jobs(), setting.folder
     jobs = study_jobs(log, setting.procs)
     failures, failed_notes = _failures(setting)
@@ -66,12 +57,10 @@ def run(setting: Setting) -> Report:
         **utilised,
     }
     return Report(
-        experiment="logstudy",
         log=log.name,
         seeds=(setting.seed,),
         tables=tables,
         figures=(*drawn, *more),
-        seconds=perf_counter() - begun,
         notes=(*jobs.notes, *failed_notes, *found.notes),
         verdict=sentences,
     )

@@ -10,7 +10,6 @@ estimator. The product's `forest` has more trees on fewer jobs each.
 """
 
 from collections.abc import Mapping, Sequence
-from time import perf_counter
 from typing import Final
 
 import numpy as np
@@ -31,7 +30,6 @@ from predictors.models.forest import Forest
 QUESTION: Final = (
     "Can run times be learnt? Table 2, Figures 1 to 4, importances and stretch of V. Reis's report, on any job log."
 )
-"""What its page asks."""
 
 PAPERS_FOREST: Final = "the paper's forest"
 PAPER: Final = {"log": "CEA-Curie-2011-2.1-cln", "last-two": 1.24186e13, PAPERS_FOREST: 9.897605e12}
@@ -48,7 +46,6 @@ QUANTILES: Final = (0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999)
 
 def run(setting: Setting) -> Report:
     """Evaluate the forest and last-two on the last 20 % of a log, under both protocols, and draw the figures."""
-    begin = perf_counter()
     forest = Forest(random_state=setting.seed, n_estimators=20 if setting.quick else 100)
     asked: dict[str, Predictor] = {"last-two": LastTwo(), "forest": forest}
     found = {
@@ -75,12 +72,10 @@ def run(setting: Setting) -> Report:
     paths = [write_table(table, setting.folder / f"{name}.csv") for name, table in tables.items()]
     paths += draw_all(setting.folder, log, found["reis"], tables["importances"])
     return Report(
-        experiment="reis",
         log=log.name,
         seeds=seeds,
         tables=tables,
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
         notes=_notes(log),
         verdict=_verdict(table2, by_seed, tail, log),
         account=left_out.using(len(counted)),

@@ -30,12 +30,9 @@ from predictors.variability.selection.select import train
 from predictors.variability.splits import random_folds
 from schedsim.policies.rush import COUNTER_WINDOW, LONGEST_ASK, CountOn
 
-EXPERIMENT: Final = "ADAA"
-"""Which of Table II the rows are of."""
-TIMED: Final = "timed"
-"""A use of probes: as live, but they take their time and load the network."""
-CHOSEN: Final = "chosen"
-"""The model that the selection takes."""
+EXPERIMENT: Final = "ADAA"  # which of Table II the rows are of
+TIMED: Final = "timed"  # a use of probes: as live, but they take their time and load the network
+CHOSEN: Final = "chosen"  # the model that the selection takes
 FOLDS: Final = 4
 
 RowProbes = Literal["live", "last-known", "absent", "timed"]
@@ -46,30 +43,19 @@ Judge = Literal["model", "random", "oracle"]
 class AskSettings:
     """What an ask costs, and how patient the gate is.
 
-    Parameters
-    ----------
-    ask_seconds : int
-        How long the classifier takes to answer, in the rows where asking costs [s].
-    probe_seconds : int
-        How long the probes take, where they cost [s]. They send what `predictors.probes` sends by default.
-    counter_lag : int
-        Counters are known so long after they were sampled, in the rows where asking costs [s].
-    thresholds : tuple of int
-        Skip thresholds of all rows; in those with patience as time they count windows.
-    window : int
-        One skip a window of so long, in the rows with patience as time [s].
-
     Examples
     --------
     >>> AskSettings(ask_seconds=5).probe_seconds
     20
     """
 
-    ask_seconds: int = 2
+    ask_seconds: int = 2  # how long the classifier takes to answer, in the rows where asking costs [s]
+    # how long the probes take, where they cost [s]. They send what `predictors.probes` sends by default.
     probe_seconds: int = 20
-    counter_lag: int = 60
+    counter_lag: int = 60  # counters are known so long after they were sampled, in the rows where asking costs [s]
+    # skip thresholds of all rows; in those with patience as time they count windows
     thresholds: tuple[int, ...] = (10, 100)
-    window: int = COUNTER_WINDOW
+    window: int = COUNTER_WINDOW  # one skip a window of so long, in the rows with patience as time [s]
 
     def __post_init__(self) -> None:
         for name in ("ask_seconds", "probe_seconds", "counter_lag"):
@@ -102,43 +88,22 @@ class AskSettings:
 
 @dataclass(frozen=True)
 class Row:
-    """A way to delay jobs.
+    """A way to delay jobs."""
 
-    Parameters
-    ----------
-    name : str
-        As tables have it; the policy is called so with its threshold.
-    threshold : int
-        How often a job may be skipped.
-    judge : {"model", "random", "oracle"}
-        Who says which job is delayed; random delays deal out the skips of the row `like`.
-    model : str
-        A classifier's name, or `CHOSEN`.
-    probes : str
-        What is known of the probes.
-    ask_seconds, lag : int
-        What an ask costs, and how old the counters are [s].
-    probing : float
-        What nodes send meanwhile [bytes/s].
-    count_on : str
-        As of `schedsim.policies.rush.Rush`.
-    window : int
-        As of the same.
-    like : str
-        The policy with the skips that are dealt out.
-    """
-
-    name: str
-    threshold: int
+    name: str  # as tables have it; the policy is called so with its threshold
+    threshold: int  # how often a job may be skipped
+    # who says which job is delayed; random delays deal out the skips of the row `like`
     judge: Judge = "model"
-    model: str = MODEL
-    probes: RowProbes = "live"
+    model: str = MODEL  # a classifier's name, or `CHOSEN`
+    probes: RowProbes = "live"  # what is known of the probes
+    # what an ask costs, and how old the counters are [s]
     ask_seconds: int = 0
     lag: int = 0
-    probing: float = 0.0
+    probing: float = 0.0  # what nodes send meanwhile [bytes/s]
+    # both as of `schedsim.policies.rush.Rush`
     count_on: CountOn = "release"
     window: int = COUNTER_WINDOW
-    like: str = ""
+    like: str = ""  # the policy with the skips that are dealt out
 
     @property
     def policy(self) -> str:
@@ -233,18 +198,10 @@ def threshold_of(dataset: Dataset, model: str, seed: int) -> tuple[float, float]
 
 @dataclass(frozen=True, eq=False)
 class Models:
-    """The models of the rows.
+    """The models of the rows."""
 
-    Attributes
-    ----------
-    fitted : mapping of (str, str) to Classifier
-        By `Row.model` and `Row.use`.
-    table : DataFrame
-        What was chosen, and how well each foresees control jobs.
-    """
-
-    fitted: Mapping[tuple[str, str], Classifier]
-    table: pd.DataFrame
+    fitted: Mapping[tuple[str, str], Classifier]  # by `Row.model` and `Row.use`
+    table: pd.DataFrame  # what was chosen, and how well each foresees control jobs
 
 
 def models_of(control: Control, scope: str, seed: int, quick: bool) -> Models:

@@ -30,31 +30,19 @@ from predictors.variability.splits import chronological, random_folds
 from schedsim.contention.applications import ALONE, placebo
 from schedsim.contention.campaign import Campaign
 
-MODEL: Final = "adaboost"
-"""The paper's best model."""
-DAYS: Final = 212
-"""August to February."""
-NORM_DAYS: Final = 60
-"""On 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal."""
+MODEL: Final = "adaboost"  # the paper's best model
+DAYS: Final = 212  # August to February
+NORM_DAYS: Final = 60  # on 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal
 MACHINE_WINDOW, OWN_WINDOW = ([f"{whose} {i}" for i in range(3 * len(COUNTERS))] for whose in ("machine", "own"))
-WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]
-"""Columns of `schedsim.contention.campaign.Collected`."""
+WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]  # columns of `schedsim.contention.campaign.Collected`
 
 
 @dataclass(frozen=True, eq=False)
 class Control:
-    """Control jobs.
+    """Control jobs."""
 
-    Attributes
-    ----------
-    datasets : mapping of str to Dataset
-        Those on 16 nodes with their inputs, by node scope.
-    norms : mapping of str to Norms
-        What is normal, by scaling.
-    """
-
-    datasets: Mapping[str, Dataset]
-    norms: Mapping[Scaling, Norms]
+    datasets: Mapping[str, Dataset]  # those on 16 nodes with their inputs, by node scope
+    norms: Mapping[Scaling, Norms]  # what is normal, by scaling
 
     def of(self, applications: Sequence[str], scope: str) -> Dataset:
         """Return the dataset of some applications."""
@@ -62,8 +50,7 @@ class Control:
         return dataset.select(np.isin(dataset.runs.application, applications))
 
 
-ControlSetting = tuple[Environment, int, int]
-"""The machine, the seed, the days."""
+ControlSetting = tuple[Environment, int, int]  # the machine, the seed, the days
 Task = tuple[Scaling, int]
 Do = Callable[[Callable[[ControlSetting, Task], pd.DataFrame], ControlSetting, Sequence[Task]], list[pd.DataFrame]]
 

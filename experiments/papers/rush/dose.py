@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from re import sub
-from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
@@ -40,10 +39,8 @@ QUESTION: Final = (
     "What does RUSH's gain depend on? How slowly the machine changes, how jobs are placed, who loads it; ADAA, all "
     "else alike. And what F1 means where runs are slow for days."
 )
-"""What its page asks."""
 
-LENGTH: Final = float(np.mean(list(ALONE.values())))
-"""Mean length of an undisturbed job [s]."""
+LENGTH: Final = float(np.mean(list(ALONE.values())))  # mean length of an undisturbed job [s]
 RATIOS: Final = (0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
 QUICK_RATIOS: Final = (0.5, 4.0)
 PLACEMENTS: Final = ("scattered", "first-fit", "best-fit")
@@ -64,27 +61,16 @@ SOURCES: Final[dict[str, Noise]] = {
     "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
 }
 """Sources of traffic in addition to the jobs: in the paper's experiment the noise job alone has a pod of its own."""
-PARTS: Final = ("tau", "placement", "source", "episodes")
-"""Parts of the study, as `--experiments` names them."""
+PARTS: Final = ("tau", "placement", "source", "episodes")  # parts of the study, as `--experiments` names them
 
 
 @dataclass(frozen=True)
 class Case:
-    """A machine.
+    """A machine."""
 
-    Parameters
-    ----------
-    ratio : float
-        Correlation time of the load from outside / length of a job.
-    placement : str
-        See `schedsim.machine.allocators`.
-    source : str
-        What loads the machine in addition to the jobs, one of `SOURCES`.
-    """
-
-    ratio: float = 2.0
-    placement: str = "scattered"
-    source: str = BOTH
+    ratio: float = 2.0  # correlation time of the load from outside / length of a job
+    placement: str = "scattered"  # see `schedsim.machine.allocators`
+    source: str = BOTH  # what loads the machine in addition to the jobs, one of `SOURCES`
 
     @property
     def environment(self) -> Environment:
@@ -111,7 +97,6 @@ class Plan:
 
 def run(setting: Setting) -> Report:
     """Try each case with eight paired seeds (quick: two) after 30 days of control jobs (quick: 16)."""
-    begin = perf_counter()
     quick = setting.quick
     slow = [Case(ratio=ratio) for ratio in (QUICK_RATIOS if quick else RATIOS)]
     placed = [Case(placement=name) for name in (QUICK_PLACEMENTS if quick else PLACEMENTS)]
@@ -149,23 +134,15 @@ def run(setting: Setting) -> Report:
     drawn = max(plan.seeds if cases else 0, campaigns if "episodes" in parts else 0)
     seeds = tuple(range(plan.seed, plan.seed + drawn))
     return Report(
-        experiment="rush-dose",
         log="contention world",
         seeds=seeds,
         tables=tables,
         figures=tuple(paths),
-        seconds=perf_counter() - begin,
     )
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
-    """Return which parts of the study to do; no name: all.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of a name.
-    """
+    """Return which parts of the study to do; no name: all."""
     for name in names:
         if name not in PARTS:
             raise unknown_name("part of rush-dose", name, PARTS)

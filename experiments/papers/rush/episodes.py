@@ -49,8 +49,7 @@ CASES: Final[Mapping[str, Environment]] = MappingProxyType(
 """Machines by their slow changes; the load from outside changes within ten minutes in all."""
 
 
-WITHOUT: Final = "none"
-"""The case that the others are set against."""
+WITHOUT: Final = "none"  # the case that the others are set against
 MEASURED: Final = (
     "base_rate", "f1_application_left_out", "pr_auc_application_left_out", "f1_last_30", "varying_on_ten_days",
 )  # fmt: skip

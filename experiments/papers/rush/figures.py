@@ -27,8 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 DAY: Final = 86_400
-SHOWN_DAYS: Final = (103, 152)
-"""Of the control jobs, 12 November to 31 December if the first day is 1 August."""
+SHOWN_DAYS: Final = (103, 152)  # of the control jobs, 12 November to 31 December if the first day is 1 August
 _LOOK: Final = {EASY: (COLOURS[1], "//"), RUSH: (COLOURS[0], "")}
 
 

@@ -32,13 +32,10 @@ from schedsim.workload.workload import Workload
 MACHINE: Final = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
 """512 nodes in 16 leaf switches; two nodes of each are the noise job's."""
 AT_START: Final = 0.2
-OVER: Final = 1200
-"""The other jobs come uniformly over so many seconds."""
-REQUESTED: Final = 1800
-"""What every job requests [s]; none is killed: a job that runs longer has its estimate doubled."""
+OVER: Final = 1200  # the other jobs come uniformly over so many seconds
+REQUESTED: Final = 1800  # what every job requests [s]; none is killed: a job that runs longer has its estimate doubled
 SIZES: Final = (8, 16, 32)
-NATIVE: Final = 16
-"""Nodes on which the applications' shares are given, and on which models learn."""
+NATIVE: Final = 16  # nodes on which the applications' shares are given, and on which models learn
 
 Scaling = Literal["none", "weak", "strong"]
 EVERY: Final = tuple(sorted(APPS))
@@ -48,28 +45,15 @@ OTHERS: Final = ("AMG", "Kripke", "SWFFT", "sw4lite")
 
 @dataclass(frozen=True)
 class Experiment:
-    """A row of Table II.
+    """A row of Table II."""
 
-    Parameters
-    ----------
-    name, about : str
-        As in the paper.
-    applications : tuple of str
-        Applications of the jobs, as evenly as their number allows.
-    jobs : int
-        How many.
-    learnt : tuple of str
-        Applications with control jobs that the model learns from.
-    scaling : {"none", "weak", "strong"}
-        How the jobs differ in size: not at all, or over `SIZES`.
-    """
-
+    # both as in the paper
     name: str
     about: str
-    applications: tuple[str, ...]
+    applications: tuple[str, ...]  # applications of the jobs, as evenly as their number allows
     jobs: int
-    learnt: tuple[str, ...] = EVERY
-    scaling: Scaling = "none"
+    learnt: tuple[str, ...] = EVERY  # applications with control jobs that the model learns from
+    scaling: Scaling = "none"  # how the jobs differ in size: not at all, or over `SIZES`
 
     @property
     def mix(self) -> str:

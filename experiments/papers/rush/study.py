@@ -21,7 +21,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from re import sub
-from time import perf_counter
 from typing import Any, Final
 
 import numpy as np
@@ -70,7 +69,6 @@ QUESTION: Final = (
     "Does RUSH make runs steadier, and at what price? Table II, Figures 1 and 4 to 11 of Nichols et al. "
     "on a simulated machine."
 )
-"""What its page asks."""
 
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
@@ -90,41 +88,21 @@ GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "w
 
 @dataclass(frozen=True, eq=False)
 class Shared:
-    """What every trial needs; goes to worker processes.
-
-    Attributes
-    ----------
-    environment : Environment
-        The machine.
-    norms : mapping of str to dict
-        `Norms.to_json` by scaling.
-    models : mapping of tuple to Classifier
-        By the applications that they learnt from.
-    scope : str
-        Which nodes' counters they see.
-    policies : mapping of str to tuple of str
-        Which to run in addition to FCFS+EASY and RUSH, by experiment.
-    asked : str
-        Digest of the model, if one was named; empty: they have just learnt.
-    rows : mapping of str to Row
-        The rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`.
-    fitted : mapping of (str, str) to Classifier
-        Their models.
-    """
+    """What every trial needs; goes to worker processes."""
 
     environment: Environment
-    norms: Mapping[str, dict[str, Any]]
-    models: Mapping[tuple[str, ...], Classifier]
-    scope: str
-    policies: Mapping[str, tuple[str, ...]]
-    asked: str = ""
+    norms: Mapping[str, dict[str, Any]]  # `Norms.to_json` by scaling
+    models: Mapping[tuple[str, ...], Classifier]  # by the applications that they learnt from
+    scope: str  # which nodes' counters they see
+    policies: Mapping[str, tuple[str, ...]]  # which to run in addition to FCFS+EASY and RUSH, by experiment
+    asked: str = ""  # digest of the model, if one was named; empty: they have just learnt
+    # the rows on what asking costs, by policy; they are of `experiments.papers.rush.asking.EXPERIMENT`
     rows: Mapping[str, Row] = field(default_factory=dict)
     fitted: Mapping[tuple[str, str], Classifier] = field(default_factory=dict)
 
 
 def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
-    begin = perf_counter()
     settings, chosen = settings_of(setting), experiments_of(setting.experiments)
     environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
     seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
@@ -165,14 +143,11 @@ def run(setting: Setting) -> Report:
         *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
         *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
     ]
-    seconds = perf_counter() - begin
     return Report(
-        experiment="rush",
         log="contention world",
         seeds=seeds,
         tables=tables,
         figures=tuple(paths),
-        seconds=seconds,
         notes=(),
         verdict=in_words(trials),
     )
@@ -180,8 +155,7 @@ def run(setting: Setting) -> Report:
 
 _LEADING: Final = ["experiment", "policy", "trials"]
 _NAMES: Final = ["experiment", "seed", "policy"]
-_TRIAL: Final = "trial "
-"""How columns begin that tell of the trial, the same for all its runs."""
+_TRIAL: Final = "trial "  # how columns begin that tell of the trial, the same for all its runs
 _FIGURES: Final = {"makespan_s": "makespan", "calls": "calls", "skips": "skips", "met": "met"}
 """Those columns, and the attributes of `Trial` that they are."""
 
@@ -219,13 +193,7 @@ def settings_of(setting: Setting) -> AskSettings:
 
 
 def experiments_of(names: Sequence[str]) -> list[Experiment]:
-    """Return experiments of Table II by name; no name: all.
-
-    Raises
-    ------
-    JobcastError
-        If there is none of a name.
-    """
+    """Return experiments of Table II by name; no name: all."""
     for name in names:
         if name not in EXPERIMENTS:
             raise unknown_name("experiment of Table II", name, EXPERIMENTS)
@@ -305,8 +273,7 @@ def row_trial(shared: Shared, row: Row, jobs: Jobs, seed: int, found: Mapping[st
     return run_trial(jobs, contention, shared.environment.allocator, judge, **row.options)
 
 
-TRIAL_SEEDS: Final = 1000
-"""Seeds of trials begin here, those of control jobs at 0."""
+TRIAL_SEEDS: Final = 1000  # seeds of trials begin here, those of control jobs at 0
 
 
 def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataFrame, pd.DataFrame]:

@@ -47,27 +47,13 @@ fourth of a trial, so that it changes while jobs wait."""
 
 @dataclass(frozen=True)
 class Environment:
-    """The machine that trials and control jobs meet.
-
-    Parameters
-    ----------
-    background : Background
-        Load from outside.
-    noise : Noise or None
-        The noise job.
-    allocator : str
-        Who places the jobs, see `schedsim.machine.allocators`.
-    contention : bool
-        Whether loads slow anybody down; if not, they are there and are counted all the same.
-    episodes : Episodes or None
-        Slow changes of single applications.
-    """
+    """The machine that trials and control jobs meet."""
 
     background: Background = field(default_factory=lambda: Background(tau=TAU))
     noise: Noise | None = field(default_factory=Noise)
-    allocator: str = "scattered"
-    contention: bool = True
-    episodes: Episodes | None = None
+    allocator: str = "scattered"  # who places the jobs, see `schedsim.machine.allocators`
+    contention: bool = True  # whether loads slow anybody down; if not, they are there and are counted all the same
+    episodes: Episodes | None = None  # slow changes of single applications
 
 
 def contention_of(
@@ -87,21 +73,13 @@ def contention_of(
 
 @dataclass(frozen=True, eq=False)
 class Trial:
-    """What came of a trial.
+    """What came of a trial."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        One row a job: application, nodes, submit, start, wait, run_time [s], how often it was skipped, and what the
-        classifier predicted last.
-    makespan : int
-        From the first submission to the last end [s].
-    calls, skips, met : int
-        Of the gate; 0 without one.
-    """
-
+    # one row a job: application, nodes, submit, start, wait, run_time [s], how often it was skipped, and what the
+    # classifier predicted last
     runs: pd.DataFrame
-    makespan: int
+    makespan: int  # from the first submission to the last end [s]
+    # of the gate; 0 without one
     calls: int = 0
     skips: int = 0
     met: int = 0
@@ -166,47 +144,25 @@ class Noted:
 
 @dataclass(frozen=True, eq=False)
 class Inputs:
-    """The inputs of starts, as of now.
+    """The inputs of starts, as of now."""
 
-    Parameters
-    ----------
-    apps : sequence of App
-        The application of each job, by row of the workload.
-    scope : {"all", "job"}
-        Which nodes' counters are pooled: all nodes', or the job's.
-    probes : {"live", "last-known", "absent"}
-        Whether the probes are run on these nodes now, or those count that the job started last had run, or none.
-    lag : int
-        Counters are known so long after they were sampled [s].
-    """
-
-    apps: Sequence[App]
-    scope: str = "all"
+    apps: Sequence[App]  # the application of each job, by row of the workload
+    scope: str = "all"  # which nodes' counters are pooled: all nodes', or the job's (`all`, `job`)
+    # whether the probes are run on these nodes now, or those count that the job started last had run, or none
+    # (`live`, `last-known`, `absent`)
     probes: ProbeUse = "live"
-    lag: int = 0
+    lag: int = 0  # counters are known so long after they were sampled [s]
 
     def __post_init__(self) -> None:
         check_scope(self.scope)
 
     def row(self, live: ContentionState, row: int, nodes: Ints) -> Floats:
-        """Return the 282 inputs of a job that would start now on these nodes, in the order of `FEATURES`.
-
-        Raises
-        ------
-        JobcastError
-            If the machine's counters are not kept in a ring.
-        """
+        """Return the 282 inputs of a job that would start now on these nodes, in the order of `FEATURES`."""
         asked = self.question(live, row, nodes)
         return feature_row(asked.window, asked.probes, asked.workload)
 
     def question(self, live: ContentionState, row: int, nodes: Ints) -> Question:
-        """Return what a classifier is asked about a job that would start now on these nodes.
-
-        Raises
-        ------
-        JobcastError
-            If the machine's counters are not kept in a ring.
-        """
+        """Return what a classifier is asked about a job that would start now on these nodes."""
         ring = live.sink
         if not isinstance(ring, CounterRing):
             raise JobcastError(
@@ -224,21 +180,12 @@ class Inputs:
 
 @dataclass(eq=False)
 class Learnt:
-    """A fitted classifier, asked live.
+    """A fitted classifier, asked live."""
 
-    Parameters
-    ----------
-    classifier : predictors.variability.classifiers.base.Classifier
-        Of two or three classes.
-    inputs : Inputs
-        What it is shown.
-    abstained : int
-        How often it did not know, or more nodes were silent than `predictors.variability.classifiers.query` lets pass;
-        the job then starts.
-    """
-
-    classifier: "TrainedClassifier"
-    inputs: Inputs
+    classifier: "TrainedClassifier"  # of two or three classes
+    inputs: Inputs  # what it is shown
+    # how often it did not know, or more nodes were silent than `predictors.variability.classifiers.query` lets pass;
+    # the job then starts
     abstained: int = 0
 
     def foresee(self, candidate: Candidate) -> str:
@@ -251,21 +198,11 @@ class Learnt:
 
 @dataclass(frozen=True, eq=False)
 class Oracle:
-    """Sees the true loads of now and assumes that they last: a bound for classifiers that see counters.
-
-    Parameters
-    ----------
-    norms : Norms
-        What is normal.
-    apps : sequence of App
-        The application of each job, by row of the workload.
-    work : float64 array of shape (n_jobs,)
-        How long each job takes where no other job disturbs it [s].
-    """
+    """Sees the true loads of now and assumes that they last: a bound for classifiers that see counters."""
 
     norms: Norms
-    apps: Sequence[App]
-    work: Floats = field(repr=False)
+    apps: Sequence[App]  # the application of each job, by row of the workload
+    work: Floats = field(repr=False)  # how long each job takes where no other job disturbs it [s], shape (n_jobs,)
 
     def foresee(self, candidate: Candidate) -> str:
         """Return the class of the run time that the present would make."""
@@ -276,13 +213,7 @@ class Oracle:
 
 
 def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
-    """Return the state of contention and the tentative nodes.
-
-    Raises
-    ------
-    JobcastError
-        If the machine has no counters.
-    """
+    """Return the state of contention and the tentative nodes."""
     if not isinstance(candidate.run_times, ContentionState) or candidate.nodes is None:
         raise JobcastError(
             "RUSH asks about a machine with contention: simulate with a schedsim.contention ContentionModel."
@@ -291,18 +222,7 @@ def seen(candidate: Candidate) -> tuple[ContentionState, Ints]:
 
 
 def classifier_at(where: str) -> "LoadedClassifier":
-    """Return a fitted classifier by its address.
-
-    Parameters
-    ----------
-    where : str
-        models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder that `save_model` wrote.
-
-    Raises
-    ------
-    JobcastError
-        If there is none, or it learnt from windows of another length.
-    """
+    """Return a fitted classifier from models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID, or a folder."""
     found = load_classifier(where)
     if found.origin.window != WINDOW:
         raise JobcastError(

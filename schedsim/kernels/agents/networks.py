@@ -18,8 +18,9 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Singles
 from predictors.core.hash_random import mixed, unit
 from predictors.core.jit import lean, rare, step
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import fits_now
 from schedsim.kernels.ordered_lists import leaf_at, node_at
-from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.records import Arrays, JobNow, Picker
 
 LEAK: Final = 0.01  # slope of leaky ReLU below zero
@@ -154,23 +155,27 @@ def pick_by_scores(sim: Arrays, agent: Picker, n: int) -> int:
 
 
 @step
-def keep_choice(sim: Arrays, agent: Picker, slot: int, oldest_wait: int, behind_head: bool) -> None:
+def keep_choice(
+    sim: Arrays, agent: Picker, site: NodeArrays | None, slot: int, oldest_wait: int, behind_head: bool
+) -> None:
     """Note what the job picked earns: the pick is complete."""
     one = agent.one[0]
-    agent.choices[one.n_choices, REWARD] = reward_of(sim, agent, sim.jobs_now[slot], oldest_wait, behind_head)
+    agent.choices[one.n_choices, REWARD] = reward_of(sim, agent, site, slot, oldest_wait, behind_head)
     one.n_choices += 1
 
 
 @step
-def reward_of(sim: Arrays, agent: Picker, job: JobNow, oldest_wait: int, behind_head: bool) -> float:
+def reward_of(
+    sim: Arrays, agent: Picker, site: NodeArrays | None, slot: int, oldest_wait: int, behind_head: bool
+) -> float:
     """Return the reward of picking a job, by equation 1 or 2; a job that starts counts as running already.
 
     Equation 1: its wait by the longest wait in the queue, its processors and those in use by the machine's, weighted.
     Equation 2: the mean of -1 / estimate over the queue without it if it starts, estimates in hours.
     """
-    state = sim.state[0]
+    state, job = sim.state[0], sim.jobs_now[slot]
     queue, rules, one = state.queue, state.rules, agent.one[0]
-    starts = behind_head or (job.procs <= free_for(state, job.procs) and clears(sim, job))
+    starts = behind_head or fits_now(sim, site, slot)
     if one.pick_reward == at.EQUATION_1:
         wait = state.clock.now - sim.jobs[job.row].submit
         longest = max(oldest_wait, one.least_wait)

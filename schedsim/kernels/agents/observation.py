@@ -12,6 +12,7 @@ from typing import Final
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.picks import DECADE, FEATURES, list_candidates, longest_wait, see
+from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
 from schedsim.kernels.records import Arrays, Observed, Picker
 
@@ -54,17 +55,17 @@ WEEK: Final = 604_800
 
 
 @rare
-def ask_for_pick(sim: Arrays, agent: Picker) -> int:
+def ask_for_pick(sim: Arrays, agent: Picker, site: NodeArrays | None) -> int:
     """Return the pause that asks the client, with the window in `scratch`; show it the features if it wants those.
 
     `asked_about` is the level: 1 for the front of the queue, 2 for the candidates for backfills.
     """
     state = sim.state[0]
     clock = state.clock
-    n = list_slots(sim, at.QUEUE, state.rules.window) if clock.asked_about == 1 else list_candidates(sim)
+    n = list_slots(sim, at.QUEUE, state.rules.window) if clock.asked_about == 1 else list_candidates(sim, site)
     clock.picked_of = n
     if agent.one[0].kind == at.ENCODED:
-        _write_observation(sim, agent, n, clock.asked_about == 2)
+        _write_observation(sim, agent, site, n, clock.asked_about == 2)
     return at.ASK_PICK
 
 
@@ -84,7 +85,7 @@ def decimal(number: float) -> float:
 
 
 @step
-def _write_observation(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> None:
+def _write_observation(sim: Arrays, agent: Picker, site: NodeArrays | None, n: int, behind_head: bool) -> None:
     """Write what is seen of the first `n` jobs in `scratch`, and the context."""
     state, out, oldest = sim.state[0], agent.observation, longest_wait(sim)
     clock, queue, rules = state.clock, state.queue, state.rules
@@ -92,7 +93,7 @@ def _write_observation(sim: Arrays, agent: Picker, n: int, behind_head: bool) ->
     for place in range(n):
         job = sim.jobs_now[sim.scratch[place]]
         share = job.procs / rules.machine_procs
-        see(sim, agent, job, behind_head, oldest, place)
+        see(sim, agent, site, sim.scratch[place], behind_head, oldest, place)
         for i in range(N_FEATURES):
             out[place * N_FEATURES + i] = agent.hidden[i]
         area += share * job.order_estimate

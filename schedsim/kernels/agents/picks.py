@@ -13,11 +13,12 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.networks import keep_choice, pick_by_scores, shared_score
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import could_start_behind_head, has_room
 from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next_fitting, node_at
-from schedsim.kernels.profile import clears, free_for
-from schedsim.kernels.promise import keeps_promise
+from schedsim.kernels.profile import free_for
 from schedsim.kernels.queue import candidate_key
-from schedsim.kernels.records import Arrays, JobNow, Picker
+from schedsim.kernels.records import Arrays, Picker
 
 FEATURES: Final = (
     "wait",
@@ -43,19 +44,19 @@ PICKING: Final = 71  # purpose of a random agent's draws
 
 
 @rare
-def pick_next(sim: Arrays, agent: Picker) -> int:
+def pick_next(sim: Arrays, agent: Picker, site: NodeArrays | None) -> int:
     """Return the job that the agent picks from the front of the queue, which is not empty."""
-    return _best_of(sim, agent, list_slots(sim, at.QUEUE, sim.state[0].rules.window), False)
+    return _best_of(sim, agent, site, list_slots(sim, at.QUEUE, sim.state[0].rules.window), False)
 
 
 @rare
-def pick_backfill(sim: Arrays, agent: Picker) -> int:
+def pick_backfill(sim: Arrays, agent: Picker, site: NodeArrays | None) -> int:
     """Return the job that the agent picks of those that may be backfilled; there is one at least."""
-    return _best_of(sim, agent, list_candidates(sim), True)
+    return _best_of(sim, agent, site, list_candidates(sim, site), True)
 
 
 @step
-def list_candidates(sim: Arrays) -> int:
+def list_candidates(sim: Arrays, site: NodeArrays | None) -> int:
     """Write a window of the jobs that may be backfilled to `scratch`, and return how many they are."""
     state = sim.state[0]
     queue = state.queue
@@ -67,14 +68,14 @@ def list_candidates(sim: Arrays) -> int:
             break
         job = sim.jobs_now[slot]
         key, tie = candidate_key(job, state), job.row + 1
-        if keeps_promise(job, state) and clears(sim, job):
+        if could_start_behind_head(sim, site, slot):
             sim.scratch[n] = slot
             n += 1
     return n
 
 
 @step
-def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
+def _best_of(sim: Arrays, agent: Picker, site: NodeArrays | None, n: int, behind_head: bool) -> int:
     """Return the job with the greatest score of the first `n` in `scratch`, and note the choice."""
     clock, one, oldest = sim.state[0].clock, agent.one[0], longest_wait(sim)
     best, greatest = 0, -math.inf
@@ -82,10 +83,10 @@ def _best_of(sim: Arrays, agent: Picker, n: int, behind_head: bool) -> int:
     if one.kind == at.DRAS:
         best = pick_by_scores(sim, agent, n)
         if one.instants > 0:
-            keep_choice(sim, agent, sim.scratch[best], oldest, behind_head)
+            keep_choice(sim, agent, site, sim.scratch[best], oldest, behind_head)
     else:
         for place in range(n):
-            value = score(sim, agent, sim.jobs_now[sim.scratch[place]], behind_head, oldest, place)
+            value = score(sim, agent, site, sim.scratch[place], behind_head, oldest, place)
             if value > greatest:
                 best, greatest = place, value
         clock.picked_score = greatest
@@ -130,12 +131,14 @@ def take_answer(sim: Arrays, agent: Picker) -> int:
 
 
 @step
-def score(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> float:
+def score(
+    sim: Arrays, agent: Picker, site: NodeArrays | None, slot: int, behind_head: bool, oldest_wait: int, place: int
+) -> float:
     """Return the score of a job, which stands at a place of its window; `behind_head`: it is to be backfilled."""
     one, weights = agent.one[0], agent.weights
     if one.kind == at.RANDOM_PICK:
-        return unit(one.seed, sim.jobs[job.row].job_id, PICKING + one.n_picks)
-    see(sim, agent, job, behind_head, oldest_wait, place)
+        return unit(one.seed, sim.jobs[sim.jobs_now[slot].row].job_id, PICKING + one.n_picks)
+    see(sim, agent, site, slot, behind_head, oldest_wait, place)
     if one.kind == at.SHARED:
         return shared_score(agent)
     total = 0.0
@@ -145,9 +148,11 @@ def score(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wai
 
 
 @step
-def see(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait: int, place: int) -> None:
+def see(
+    sim: Arrays, agent: Picker, site: NodeArrays | None, slot: int, behind_head: bool, oldest_wait: int, place: int
+) -> None:
     """Write the features of a job, see `FEATURES`, to the front of `hidden`."""
-    state, features = sim.state[0], agent.hidden
+    state, features, job = sim.state[0], agent.hidden, sim.jobs_now[slot]
     clock, queue, rules = state.clock, state.queue, state.rules
     wait = clock.now - sim.jobs[job.row].submit
     waited, length = math.log(1.0 + wait), math.log(job.order_estimate)  # log1p is three times as slow
@@ -157,7 +162,7 @@ def see(sim: Arrays, agent: Picker, job: JobNow, behind_head: bool, oldest_wait:
     features[2] = math.log(job.procs) / DECADE
     features[3] = share
     features[4] = min(1.0, job.procs / max(1, queue.free))
-    features[5] = 1.0 if job.procs <= queue.free else 0.0
+    features[5] = 1.0 if has_room(sim, site, slot) else 0.0
     features[6] = 1.0 if behind_head and clock.now + job.candidate_estimate <= queue.shadow_time else 0.0
     features[7] = 1.0 if behind_head and job.procs <= queue.extra_procs else 0.0
     features[8] = (math.log(wait + job.order_estimate) - length) / DECADE

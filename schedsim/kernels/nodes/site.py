@@ -18,10 +18,13 @@ reservation, at which the head has such a place; at the promise likewise, by req
 
 The pass gives these steps the nodes, or None: then numbers of processors are all that counts.
 
+An agent picks among the jobs that may start behind the head: each is tried alone, and what it takes next to the head is
+given back before the next one is tried.
+
 A node that **fails** is taken whole by its repair, which has no known end (see `engine.placing`): until then it
 is part of no place, now or later.
 
-Several reservations of jobs are planned in `plan`. Does not handle agents.
+Several reservations of jobs are planned in `plan`.
 """
 
 from typing import Final
@@ -44,8 +47,8 @@ from schedsim.kernels.nodes.placement import (
 )
 from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, list_slots, released_by
-from schedsim.kernels.profile import free_for
-from schedsim.kernels.promise import guarantee, outlasts_promise, use_spare_at_promise
+from schedsim.kernels.profile import clears, free_for
+from schedsim.kernels.promise import guarantee, keeps_promise, outlasts_promise, use_spare_at_promise
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow, Records, State
 
@@ -84,9 +87,12 @@ def demand_of(places: NodeArrays, row: int) -> Demand:
 
 
 @step
-def fits_now(sim: Arrays, places: NodeArrays, slot: int) -> bool:
-    """Return whether a job may start now, below the ceiling and in the place found last."""
-    return _is_below(sim, places, sim.jobs_now[slot]) and has_place(sim, places, slot)
+def fits_now(sim: Arrays, places: NodeArrays | None, slot: int) -> bool:
+    """Return whether a job may start now, below the ceiling; on nodes in the place found last."""
+    job = sim.jobs_now[slot]
+    if places is None:
+        return job.procs <= free_for(sim.state[0], job.procs) and clears(sim, job)
+    return _is_below(sim, places, job) and has_place(sim, places, slot)
 
 
 @step
@@ -97,11 +103,23 @@ def _is_below(sim: Arrays, places: NodeArrays, job: JobNow) -> bool:
 
 
 @step
-def has_place(sim: Arrays, places: NodeArrays, slot: int) -> bool:
-    """Return whether a job has a place now, which is then the place found last."""
-    job, one = sim.jobs_now[slot], places.one[0]
+def has_place(sim: Arrays, places: NodeArrays | None, slot: int) -> bool:
+    """Return whether a job could start now but for the ceiling; on nodes in the place found last."""
+    job = sim.jobs_now[slot]
+    if places is None:
+        return job.procs <= sim.state[0].queue.free and clears(sim, job)
+    one = places.one[0]
     one.n_chosen = find_place(places, demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
     return one.n_chosen > 0
+
+
+@step
+def has_room(sim: Arrays, places: NodeArrays | None, slot: int) -> bool:
+    """Return whether there is room for a job now, whatever is reserved later."""
+    job = sim.jobs_now[slot]
+    if places is None:
+        return bool(job.procs <= sim.state[0].queue.free)
+    return find_place(places, demand_of(places, job.row), _IN_NO_WINDOW) > 0
 
 
 @step
@@ -400,6 +418,25 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
     if late:
         _book(sim, places, job, n, of.RELEASE, False)
     return why.PROMISE
+
+
+@step
+def could_start_behind_head(sim: Arrays, places: NodeArrays | None, slot: int) -> bool:
+    """Return whether a job that fits by numbers of processors may start next to the head; it takes nothing yet."""
+    job = sim.jobs_now[slot]
+    if places is None:
+        return keeps_promise(job, sim.state[0]) and clears(sim, job)
+    if slot == sim.state[0].queue.head or verdict_beside_head(sim, places, slot) != why.STARTS:
+        return False
+    give_spare(sim, places, job)
+    return True
+
+
+@step
+def take_spare(sim: Arrays, places: NodeArrays | None, slot: int) -> None:
+    """Give a job that may start what it takes next to the head, in the place found last."""
+    if places is not None:
+        verdict_beside_head(sim, places, slot)
 
 
 @step

@@ -1,16 +1,16 @@
 """Slurm's two scheduling loops: the main one at each event, and backfilling by its own clock.
 
 The **main loop** runs when a job ends or is submitted. It starts jobs in the queue's order until one does not fit: the
-head. A job that a limit holds is passed over; it takes no part in the pass.
+head. It passes over a job that a limit holds.
 
 The **backfill loop** runs every `interval` seconds, if a job has ended or was submitted since its last run, if that run
 started one, or if the priorities have changed. It goes through the queue in its order, up to `tested` jobs: a job that
-fits now beside the running jobs and the reservations made before starts; another one is reserved the earliest second at
-which it fits, from the multiple of `resolution` before it to the one after its end, unless that second lies beyond
-`window`. All is planned anew in each run. A job that a limit holds now gets no reservation. See slurm.conf(5),
-bf_interval, bf_resolution, bf_window and bf_max_job_test.
+fits now next to the running jobs and the reservations made before starts; another one gets a reservation at the
+earliest second at which it fits, from the multiple of `resolution` before it to the one after its end, unless that
+second lies beyond `window`. Each run plans everything again. A job that a limit holds now gets no reservation. See
+slurm.conf(5), bf_interval, bf_resolution, bf_window and bf_max_job_test.
 
-How much of a limit is in use is added up anew from the running jobs in each pass.
+Each pass adds up the use of each limit from the running jobs.
 
 Does not handle promises, gates, agents, ceilings, and node sets of a site.
 """
@@ -61,7 +61,6 @@ def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: Slurm
 
 @step
 def _count(sim: Arrays, slurm: SlurmArrays) -> None:
-    """Add up what the running jobs use of each limit."""
     lists, state = sim.lists, sim.state[0]
     if len(slurm.limits) == 0:
         return
@@ -77,7 +76,6 @@ def _count(sim: Arrays, slurm: SlurmArrays) -> None:
 
 @step
 def _claim(slurm: SlurmArrays, row: int) -> None:
-    """Let a job count against its limits."""
     for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
         claim = slurm.claims[i]
         slurm.limits[claim.limit].used += claim.amount
@@ -120,7 +118,7 @@ def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
 
 @step
 def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
-    """Start jobs in the queue's order until one does not fit: the head, or -1; who is held is passed over."""
+    """Start jobs in the queue's order until one does not fit: the head, or -1; pass over held jobs."""
     lists, state = sim.lists, sim.state[0]
     queue = state.queue
     key, tie = at.FIRST_KEY, at.FIRST_TIE
@@ -146,7 +144,7 @@ def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None
 
 @step
 def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
-    """Start what fits now beside the reservations of the jobs before it; reserve the others the earliest second."""
+    """Start jobs that fit now next to the reservations before them; reserve the earliest second for the others."""
     lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
     queue = state.queue
     plan_running(sim)
@@ -169,7 +167,7 @@ def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> 
 
 @step
 def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
-    """Start a job in the backfill loop, or reserve it the earliest second."""
+    """Start a job in the backfill loop, or reserve the earliest second for it."""
     job, state = sim.jobs_now[slot], sim.state[0]
     clock, queue = state.clock, state.queue
     procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
@@ -224,7 +222,7 @@ def _slots(job: JobNow, planned: int, resolution: int) -> tuple[int, int]:
 
 @step
 def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
-    """Set the timer of the next run of the backfill loop, unless it is set or nothing can come of it."""
+    """Set the timer of the next run of the backfill loop, unless it is set or the run could start nothing."""
     state, pace = sim.state[0], slurm.pace[0]
     clock = state.clock
     if not pace.backfills or state.queue.n_queued == 0:
@@ -244,7 +242,6 @@ def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
 
 @rare
 def _note_head(reasons: Reasons, sim: Arrays) -> None:
-    """Note the head: when it can start."""
     queue = sim.state[0].queue
     queue.after_key = at.FIRST_KEY
     queue.after_tie = at.FIRST_TIE
@@ -254,6 +251,5 @@ def _note_head(reasons: Reasons, sim: Arrays) -> None:
 
 @rare
 def _note_window(reasons: Reasons, sim: Arrays, slot: int) -> None:
-    """Note a job behind all that the backfill loop tests."""
     why.note_behind(reasons, sim, slot, why.WINDOW)
     reasons[slot].extra = at.NEVER

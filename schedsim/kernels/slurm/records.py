@@ -1,6 +1,6 @@
 """Records of Slurm's two loops: their pace, the limits, and what each job counts against them.
 
-These arrays stand beside those of `schedsim.kernels.records`; simulations of other policies do not have them.
+These arrays are in addition to those of `schedsim.kernels.records`; simulations of other policies do not have them.
 """
 
 from typing import Final, NamedTuple
@@ -15,7 +15,7 @@ class Pace:
     backfills: bool
     interval: int  # between two runs of the backfill loop; its clock begins with the first submission
     resolution: int  # reservations begin and end on multiples of it
-    window: int  # a job that would start later than so far ahead holds no reservation
+    window: int  # a job that would start later than this far ahead holds no reservation
     tested: int  # jobs that a run of the backfill loop tests
     calc_period: int  # priorities change at multiples of it; 0: they do not
     is_changed: bool  # something has happened since the last run of the backfill loop

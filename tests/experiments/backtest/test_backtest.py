@@ -116,7 +116,7 @@ def test_the_page_begins_with_the_last_month(log, tmp_path):
 def test_what_cannot_be_asked(log):
     with pytest.raises(JobcastError, match="Of 3 shaken copies"):
         Backtest(log, seeds=3)
-    with pytest.raises(JobcastError, match="one soft limit of a job; the estimates careful are several"):
+    with pytest.raises(JobcastError, match="one soft limit per job; the estimates careful are several"):
         Backtest(log, predictor="careful")
     with pytest.raises(JobcastError, match="did you mean 'slurm'"):
         Backtest(log, soft_limits="slrum")

@@ -115,7 +115,7 @@ def test_bad_files_of_deadlines(tmp_path, text, says):
         ("--dilation stat", "did you mean 'start'?"),
         ("--policy binpacking --ceiling 0.9", "and greedy backfilling do not compose"),
         ("--policy conservative-replan+ceil", "and a plan of several jobs do not compose"),
-        ("--policy ceil --allocator contiguous", "a ceiling on utilisation and places"),
+        ("--policy ceil --allocator contiguous", "and a ceiling on utilisation do not compose"),
     ],
 )
 def test_bad_options_are_one_clear_line(jobcast, line, says):

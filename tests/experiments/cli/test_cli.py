@@ -120,7 +120,7 @@ def test_a_failure_after_reading_tells_what_reading_dropped(folder, jobcast):
 
 
 def test_no_traceback_reaches_a_real_shell(folder):
-    command = [sys.executable, "-m", "experiments.cli", "log", "info", "binary"]
+    command = [sys.executable, "-m", "jobcast", "log", "info", "binary"]
     done = subprocess.run(
         command, cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, capture_output=True, text=True
     )
@@ -132,12 +132,12 @@ def test_no_traceback_reaches_a_real_shell(folder):
 def test_a_folder_that_hides_one_of_our_packages_is_named(package, tmp_path):
     (tmp_path / package).mkdir()
     (tmp_path / package / "__init__.py").touch()
-    call = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; import jobcast; jobcast.main()"
+    call = f"import sys; sys.path[:0] = [{str(tmp_path)!r}, {str(ROOT)!r}]; from jobcast.__main__ import main; main()"
     done = subprocess.run(
         [sys.executable, "-c", call, "simulate", "x.swf"], cwd=tmp_path, capture_output=True, text=True
     )
     assert (done.returncode, done.stdout, len(done.stderr.splitlines())) == (2, "", 1), done.stderr
-    assert f"{str(tmp_path / package)!r} hides the package {package}" in done.stderr
+    assert f"{str(tmp_path / package / '__init__.py')!r} hides the package {package}" in done.stderr
 
 
 def test_tune_without_its_package_is_refused_before_the_log_is_read(jobcast, monkeypatch):

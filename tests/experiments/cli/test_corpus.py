@@ -28,6 +28,7 @@ from tests.support.odd_logs import FORMATS, odd_log
 DEAR = ("advise", "backtest", "demo", "experiment", "sweep", "tune", "variability select", "variability train")
 """Commands that work for seconds where they are not refused."""
 ALONE = (
+    "check",
     "replay",
     "promote",
     "log fetch",

@@ -10,7 +10,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation import checks
-from predictors.evaluation.checks import PREDICTOR_CHECKS
+from predictors.evaluation.checks import PREDICTOR_CHECKS, log_to_check
 from predictors.models.adapters.estimators import HistoryRegressor
 from predictors.models.baselines import ColumnMean, LastTwo, Requested, Tsafrir, UserMean
 from predictors.models.forest import Forest
@@ -34,13 +34,7 @@ SMALL = {
 
 @pytest.fixture(scope="module")
 def log():
-    """A few users who come back, over four and a half days; one job in nine ran for 0 s, some requests are unknown."""
-    made = generate_log(360, seed=7, users=6)
-    values = {column: array.copy() for column, array in made.values.items()}
-    unknown = {column: array.copy() for column, array in made.unknown.items()}
-    values["run_time"][::9] = 0
-    unknown["requested_time"][5::20] = True
-    return JobLog(values, unknown, epoch=made.epoch, name="small")
+    return log_to_check()
 
 
 @pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")

@@ -30,7 +30,7 @@ from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
 from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.policies.policy import make_policy
-from tests.support.engine_runs import busy_workload
+from schedsim.validate.checks import busy_workload
 
 TUNED = NamedAgent(
     Linear(tuple(np.linspace(-1.25, 3.0 / 7, len(FEATURES)))), "again", 31, "easy+promise", "last-two",
@@ -92,7 +92,7 @@ def edited(path, **changes):
     ("changes", "said"),
     [
         ({"format": FORMAT + 1}, "upgrade it"),
-        ({"format": "1"}, "does not tell its format"),
+        ({"format": "1"}, "it has no format"),
         ({"features": ["wait"]}, "other features"),
         ({"kind": "linaer"}, "did you mean 'linear'"),
         ({"kind": "random"}, "other features"),

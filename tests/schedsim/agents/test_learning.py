@@ -19,10 +19,10 @@ from schedsim.policies.agents import RandomPicks
 from schedsim.policies.backfilling import Easy
 from schedsim.policies.networks import Shape
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import same
-from tests.support.engine_runs import busy_workload
 
 SMALL = {"nodes": 8, "window": 6, "dense": (5, 4)}
 KINDS = ("pg", "dql", "decima")

@@ -13,7 +13,8 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RESERVES
 from schedsim.policies.policy import make_policy
 from schedsim.policies.pooled import Pooled
-from tests.support.engine_runs import busy_workload, knows_nothing_of_the_future, random_workload
+from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
+from tests.support.engine_runs import random_workload
 
 EASY = make_policy("easy")
 NETWORK = first_pooled(3)
@@ -95,7 +96,7 @@ def test_without_the_place_in_it_the_window_changes_no_pick_while_few_jobs_wait(
 
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
-    knows_nothing_of_the_future(random_workload(seed), replace(EASY, agent=first_pooled(seed), reserve=reserve))
+    check_no_start_looks_ahead(replace(EASY, agent=first_pooled(seed), reserve=reserve), random_workload(seed))
 
 
 def test_forks_and_stops_change_no_pick():

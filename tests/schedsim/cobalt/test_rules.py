@@ -47,7 +47,7 @@ def test_a_child_starts_with_half_of_its_parents_score_unless_it_has_more(own, s
 
 def test_the_child_of_a_failed_parent_is_held_until_it_is_altered():
     workload, rules = chain(200.0, 0.0, failed=[2])
-    with pytest.raises(JobcastError, match="held for ever, first job 3: the job that it waits for has failed"):
+    with pytest.raises(JobcastError, match="held without end, first job 3: the job that it waits for has failed"):
         simulate(workload, make_policy("cobalt"), rules=rules)
     freed = Rules(dependencies=rules.dependencies, commands=(Command(100, "alter", 3),))
     assert simulate(workload, make_policy("cobalt"), rules=freed).start.tolist() == [0, 5, 100, 10]

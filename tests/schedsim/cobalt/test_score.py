@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from jobcast import Workload
 from predictors.core.errors import JobcastError
-from schedsim import Workload
 from schedsim.cobalt.commands import Command
 from schedsim.cobalt.queues import mira_router
 from schedsim.cobalt.rules import Rules

@@ -101,11 +101,6 @@ def test_lost_samples_are_missing_values_of_whole_nodes():
     assert np.array_equal(rates, again, equal_nan=True)
 
 
-def test_clocks_are_a_little_wrong():
-    skews = ContentionModel([], SMALL).skews()
-    assert skews.shape == (32,) and -0.05 <= skews.min() < -0.03 and 0.03 < skews.max() <= 0.05
-
-
 def test_idle_nodes_have_job_0():
     workload, names = busy(1)
     simulation, _, _ = sampled(workload, names, topology=SMALL, until=200)
@@ -127,7 +122,7 @@ def test_a_window_looked_at_afterwards_is_what_was_pushed():
         inside = (times >= now - 300) & (times < now)
         assert seen.tolist() == times[inside].tolist()
         assert np.array_equal(window, rates[inside], equal_nan=True)
-    with pytest.raises(ValueError, match="does not keep its loads"):
+    with pytest.raises(ValueError, match="has not kept its loads"):
         world.window(2000)
 
 

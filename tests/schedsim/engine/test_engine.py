@@ -15,6 +15,7 @@ from schedsim.policies.backfilling import Conservative, Easy, Knapsack, NoBackfi
 from schedsim.policies.orders import ORDERS, Order, random_order
 from schedsim.policies.policy import POLICIES, Policy, make_policy
 from schedsim.results.schedule import STARTED_BY
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 from tests.oracle import orders as oracle_orders
@@ -23,15 +24,7 @@ from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.laws import Run, check
 from tests.schedsim.engine.test_broken_engines import sees_the_future
 from tests.schedsim.engine.test_reference_schedules import jobs_of
-from tests.support.engine_runs import (
-    EVERY_POLICY,
-    Recorder,
-    busy_workload,
-    engine,
-    random_workload,
-    three_jobs,
-    workload_of,
-)
+from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs, workload_of
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -53,7 +46,7 @@ def test_engine_equals_oracle(name):
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
         rule = rule_named(name)
         for estimates in (*NAMED, seeded_estimates(seed, jobs)):
-            correction = NAMES[seed % 3]
+            correction = NAMES[seed % len(NAMES)]
             expected = simulate_slowly(jobs, PROCS, rule, estimates, correction, kill)
             assert engine(jobs, name, estimates, correction, kill) == expected, (
                 f"seed {seed}, {estimates}, {correction}"

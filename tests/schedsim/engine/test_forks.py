@@ -9,8 +9,9 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import STARTED, SUBMITTED
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.policy import make_policy
+from schedsim.validate.checks import busy_workload
 from tests.by_hand.tsafrir import Tsafrir
-from tests.support.engine_runs import Recorder, busy_workload, three_jobs, workload_of
+from tests.support.engine_runs import Recorder, three_jobs, workload_of
 from tests.support.strategies import seeded_workload
 
 BRANCHED = [

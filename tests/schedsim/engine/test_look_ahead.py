@@ -25,15 +25,11 @@ from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Pro
 from schedsim.policies.ceil import Ceiling
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import (
-    busy_workload,
-    knows_nothing_of_the_future,
-    knows_the_future,
-    random_workload,
-)
+from tests.support.engine_runs import knows_the_future, random_workload
 
 ALL = make_policy("look-ahead")
 
@@ -125,7 +121,7 @@ def test_the_order_is_taken_that_costs_least_in_a_plain_drain(aim):
 
 @given(seed=st.integers(0, 10**9), aim=st.sampled_from(AIMS))
 def test_no_order_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, aim):
-    knows_nothing_of_the_future(random_workload(seed), looking("fcfs", "sjf", "saf", "wfp3", aim=aim))
+    check_no_start_looks_ahead(looking("fcfs", "sjf", "saf", "wfp3", aim=aim), random_workload(seed))
 
 
 def test_with_true_run_times_as_estimates_the_audit_finds_the_future():
@@ -170,12 +166,14 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
     simulation = Simulation(Workload.from_log(log), ALL, REVISED_ESTIMATES["careful"].forecast(log))
     costs = []
 
-    def ranked(state, estimates, look):
+    def ranked(state, estimates, placing, look):
         single = state.copy()
         dissolve_groups(single.arrays(), int(single.record.queue.candidates))
         for code in (ORDERS["fcfs"].code, ORDERS["sjf"].code):
-            costs.append([look_ahead._cost(one, estimates, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)])
-        return rank_by_look_ahead(state, estimates, look)
+            costs.append(
+                [look_ahead._cost(one, estimates, None, code, look_ahead.WAIT_SLOWDOWN) for one in (state, single)]
+            )
+        return rank_by_look_ahead(state, estimates, placing, look)
 
     monkeypatch.setattr("schedsim.engine.simulation.rank_by_look_ahead", ranked)
     simulation.run()
@@ -214,5 +212,5 @@ def test_a_machine_whose_parts_count_is_refused():
     jobs = busy_workload(20)
     outages = Outages((Reservation(10, 20, 1),))
     for about in ({"outages": outages}, {"rules": Rules()}):
-        with pytest.raises(JobcastError, match="by processors and estimates alone"):
+        with pytest.raises(JobcastError, match="by what jobs take and by their estimates alone"):
             Simulation(jobs, ALL, **about)

@@ -12,7 +12,8 @@ from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
-from schedsim.policies.backfilling import Easy, Promise
+from schedsim.policies.agents import OLDEST_FIRST, RandomPicks
+from schedsim.policies.backfilling import Easy, Loops, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import FCFS, POLICIES, Policy, make_policy
 from schedsim.results.site_metrics import disturbed_figures
@@ -101,7 +102,7 @@ def test_reservations_are_told_and_kept():
 @pytest.mark.parametrize(
     ("policy", "outages", "says"),
     [
-        ("easy", Outages([Reservation(5, 9, procs=2)]), "name those that are reserved"),
+        ("easy", Outages([Reservation(5, 9, procs=2)]), "name the reserved ones"),
         ("easy", Outages([Reservation(5, 9, nodes=((7, 90),))]), "node 89 is unknown"),
         ("easy", Outages((), [Change(3, "fail", nodes=((7, 90),))]), "node 89 is unknown"),
         ("easy", Outages((), [Change(3, "repair", nodes=((0, 1),))]), "not so many failed"),
@@ -355,8 +356,28 @@ def test_the_place_of_each_job_is_written_down_however_many_start(policy):
         assert found.node.tolist() == [0, 1] * 1500 and found.offsets.tolist() == list(range(0, 3001, 2))
 
 
-@pytest.mark.parametrize("policy", ["knapsack", "look-ahead"])
+@pytest.mark.parametrize("policy", ["easy", "look-ahead"])
+def test_more_jobs_start_in_one_pass_than_there_was_room_to_write_down(policy):
+    boxes, both = [Box((3000, 0, 0))] * 2, (0, 1)
+    jobs = workload_on(boxes, [job_on(i, 0, 9, 2, 2, (1, 0, 0), spread=True, nodes=both) for i in range(2500)])
+    found = simulate(jobs, make_policy(policy)).placements
+    assert found.node.tolist() == [0, 1] * 2500
+
+
+def test_an_agent_is_offered_a_job_that_finds_another_place_once_another_job_has_started():
+    """The first place of job 3 is the head's; once job 4 has that, its place is on the other node."""
+    boxes = [Box((2, 0, 0)), Box((2, 0, 0))]
+    jobs = [
+        job_on(1, 0, 100, 100, 1, (1, 0, 0), nodes=(0,)), job_on(2, 1, 10, 10, 1, (2, 0, 0), nodes=(0,)),
+        job_on(3, 2, 500, 500, 1, (1, 0, 0), nodes=(0, 1)), job_on(4, 2, 50, 50, 1, (1, 0, 0), nodes=(0,)),
+    ]  # fmt: skip
+    for agent in (OLDEST_FIRST, RandomPicks(3)):
+        found = simulate(workload_on(boxes, jobs), replace(make_policy("easy"), agent=agent, reserve="kept"))
+        assert found.start.tolist() == [0, 100, 2, 2]
+
+
+@pytest.mark.parametrize("policy", [make_policy("knapsack"), Policy(FCFS, Loops())], ids=["knapsack", "loops"])
 def test_policies_that_count_processors_are_refused(policy):
     boxes, asks, _ = drawn(3)
     with pytest.raises(JobcastError, match=r"counts processors alone.*easy-sjbf.*leave out the machine file"):
-        simulate(workload_on(boxes, asks), make_policy(policy))
+        simulate(workload_on(boxes, asks), policy)

@@ -120,7 +120,7 @@ def test_bad_input_is_refused():
     simulation, sampler = waiting()
     with pytest.raises(JobcastError, match="has no job 9; its 3 jobs are 1 to 3"):
         when_will_it_start(simulation, 9, sampler)
-    with pytest.raises(JobcastError, match="Job 3 is submitted at 50 s only; it is 5 s"):
+    with pytest.raises(JobcastError, match="Job 3 is only submitted at 50 s; it is 5 s"):
         when_will_it_start(simulation, 3, sampler)
     with pytest.raises(JobcastError, match="1 draw or more; got n = 0"):
         when_will_it_start(simulation, 2, sampler, n=0)

@@ -113,7 +113,7 @@ def test_long_waits_are_looked_at_in_part_and_say_so():
     schedule = simulate(workload, make_policy("fcfs"))
     found = explain(schedule, 20, make_policy("fcfs"), most_instants=5)
     assert found.looked_at <= 7 < found.instants and found.chain[-1].finding.rule == "starts"
-    assert in_words(found)[-1].startswith(f"Looked at {found.looked_at} of the {found.instants}")
+    assert in_words(found)[-1].startswith(f"Examined {found.looked_at} of the {found.instants}")
 
 
 def test_what_cannot_be_explained_is_refused():
@@ -128,5 +128,5 @@ def test_what_cannot_be_explained_is_refused():
         explain(schedule, 1, easy, np.zeros(len(workload), dtype=np.int64))
     other = simulate(workload, make_policy("fcfs")).start
     moved = int(workload.job_id[np.argmax(other != schedule.start)])
-    with pytest.raises(JobcastError, match="not so when the simulation is run again"):
+    with pytest.raises(JobcastError, match="not when the simulation is run again"):
         explain(schedule, moved, make_policy("fcfs"))

@@ -22,8 +22,9 @@ from schedsim.policies.agents import RESERVES, RandomPicks
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import busy_workload
+from tests.support.nodes import drawn, workload_on
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 LOGS = {
@@ -105,9 +106,17 @@ class Drawing:
         return self(observation.n)
 
 
+def on_nodes():
+    boxes, jobs, _ = drawn(10)
+    later = 1 + max(job.submit for job in jobs)
+    jobs = [replace(job, job_id=job.job_id + 100 * k, submit=job.submit + k * later) for k in range(9) for job in jobs]
+    return workload_on(boxes, jobs)
+
+
 @pytest.mark.parametrize("reserve", RESERVES)
-def test_an_environment_is_the_simulation_with_an_agent(reserve):
-    jobs, agent = busy_workload(), Drawing(3)
+@pytest.mark.parametrize("workload", [busy_workload, on_nodes])
+def test_an_environment_is_the_simulation_with_an_agent(workload, reserve):
+    jobs, agent = workload(), Drawing(3)
     schedule = simulate(jobs, replace(make_policy("easy"), agent=agent, reserve=reserve))
     env = made(jobs, episode="log", reserve=reserve)
     _, _, info = played(env, Drawing(3), seed=0)

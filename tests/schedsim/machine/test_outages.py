@@ -436,7 +436,7 @@ def test_bad_files_are_named_with_their_line(tmp_path, text, message):
 def test_a_date_needs_a_log_that_tells_when_it_began(tmp_path):
     path = tmp_path / "o.csv"
     path.write_text(HEADER + "2020-01-01T00:00:00Z,,fail,1,\n")
-    with pytest.raises(JobcastError, match="does not tell when it began"):
+    with pytest.raises(JobcastError, match="the log has no start date"):
         read_outages(path)
 
 
@@ -495,3 +495,25 @@ def test_the_command_takes_outages(tmp_path, policy):
     )
     assert found.exit_code == 0, found.exception
     assert "of the machine" in found.output.lower()
+
+
+def test_reserved_nodes_are_not_free_once_a_job_has_run_on_them_beyond_its_request():
+    columns = {"submit": [0, 20, 40], "procs": [4, 1, 1], "requested": [10, 50, 50], "run_time": [30, 50, 50]}
+    jobs = Workload.from_columns([1, 2, 3], machine_procs=4, **columns)
+    outages = Outages([Reservation(15, 100, procs=2)])
+    one = Simulation(jobs, make_policy("easy"), kill=False, allocator=FirstFit(Topology.flat(4)), outages=outages)
+    free = []
+    for second in (14, 16, 30, 40, 100):
+        one.run(until=second)
+        free.append(one.free)
+    assert free == [0, 0, 1, 0, 4]
+
+
+def test_a_start_at_the_end_of_a_reservation_is_explained():
+    """Nothing but the reservation wakes the scheduler; as it begins no pass is due."""
+    jobs = Workload.from_columns([1], submit=[0], procs=[4], requested=[60], run_time=[60], machine_procs=4)
+    parts = {"allocator": FirstFit(Topology.flat(4)), "outages": Outages([Reservation(50, 100, procs=4)])}
+    easy = make_policy("easy")
+    schedule = simulate(jobs, easy, **parts)
+    assert schedule.start.tolist() == [100]
+    assert in_words(explain(schedule, 1, easy, **parts))[-1].startswith("t=100: started")

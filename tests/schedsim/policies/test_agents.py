@@ -22,9 +22,10 @@ from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import make_policy
+from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import busy_workload, knows_nothing_of_the_future, random_workload
+from tests.support.engine_runs import random_workload
 
 EASY = make_policy("easy")
 BASES = ["easy", "easy-sjbf", "easy+promise", "fcfs", "default"]
@@ -291,7 +292,7 @@ def test_forks_and_stops_change_no_pick(seed, stop, agent):
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
     weights = tuple(np.random.default_rng(seed).normal(size=12))
-    knows_nothing_of_the_future(random_workload(seed), replace(EASY, agent=Linear(weights), reserve=reserve))
+    check_no_start_looks_ahead(replace(EASY, agent=Linear(weights), reserve=reserve), random_workload(seed))
 
 
 def test_other_seeds_pick_otherwise_and_the_same_seed_alike():

@@ -400,7 +400,7 @@ def test_bad_input_is_named(make, message):
 
 def test_places_are_refused():
     policy = make_policy("easy+ceil")
-    with pytest.raises(JobcastError, match="a ceiling on utilisation and places"):
+    with pytest.raises(JobcastError, match="and a ceiling on utilisation do not compose"):
         Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
 
 

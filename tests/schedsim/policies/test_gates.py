@@ -11,7 +11,8 @@ from schedsim.engine.requests import with_timer
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import make_policy
-from tests.support.engine_runs import busy_workload, three_jobs
+from schedsim.validate.checks import busy_workload
+from tests.support.engine_runs import three_jobs
 
 
 class Script:

@@ -247,7 +247,7 @@ def test_an_explanation_names_the_limit_that_held_a_job():
     [
         (Loops(interval=4, resolution=1), "and backfilling did not run then"),
         (Loops(interval=1), "from t=3 on needs processors that are reserved for job 2"),
-        (Loops(interval=1, tested=1), "too far back in the queue for the policy to look at it"),
+        (Loops(interval=1, tested=1), "too far back in the queue for the policy to consider it"),
     ],
 )
 def test_an_explanation_tells_the_loops(loops, says):
@@ -267,7 +267,7 @@ def test_jobs_without_a_reservation_and_bad_parts():
     free = replace(loops, limits=LimitsBeingMade().done(3, np.array([False, True, False])))
     assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 10, 30]
     assert simulate(workload, Policy(ORDERS["fcfs"], free)).start.tolist() == [0, 27, 2]
-    with pytest.raises(JobcastError, match="limits are of 2 jobs, the workload has 3"):
+    with pytest.raises(JobcastError, match="limits are for 2 jobs, the workload has 3"):
         Simulation(workload, Policy(ORDERS["fcfs"], replace(loops, limits=limited(1, 2))))
     with pytest.raises(JobcastError, match="alone uses 1, more than the limit QOS normal"):
         limited(0)

@@ -23,16 +23,12 @@ from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate, clairvoyant
 from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import Scoring, same
-from tests.support.engine_runs import (
-    busy_workload,
-    knows_nothing_of_the_future,
-    knows_the_future,
-    random_workload,
-)
+from tests.support.engine_runs import knows_the_future, random_workload
 
 EASY = make_policy("easy")
 GREEDY = Policy(backfill=Greedy())
@@ -249,7 +245,7 @@ def test_forks_and_stops_change_no_pick_of_a_network(agent, stop):
 @pytest.mark.parametrize("agent", [dras(), dras(kind="dql"), shared()], ids=["pg", "dql", "shared"])
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_network_knows_how_long_a_job_that_has_not_ended_will_run(agent, seed, reserve):
-    knows_nothing_of_the_future(random_workload(seed), replace(EASY, agent=agent, reserve=reserve, window=6))
+    check_no_start_looks_ahead(replace(EASY, agent=agent, reserve=reserve, window=6), random_workload(seed))
 
 
 def test_with_estimates_that_leak_the_run_times_of_candidates_picks_know_too_much():

@@ -14,8 +14,9 @@ from schedsim.kernels.agents.observation import CONTEXT, HORIZONS
 from schedsim.kernels.agents.picks import DECADE, FEATURES
 from schedsim.policies.agents import RESERVES, Observation
 from schedsim.policies.policy import make_policy
+from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import Separate, clairvoyant
-from tests.support.engine_runs import busy_workload, random_workload
+from tests.support.engine_runs import random_workload
 
 EASY = make_policy("easy")
 SEEDS = st.integers(0, 10**9)

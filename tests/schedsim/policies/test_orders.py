@@ -14,7 +14,7 @@ from predictors.data.formats.detect import read_log
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.keys import F1, F2, F3, F4, dynamic_key, sortable, static_key
 from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
-from schedsim.policies.orders import ORDERS, Order, order_named, random_order
+from schedsim.policies.orders import ORDERS, LookAhead, Order, random_order
 from schedsim.policies.orders import sortable as sortable_keys
 from schedsim.policies.policy import POLICIES, Policy, make_policy
 from schedsim.workload.workload import Workload
@@ -268,8 +268,8 @@ def test_wrong_names_are_an_error(name, text):
 
 
 def test_an_unknown_order_is_an_error():
-    with pytest.raises(JobcastError, match="No order 'sfj'; did you mean 'sjf'"):
-        order_named("sfj")
+    with pytest.raises(JobcastError, match="No order of a look-ahead 'sfj'; did you mean 'sjf'"):
+        LookAhead(("fcfs", "sfj"))
 
 
 def test_two_random_orders_draw_from_their_own_seeds():

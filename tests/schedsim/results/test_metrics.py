@@ -110,7 +110,7 @@ def test_by_user_and_size(schedule):
     }
     assert sum(row["n_jobs"] for row in by_run_time(schedule).values()) == len(schedule.start)
     assert {name: row["n_jobs"] for name, row in by_size(schedule).items()} == {"1": 3, "2": 1}
-    with pytest.raises(JobcastError, match="does not tell its users"):
+    with pytest.raises(JobcastError, match="names no users"):
         by_user(Schedule(**{**vars(schedule), "workload": Workload.from_columns(
             [1, 2, 3, 4], submit=JOBS.submit, procs=JOBS.procs, requested=JOBS.requested, run_time=JOBS.run_time,
             machine_procs=2,

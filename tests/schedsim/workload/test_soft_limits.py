@@ -78,9 +78,9 @@ def test_a_forecast_goes_on_by_itself_in_a_copy():
 
 def test_what_is_no_soft_limit_is_refused():
     jobs, log = workload(), generate_log(3, seed=1)
-    with pytest.raises(JobcastError, match="one soft limit of a job; revised estimates"):
+    with pytest.raises(JobcastError, match="one soft limit per job; revised estimates"):
         soft_limits_named("slurm").of(make_revised_estimates("careful").forecast(log), jobs)
-    with pytest.raises(JobcastError, match="no estimate for each role"):
+    with pytest.raises(JobcastError, match="not an estimate for each role"):
         soft_limits_named("slurm").of(Separate(*(jobs.requested,) * 3), jobs)
     with pytest.raises(JobcastError, match="No kind of soft limits 'slrum'; did you mean 'slurm'"):
         soft_limits_named("slrum")

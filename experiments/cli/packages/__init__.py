@@ -1,0 +1,1 @@
+"""Commands on packages that add predictors, policies and orders."""
