@@ -97,7 +97,7 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
 
 @dataclass(frozen=True, eq=False)
 class Question:
-    """What is asked of a cleaned log: the runs of the short list, as logged and shaken, and what they shall decide."""
+    """The question to a cleaned log: the runs of the short list, as logged and shaken, and what they decide."""
 
     log: JobLog  # cleaned by `predictors.data.cleaning.clean`
     current: str = "easy"  # what the site runs today: a name of the short list, or any policy by requested times

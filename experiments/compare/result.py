@@ -105,7 +105,7 @@ class Comparison:
     prices: tuple[Price, ...]  # who pays
     # `open`: inside the noise, or too little to tell. `at others' cost`: better, but a price is paid
     outcome: Outcome
-    level: float = LEVEL  # of the ratio's interval; among several that shall hold together, higher than of one alone
+    level: float = LEVEL  # of the ratio's interval; higher where several intervals must hold together
     tolerated: float = TOLERATED  # the ratio above which a price is paid
     # of the users; None where figures by user were not asked for, or no user is known
     worse_off: WorseOff | None = None

@@ -53,7 +53,7 @@ CANDIDATE: Final = 2
 ORDER: Final = 3
 STEPS: Final = 4
 
-UP: Final = 1.0 + 1e-12  # a mean of equal whole numbers shall not fall below them by rounding
+UP: Final = 1.0 + 1e-12  # keeps a mean of equal whole numbers from falling below them by rounding
 
 
 @compiled

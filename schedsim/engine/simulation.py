@@ -11,7 +11,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, counted
 from predictors.core.jit import machine_code
 from predictors.core.validation import check_part
 from schedsim.cobalt.commands import Command
@@ -212,7 +212,7 @@ class Simulation:
         Raises
         ------
         JobcastError
-            If a forecast gives no number, a user's order or an agent answers wrongly, or a gate holds jobs for ever.
+            If a forecast gives no number, a user's order or an agent answers wrongly, or waiting jobs can never start.
         """
         began = time.perf_counter()
         self._state.record.clock.until = at.NEVER - 1 if until is None else until
@@ -227,7 +227,7 @@ class Simulation:
         if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
             why = self._machine_state.why_held() if self._machine_state is not None else ""
             raise JobcastError(
-                f"{self.queued.size} jobs are held for ever: nothing will wake the scheduler again.{why}"
+                f"{counted(self.queued.size, 'job')} held without end: nothing will wake the scheduler again.{why}"
             )
         if stop == at.FINISHED and self._commands is not None:
             self._commands.refuse_held(self._state)

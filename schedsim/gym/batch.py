@@ -231,8 +231,7 @@ def _advance(
     return 0
 
 
-advance_on_nodes = door(_advance)
-"""Advance one simulation on nodes, whose arrays are given as they are."""
+advance_on_nodes = door(_advance)  # the arrays of one simulation are passed as they are
 
 
 @step

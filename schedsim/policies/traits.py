@@ -69,7 +69,7 @@ ROWS: Final = (
     Row(
         CEILING,
         (PLAN, GREEDY),
-        "the ceiling holds the head of the queue, and a plan counts all processors or there is no head",
+        "a plan counts all processors, and greedy backfilling has no head that could wait below the ceiling",
         "take EASY or no backfilling",
     ),
     Row(
@@ -191,8 +191,8 @@ def page() -> str:
 
 _HEAD: Final = """# What does not compose
 
-Every policy works with every machine, except that a feature of the first column goes with none of those in the second.
-This page is made from `schedsim.policies.traits`.
+Every policy works with every machine, with these exceptions: a feature in the first column does not work with any
+feature in the second. This page is made from `schedsim.policies.traits`.
 
 | feature | does not compose with | why | what to do instead |
 |---|---|---|---|

@@ -20,7 +20,7 @@ COSTS = {
 
 
 def best_order(site) -> str:
-    """Return the order whose drain costs least; of equally good ones the first."""
+    """Return the order with the cheapest drain; of equally good ones the first."""
     orders, aim = site.rule.look_ahead
     free = site.machine.procs - site.in_use - site.machine.closed(site.now)
     if len(site.queue) < 2 or min(entry.procs for entry in site.queue) > free:

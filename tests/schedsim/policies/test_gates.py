@@ -60,7 +60,7 @@ def test_a_gate_may_hold_without_counting():
 
 
 def test_a_job_held_for_ever_is_an_error():
-    with pytest.raises(JobcastError, match="1 jobs are held for ever"):
+    with pytest.raises(JobcastError, match="1 job held without end"):
         simulate(three_jobs(), replace(make_policy("easy"), gate=Script({0: 10**9})))
 
 
