@@ -18,7 +18,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
-from schedsim.policies.limits import Limits
+from schedsim.policies.limits import Limits, Quota
 from schedsim.policies.orders import Order
 
 Pass = Literal["counts", "profile", "compress", "greedy", "knapsack", "loops"]
@@ -198,6 +198,8 @@ class Loops:
         Whether there is a backfill loop.
     limits : Limits, optional
         Limits on the jobs of one workload.
+    quotas : tuple of Quota
+        How many jobs of each user or partition of that workload a run of the backfill loop tests.
 
     Examples
     --------
@@ -212,6 +214,7 @@ class Loops:
     calc_period: int = 0
     backfills: bool = True
     limits: Limits | None = None
+    quotas: tuple[Quota, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("tested", "interval", "resolution", "window"):
