@@ -18,8 +18,8 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
-from predictors.schedulers.slurm_files.accounts import Accounts, read_accounts
-from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, files_of, read_slurm_conf
+from predictors.data.slurm.accounts import Accounts, read_accounts
+from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
 from schedsim.policies.backfilling import Loops
 from schedsim.policies.fair_share import Algorithm, FairShare
 from schedsim.policies.limits import Limits

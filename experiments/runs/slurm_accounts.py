@@ -12,7 +12,7 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding
-from predictors.schedulers.slurm_files.accounts import (
+from predictors.data.slurm.accounts import (
     ROOT,
     Accounts,
     Association,
@@ -20,7 +20,7 @@ from predictors.schedulers.slurm_files.accounts import (
     tres_of,
     wall_of,
 )
-from predictors.schedulers.slurm_files.conf import Setting, SlurmConf, whole_of
+from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
 from schedsim.policies.fair_share import OF_PARENT, Shares
 from schedsim.policies.limits import Limits, LimitsBeingMade
 from schedsim.workload.workload import Workload

@@ -14,7 +14,7 @@ from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
-from predictors.schedulers.slurm_files.conf import read_slurm_conf
+from predictors.data.slurm.conf import read_slurm_conf
 from schedsim.engine.simulation import simulate
 from schedsim.policies.multifactor import Multifactor
 from schedsim.policies.orders import Waiting

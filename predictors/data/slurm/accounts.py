@@ -14,7 +14,7 @@ from typing import Final
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
-from predictors.schedulers.slurm_files.conf import Setting
+from predictors.data.slurm.conf import Setting
 
 ROOT: Final = "root"  # the account above all others
 _SAME: Final[Mapping[str, str]] = MappingProxyType(

@@ -16,7 +16,7 @@ from typing import Final
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
-from predictors.schedulers.slurm_text import host_count
+from predictors.data.slurm.hosts import host_count
 
 MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
 MOST_FILES: Final = 256  # files that one includes in all

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.schedulers.slurm_files.accounts import Accounts, read_accounts, tres_of, wall_of
-from predictors.schedulers.slurm_files.conf import Setting
+from predictors.data.slurm.accounts import Accounts, read_accounts, tres_of, wall_of
+from predictors.data.slurm.conf import Setting
 
 DUMP = """# To edit this file start with a cluster line for the new cluster
 # Account - 'cs':MaxJobs=4
