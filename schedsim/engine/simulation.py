@@ -34,11 +34,12 @@ from schedsim.engine.requests import (
     write_policy,
 )
 from schedsim.engine.state import EventLog, State, changes_of
-from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
+from schedsim.kernels import dissolve_groups, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.kernels.slurm import passes
