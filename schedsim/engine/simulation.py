@@ -14,8 +14,6 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, counted
 from predictors.core.jit import machine_code
 from predictors.core.validation import check_part
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.look_ahead import rank_by_look_ahead
@@ -56,6 +54,8 @@ from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
 from schedsim.policies.traits import refuse
 from schedsim.results.schedule import Disturbed, Schedule
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules, rules_for
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
 
@@ -106,7 +106,7 @@ class Simulation:
         How long started jobs really take, see `schedsim.machine.run_times`; by default what the workload says. One that
         needs nodes comes with a scattering allocator, unless another is given.
     rules : Rules, optional
-        Queues, dependencies, accounts and commands, see `schedsim.cobalt.rules`; by default none.
+        Queues, dependencies, accounts and commands, see `schedsim.sites.cobalt.rules`; by default none.
     outages : Outages, optional
         What is reserved of the machine and which nodes fail, see `schedsim.machine.outages`.
 

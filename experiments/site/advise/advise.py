@@ -15,7 +15,6 @@ from experiments.runs.clusters import Pool
 from experiments.runs.on_nodes import check_goes_on
 from experiments.runs.pool import HERE
 from experiments.runs.simulate import usual_estimates
-from experiments.runs.slurm import files_of_policy, is_slurm
 from experiments.site.advise.advice import CLASSES, MEASURE, Advice, advise
 from experiments.site.advise.production import KNOWN, cases_of_scheduler
 from experiments.site.advise.validity import lacks_of_twin, lacks_of_ways
@@ -30,6 +29,7 @@ from predictors.models.similar_jobs import estimates_name
 from schedsim.agents.files import PREFIX, is_agent
 from schedsim.machine.node_groups import Machine
 from schedsim.policies.policy import policy_name
+from schedsim.sites.slurm.files import files_of_policy, is_slurm
 
 if TYPE_CHECKING:
     import pandas as pd

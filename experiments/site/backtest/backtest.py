@@ -20,7 +20,6 @@ from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import agent_named, estimates_by_name, table_by, usual_correction
-from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.site.advise.advice import CLASSES
 from experiments.site.backtest.months import Months
 from experiments.sweeps.sweep import Case, first_seeds
@@ -33,6 +32,7 @@ from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
+from schedsim.sites.slurm.files import SlurmFiles, is_slurm
 from schedsim.workload.shaking import shaken
 from schedsim.workload.soft_limits import soft_limits_named
 from schedsim.workload.workload import Workload

@@ -10,11 +10,11 @@ from predictors.core.declarations import STRICT, declared, read_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.commands import Command, read_commands
-from schedsim.cobalt.queues import CAPABILITY_SHARE, Queue, Router, mira_router
-from schedsim.cobalt.rules import ONE_QUEUE, Rules
-from schedsim.cobalt.score import Score
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.commands import Command, read_commands
+from schedsim.sites.cobalt.queues import CAPABILITY_SHARE, Queue, Router, mira_router
+from schedsim.sites.cobalt.rules import ONE_QUEUE, Rules
+from schedsim.sites.cobalt.score import Score
 from schedsim.workload.dependencies import Dependencies, OnFailure
 from schedsim.workload.workload import Workload
 
@@ -86,7 +86,7 @@ def rules_of_log(
     site : path or str, optional
         A TOML file (see docs/cobalt.md); or `mira`, Mira's queues, scaled to the machine; by default one queue.
     commands : path, optional
-        A CSV file, see `schedsim.cobalt.commands.read_commands`.
+        A CSV file, see `schedsim.sites.cobalt.commands.read_commands`.
     kill : bool
         Whether the simulation stops jobs at their requested time: such a job counts as failed.
 

@@ -8,17 +8,17 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.runs import slurm
 from experiments.runs.simulate import run_by_name
-from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import read_slurm_conf
 from schedsim.engine.simulation import simulate
-from schedsim.policies.multifactor import Multifactor
 from schedsim.policies.orders import Waiting
 from schedsim.policies.policy import make_policy
+from schedsim.sites.slurm import files
+from schedsim.sites.slurm.files import slurm_policy_of
+from schedsim.sites.slurm.multifactor import Multifactor
 from schedsim.workload.workload import Workload
 
 CONF = """# a site
@@ -194,8 +194,8 @@ def test_an_included_file_is_an_input_that_no_output_replaces(conf, tmp_path):
 def test_a_simulation_makes_the_policy_once(conf, tmp_path, monkeypatch):
     log, made = tmp_path / "log.parquet", []
     writer_for(log)(made_log([(0, 8, 9, 0), (1, 8, 9, 1)]), log)
-    read = slurm.read_slurm_conf
-    monkeypatch.setattr(slurm, "read_slurm_conf", lambda path: made.append(path) or read(path))
+    read = files.read_slurm_conf
+    monkeypatch.setattr(files, "read_slurm_conf", lambda path: made.append(path) or read(path))
     for more in ([], ["--explain", "1"]):
         made.clear()
         done = CliRunner().invoke(app, ["simulate", str(log), "--policy", f"slurm:{conf}", *more])

@@ -13,7 +13,6 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from experiments.runs.slurm_accounts import Owners
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.data.joblog import JobLog
@@ -21,10 +20,11 @@ from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
 from schedsim.policies.backfilling import Loops
-from schedsim.policies.fair_share import Algorithm, FairShare
 from schedsim.policies.limits import Limits
-from schedsim.policies.multifactor import Multifactor, slurm_policy
 from schedsim.policies.policy import Policy
+from schedsim.sites.slurm.accounts import Owners
+from schedsim.sites.slurm.fair_share import Algorithm, FairShare
+from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy

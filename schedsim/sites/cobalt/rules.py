@@ -8,16 +8,16 @@ import numpy as np
 import schedsim.kernels.records as at
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.accounts import PROGRAMS, Accounts
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import Queue, Router
-from schedsim.cobalt.score import Score
 from schedsim.kernels.keys import SCORE
 from schedsim.kernels.records import Account, NodeSet, Records, SiteJob, State
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.partitions import Within
 from schedsim.policies import traits
 from schedsim.policies.policy import Policy
+from schedsim.sites.cobalt.accounts import PROGRAMS, Accounts
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import Queue, Router
+from schedsim.sites.cobalt.score import Score
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 

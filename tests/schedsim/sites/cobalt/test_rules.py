@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import Queue, Router
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.policy import make_policy
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import Queue, Router
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import rules_of, score_of, seeded_house

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.policies.fair_share import OF_PARENT, FairShare, Shares, decay_of
+from schedsim.sites.slurm.fair_share import OF_PARENT, FairShare, Shares, decay_of
 
 
 @st.composite

@@ -9,11 +9,11 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.runs.simulate import NamedSimulation, run_by_name
-from experiments.runs.slurm import slurm_policy_of
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from schedsim.explain.sentences import in_words
+from schedsim.sites.slurm.files import slurm_policy_of
 
 CONF = """PriorityType=priority/multifactor
 PriorityWeightFairshare=1000

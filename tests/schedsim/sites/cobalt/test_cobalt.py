@@ -12,17 +12,17 @@ from experiments.papers.cobalt.stories import drain, sawtooth
 from predictors.core.errors import JobcastError
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import mira_router
-from schedsim.cobalt.rules import Rules
-from schedsim.cobalt.score import Score
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, Within, allocator_named
 from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import capability_share
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import mira_router
+from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.cobalt.score import Score
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload

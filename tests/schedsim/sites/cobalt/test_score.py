@@ -7,12 +7,12 @@ from hypothesis import strategies as st
 
 from jobcast import Workload
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import mira_router
-from schedsim.cobalt.rules import Rules
-from schedsim.cobalt.score import Score
 from schedsim.kernels.keys import squares
 from schedsim.machine.partitions import Hierarchy, Partitions, widened
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import mira_router
+from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.cobalt.score import Score
 from tests.support.cobalt_runs import score_of, two_jobs, waiting
 
 

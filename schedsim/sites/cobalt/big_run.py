@@ -12,11 +12,11 @@ import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import least_capability
 from schedsim.machine.outages import Outages
 from schedsim.policies.orders import FORMULAS, Order, Waiting
 from schedsim.policies.policy import Policy
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import least_capability
 
 
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
@@ -33,7 +33,7 @@ def maintenance_ends(outages: Outages, nodes: int) -> Ints:
 
 
 def big_run_commands(outages: Outages, nodes: int) -> tuple[Command, ...]:
-    """Return a big run at each end of maintenance, for `schedsim.cobalt.rules.Rules(commands=…)`."""
+    """Return a big run at each end of maintenance, for `schedsim.sites.cobalt.rules.Rules(commands=…)`."""
     return tuple(Command(end, "big-run") for end in maintenance_ends(outages, nodes).tolist() if end >= 0)
 
 

@@ -6,9 +6,9 @@ import time
 import numpy as np
 import pytest
 
-from experiments.runs.slurm import slurm_policy_of
 from predictors.data.joblog import JobLog
-from schedsim.policies.multifactor import Multifactor
+from schedsim.sites.slurm.files import slurm_policy_of
+from schedsim.sites.slurm.multifactor import Multifactor
 from tests.bench.bench_priorities import PACE, PRIORITIES, QOS, SHARES, USERS, files_of, opened
 from tests.support.slurm.cluster import SlurmCluster
 
