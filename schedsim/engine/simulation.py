@@ -17,7 +17,6 @@ from predictors.core.validation import check_part
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.look_ahead import rank_by_look_ahead
-from schedsim.engine.loops import LoopsNow
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.placing import Placing
 from schedsim.engine.requests import (
@@ -40,7 +39,6 @@ from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
-from schedsim.kernels.slurm import passes
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
@@ -56,6 +54,8 @@ from schedsim.policies.traits import refuse
 from schedsim.results.schedule import Disturbed, Schedule
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules, rules_for
+from schedsim.sites.slurm import passes
+from schedsim.sites.slurm.state import LoopsNow
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
 
@@ -638,7 +638,7 @@ class Simulation:
         return self._asked
 
     def limit_on(self, row: int) -> str | None:
-        """Return the limit that held a job when it was looked at last, or None; see `schedsim.policies.limits`."""
+        """Return the limit that held a job when it was looked at last, or None; see `schedsim.sites.slurm.limits`."""
         return None if self._loops is None else self._loops.limit_on(row)
 
     def _advance_machine(self) -> None:

@@ -19,11 +19,11 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
-from schedsim.policies.backfilling import Loops
-from schedsim.policies.limits import Limits
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
+from schedsim.sites.slurm.limits import Limits
+from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
 from schedsim.workload.workload import Workload
 

@@ -15,10 +15,10 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, RETURNED, STARTED
-from schedsim.policies.backfilling import Loops
 from schedsim.policies.orders import ORDERS, Order, Waiting
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.fair_share import FairShare, Usage
+from schedsim.sites.slurm.loops import Loops
 from schedsim.workload.workload import Workload
 
 TIER: Final = float(1 << 33)  # value of a tier: more than any priority

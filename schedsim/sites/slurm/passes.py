@@ -25,8 +25,8 @@ from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow
 from schedsim.kernels.reservation import reserve_head
-from schedsim.kernels.slurm.records import SlurmArrays
 from schedsim.kernels.start_end import start
+from schedsim.sites.slurm.records import SlurmArrays
 
 
 @lean

@@ -5,10 +5,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from schedsim.kernels.slurm.records import PACE, SlurmArrays
-from schedsim.policies.backfilling import Loops
-from schedsim.policies.limits import Limits
 from schedsim.policies.policy import Policy
+from schedsim.sites.slurm.limits import Limits
+from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.records import PACE, SlurmArrays
 
 
 @dataclass(frozen=True, eq=False)

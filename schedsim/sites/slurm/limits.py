@@ -1,7 +1,7 @@
 """Limits on the jobs, processors, nodes or GPUs in use at a time by a user, an account or a QOS.
 
 A limit has a name, and a most that the running jobs that count against it may use. A waiting job that would exceed it
-is held until others end: the policy passes it over, and it holds no reservation. See `schedsim.kernels.slurm`.
+is held until others end: the policy passes it over, and it holds no reservation. See `schedsim.sites.slurm.passes`.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Ints, short_repr
 from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
-from schedsim.kernels.slurm.records import CLAIM, LIMIT, Claim, Limit
+from schedsim.sites.slurm.records import CLAIM, LIMIT, Claim, Limit
 
 
 class Claims(NamedTuple):

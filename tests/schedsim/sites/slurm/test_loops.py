@@ -11,11 +11,11 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.policies.backfilling import Loops
-from schedsim.policies.limits import Claims, Limits, LimitsBeingMade
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.slurm.fair_share import FairShare, Shares
+from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
+from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
