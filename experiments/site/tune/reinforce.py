@@ -27,8 +27,8 @@ from experiments.site.tune.search import BASE, Search, variant
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.hash_random import unit
 from predictors.data.joblog import JobLog
-from schedsim.agents.networks import Adam
-from schedsim.agents.pooled import PooledBatch, first_pooled
+from schedsim.agents.gradients import Adam
+from schedsim.agents.pooled_gradients import PooledBatch, first_pooled
 from schedsim.engine.simulation import simulate
 from schedsim.gym.batch import BOUND, HOUR, WAIT
 from schedsim.gym.episodes import Episodes

@@ -16,9 +16,9 @@ Does not handle several reservations, or nodes with identities.
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, rare, step
-from schedsim.kernels.agents.networks import choices_are_short, update_is_due
 from schedsim.kernels.agents.observation import ask_for_pick
 from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
+from schedsim.kernels.agents.scoring import choices_are_short, update_is_due
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
 from schedsim.kernels.nodes.records import NodeArrays

@@ -16,7 +16,7 @@ from predictors.data.cleaning import clean
 from predictors.data.formats.detect import write_log
 from predictors.data.synthetic.generate import generate_log
 from schedsim.agents.files import read_agent
-from schedsim.agents.pooled import first_pooled
+from schedsim.agents.pooled_gradients import first_pooled
 from schedsim.engine.simulation import simulate
 from schedsim.policies.agents import RandomPicks
 from schedsim.policies.policy import make_policy

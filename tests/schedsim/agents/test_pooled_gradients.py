@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.agents.pooled import PooledBatch, first_pooled
+from schedsim.agents.pooled_gradients import PooledBatch, first_pooled
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RESERVES
 from schedsim.policies.policy import make_policy

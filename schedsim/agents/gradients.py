@@ -1,7 +1,7 @@
 """DRAS's networks for training: first weights, scores of a batch, gradients by hand, Adam.
 
 The scores are those of the compiled pass, bit for bit: both run the layers of
-`schedsim.kernels.agents.networks`. Weights and arrays are float32 in use; the functions take float64 as well, to
+`schedsim.kernels.agents.scoring`. Weights and arrays are float32 in use; the functions take float64 as well, to
 compare gradients with differences.
 """
 
@@ -12,7 +12,7 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.hash_random import uniform
 from predictors.core.jit import compiled
-from schedsim.kernels.agents.networks import FILTER, LEAK, first_layer, leaky, sum_columns
+from schedsim.kernels.agents.scoring import FILTER, LEAK, first_layer, leaky, sum_columns
 from schedsim.policies.networks import Shape
 
 WEIGHTS: Final = 101  # purpose of the draws of first weights
