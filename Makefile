@@ -26,7 +26,7 @@ test-slow: .venv/developer  ## tests longer than a few seconds, or of several pr
 
 # They need root, mmdebstrap and a Debian mirror, and skip with the reason where one is missing. The chroots, 1.2 GB, stay
 # below build/slurm, or in the folder that JOBCAST_SLURM_ROOTS names.
-REAL_SLURM = tests/predictors/schedulers tests/predictors/probes tests/experiments/live tests/experiments/runs
+REAL_SLURM = tests/predictors/schedulers tests/predictors/probes tests/experiments/site/live tests/schedsim/sites/slurm
 test-slurm: .venv/developer  ## the adapter beside real Slurms in chroots: some minutes
 	$(RUN)/python -m pytest -q -n 0 -rs -m slurm $(REAL_SLURM)
 

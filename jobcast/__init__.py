@@ -24,7 +24,7 @@ _HOMES = {
     "Sweep": "experiments.sweeps.sweep",
     "Waiting": "schedsim.policies.orders",
     "Workload": "schedsim.workload.workload",
-    "advise": "experiments.advise.advice",
+    "advise": "experiments.site.advise.advice",
     "audit_leakage": "predictors.evaluation.leakage",
     "clean": "predictors.data.cleaning",
     "evaluate": "predictors.evaluation.evaluate",

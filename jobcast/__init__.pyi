@@ -1,5 +1,5 @@
-from experiments.advise.advice import advise as advise
 from experiments.runs.clusters import Pool as Pool
+from experiments.site.advise.advice import advise as advise
 from experiments.sweeps.results import read_results as read_results
 from experiments.sweeps.run import evaluate_many as evaluate_many
 from experiments.sweeps.run import run_sweep as run_sweep

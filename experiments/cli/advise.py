@@ -70,15 +70,15 @@ def advise(
 
     Stopped and started again, it goes on where it was.
     """
-    from experiments.advise.advise import Question
-    from experiments.advise.report import report_on
-    from experiments.advise.validity import lacks_of_made_requests
     from experiments.console import after_reading, print_account, print_json, print_lacks, working
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
     from experiments.runs.on_nodes import ready_for
     from experiments.runs.simulate import learnt_from, loaded, tuned_on
+    from experiments.site.advise.advise import Question
+    from experiments.site.advise.report import report_on
+    from experiments.site.advise.validity import lacks_of_made_requests
     from predictors.core.errors import JobcastError
     from predictors.data.formats.detect import read_log
     from predictors.data.report import ReadingReport
@@ -190,11 +190,11 @@ def tune(
     from experiments.reports.figures import refuse_report_folder, report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
-    from experiments.tune.judge import check_seeds, judge, with_test
-    from experiments.tune.objective import Objective
-    from experiments.tune.report import report_on
-    from experiments.tune.search import check_cma, found_by
-    from experiments.tune.tune import Split, Tuning
+    from experiments.site.tune.judge import check_seeds, judge, with_test
+    from experiments.site.tune.objective import Objective
+    from experiments.site.tune.report import report_on
+    from experiments.site.tune.search import check_cma, found_by
+    from experiments.site.tune.tune import Split, Tuning
     from predictors.core.errors import JobcastError, unknown_name
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import prepare
@@ -212,7 +212,7 @@ def tune(
     if agent == "linear":
         check_cma()
     else:
-        from experiments.tune.reinforce import trained_on as find  # type: ignore[assignment]  # needs Gymnasium
+        from experiments.site.tune.reinforce import trained_on as find  # type: ignore[assignment]  # needs Gymnasium
     aim, rules = Objective(objective, tolerance), names_of(reserve)
     if alias is not None and register is None:
         raise JobcastError("--alias is for a registered agent; give --register NAME.")

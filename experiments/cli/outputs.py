@@ -67,7 +67,7 @@ class CheckedCommand(TyperCommand):
                 elif isinstance(one, str) and one.startswith(DATABASE):
                     yield Path(one.removeprefix(DATABASE))
                 elif isinstance(one, str) and "slurm:" in one:
-                    from experiments.runs.slurm import is_slurm, names_of_policies, read_from
+                    from schedsim.sites.slurm.files import is_slurm, names_of_policies, read_from
 
                     for policy in filter(is_slurm, names_of_policies(one)):
                         yield from read_from(policy)

@@ -13,13 +13,13 @@ if TYPE_CHECKING:
     from predictors.core.arrays import Ints
     from predictors.data.joblog import JobLog
     from predictors.data.report import ReadingReport
-    from schedsim.cobalt.rules import Rules
     from schedsim.machine.allocators import Allocator
     from schedsim.machine.node_groups import Machine
     from schedsim.machine.outages import Outages
     from schedsim.machine.run_times import RunTimes
     from schedsim.policies.policy import Policy
     from schedsim.results.schedule import Schedule
+    from schedsim.sites.cobalt.rules import Rules
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,9 @@ class MachineOptions:
         from dataclasses import replace
 
         from predictors.core.errors import JobcastError
-        from schedsim.cobalt import big_run
-        from schedsim.cobalt.rules import Rules
         from schedsim.kernels.keys import SCORE
+        from schedsim.sites.cobalt import big_run
+        from schedsim.sites.cobalt.rules import Rules
 
         if not self.big_runs:
             return rule, rules
@@ -181,7 +181,7 @@ class SiteOptions:
             If the rules cannot be used.
         """
         from predictors.data.report import ReadingReport
-        from schedsim.cobalt.files import rules_of_log
+        from schedsim.sites.cobalt.files import rules_of_log
 
         site = self.site
         defaulted = site is None and policy.startswith("cobalt")
@@ -307,11 +307,11 @@ def set_up(
     `nodes` are those of a machine file; `drop_wide` leaves out the jobs that fit on none.
     """
     from experiments.runs.simulate import policy_named
-    from experiments.runs.slurm import is_slurm, slurm_policy_of
     from predictors.data.cleaning import within_requests
-    from schedsim.cobalt.rules import within_shares
     from schedsim.machine.node_groups import demands_of
     from schedsim.machine.partitions import widened
+    from schedsim.sites.cobalt.rules import within_shares
+    from schedsim.sites.slurm.files import is_slurm, slurm_policy_of
     from schedsim.workload.workload import Workload
 
     if ceil.dilation is not None and kill:  # what is dilated are the runs that the requests left; dilated they run on

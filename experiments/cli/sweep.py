@@ -126,10 +126,10 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     from dataclasses import replace
 
     from experiments.cli.evaluate import names_of
-    from experiments.runs.slurm import names_of_policies
     from experiments.sweeps.sweep import LogFile, Sweep, first_seeds
     from predictors.core.compressed import read_text
     from predictors.core.errors import JobcastError
+    from schedsim.sites.slurm.files import names_of_policies
 
     wanted: dict[str, Any] = {name: v for name, v in (("beside", beside), ("measure", measure)) if v is not None}
     set_ones = {name: v for name, v in given.items() if v is not None and v is not False and v != ""}

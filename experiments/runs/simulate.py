@@ -6,7 +6,6 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from experiments.runs.slurm import is_slurm, slurm_policy_of
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -18,7 +17,6 @@ from predictors.registry import PREDICTORS, make_predictor
 from predictors.tracking.client import load_model, stored_agent
 from schedsim.agents.files import PREFIX, NamedAgent, is_agent, read_agent
 from schedsim.agents.files import agent_named as agent_of_file
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
 from schedsim.kernels.corrections import correction_code
@@ -32,6 +30,8 @@ from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures
+from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.slurm.files import is_slurm, slurm_policy_of
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
@@ -104,7 +104,7 @@ def agent_named(policy: str) -> NamedAgent:
 def policy_named(name: str, log: JobLog | None = None) -> Policy:
     """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
 
-    `slurm:FILE` is that of a slurm.conf (see `experiments.runs.slurm`) for the jobs of a cleaned log.
+    `slurm:FILE` is that of a slurm.conf (see `schedsim.sites.slurm.files`) for the jobs of a cleaned log.
     """
     if is_slurm(name):
         if log is None:

@@ -10,7 +10,6 @@ from typing import Any, Final
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
 from experiments.runs.on_nodes import check_goes_on, ready_for
 from experiments.runs.simulate import agent_named
-from experiments.runs.slurm import SlurmFiles, is_slurm
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size, of_partition, with_requests
@@ -28,6 +27,7 @@ from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.policies.networks import Dras
+from schedsim.sites.slurm.files import SlurmFiles, is_slurm
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,8 +18,6 @@ from experiments.runs.simulate import (
     usual_correction,
     usual_estimates,
 )
-from experiments.runs.slurm import ANY_LOG, files_of_policy, is_slurm
-from experiments.runs.slurm import PREFIX as OF_SLURM
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
@@ -29,6 +27,8 @@ from predictors.registry import make_predictor
 from schedsim.agents.files import PREFIX, SHIPPED, is_agent
 from schedsim.kernels.corrections import correction_code
 from schedsim.policies.policy import Policy, make_policy, policy_name
+from schedsim.sites.slurm.files import ANY_LOG, files_of_policy, is_slurm
+from schedsim.sites.slurm.files import PREFIX as OF_SLURM
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]

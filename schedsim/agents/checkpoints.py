@@ -16,7 +16,7 @@ from predictors.core.arrays import Floats, Singles
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
 from predictors.core.model_files import DAMAGE, read_stored
-from schedsim.agents.networks import Adam
+from schedsim.agents.gradients import Adam
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.hash_random import mixed
 from predictors.core.validation import check_whole
 from schedsim.agents.checkpoints import Checkpoints, Episode
-from schedsim.agents.networks import Adam, Network, entropy, first_weights, softmax
+from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.engine.learning import Picks, Reward
 from schedsim.engine.simulation import Simulation
 from schedsim.policies.agents import Reserve

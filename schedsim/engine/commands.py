@@ -10,11 +10,11 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError, counted
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.state import State
 from schedsim.kernels import dependant, dequeue, enqueue, hold, release_hold, score_now, set_timer, static_key_of
 from schedsim.kernels.keys import SCORE, WFP3
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.workload import Workload
 
 WHY_HELD: Final[Mapping[int, str]] = MappingProxyType(

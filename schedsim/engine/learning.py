@@ -16,7 +16,7 @@ from predictors.core.arrays import Floats, Ints, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.engine.state import State
-from schedsim.kernels.agents.networks import OF, PLACE, REWARD, VALUE
+from schedsim.kernels.agents.scoring import OF, PLACE, REWARD, VALUE
 from schedsim.kernels.records import AgentState
 
 EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(

@@ -21,9 +21,10 @@ import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
 from schedsim.engine.placing import Placing
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels import easy, renew_ends
+from schedsim.kernels import renew_ends
 from schedsim.kernels.keys import WFP3, dynamic_key
 from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.passes import easy
 from schedsim.kernels.queue import refresh, static_key_of
 from schedsim.kernels.records import Arrays, Estimates
 from schedsim.kernels.sorting import put_in_order

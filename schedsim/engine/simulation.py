@@ -14,12 +14,9 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, counted
 from predictors.core.jit import machine_code
 from predictors.core.validation import check_part
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules, rules_for
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
 from schedsim.engine.look_ahead import rank_by_look_ahead
-from schedsim.engine.loops import LoopsNow
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.placing import Placing
 from schedsim.engine.requests import (
@@ -34,14 +31,14 @@ from schedsim.engine.requests import (
     write_policy,
 )
 from schedsim.engine.state import EventLog, State, changes_of
-from schedsim.kernels import conservative, dissolve_groups, easy, knapsack, list_singly, rank
+from schedsim.kernels import dissolve_groups, list_singly, rank
 from schedsim.kernels.corrections import correction_code
 from schedsim.kernels.keys import FCFS as FIRST_COME
 from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
-from schedsim.kernels.slurm import passes
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.node_groups import in_processors, reserving
@@ -55,6 +52,10 @@ from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
 from schedsim.policies.traits import refuse
 from schedsim.results.schedule import Disturbed, Schedule
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules, rules_for
+from schedsim.sites.slurm import passes
+from schedsim.sites.slurm.state import LoopsNow
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
 
@@ -102,7 +103,7 @@ class Simulation:
         How long started jobs really take, see `schedsim.machine.run_times`; by default what the workload says. One that
         needs nodes comes with a scattering allocator, unless another is given.
     rules : Rules, optional
-        Queues, dependencies, accounts and commands, see `schedsim.cobalt.rules`; by default none.
+        Queues, dependencies, accounts and commands, see `schedsim.sites.cobalt.rules`; by default none.
     outages : Outages, optional
         What is reserved of the machine and which nodes fail, see `schedsim.machine.outages`.
 
@@ -632,7 +633,7 @@ class Simulation:
         return self._asked
 
     def limit_on(self, row: int) -> str | None:
-        """Return the limit that held a job when it was looked at last, or None; see `schedsim.policies.limits`."""
+        """Return the limit that held a job when it was looked at last, or None; see `schedsim.sites.slurm.limits`."""
         return None if self._loops is None else self._loops.limit_on(row)
 
     def _advance_machine(self) -> None:

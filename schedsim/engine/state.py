@@ -8,7 +8,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints, Singles, short_repr
-from schedsim.kernels.agents.networks import sum_columns
+from schedsim.kernels.agents.scoring import sum_columns
 from schedsim.kernels.records import (
     Account,
     Arrays,

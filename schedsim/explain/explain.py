@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.reasons import Reason
 from schedsim.explain.snapshot import Instant, Recorded, Stepper
@@ -21,6 +20,7 @@ from schedsim.machine.outages import Outages
 from schedsim.machine.run_times import RunTimes
 from schedsim.policies.policy import Policy
 from schedsim.results.schedule import STARTED_BY, Schedule
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate
 from schedsim.workload.workload import Workload, row_of
 

@@ -11,8 +11,8 @@ from schedsim.engine.simulation import Simulation
 from schedsim.explain.reasons import Reason, reason_of
 from schedsim.kernels import next_tick
 from schedsim.kernels.reasons import GATE, STARTS, TURN, Reasons
-from schedsim.policies.backfilling import Loops
 from schedsim.policies.gates import Candidate, Gate, Verdict
+from schedsim.sites.slurm.loops import Loops
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,11 +19,11 @@ import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.jit import door, lean, step
-from schedsim.kernels import easy
-from schedsim.kernels.agents.networks import reward_of
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
+from schedsim.kernels.agents.scoring import reward_of
 from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.passes import easy
 from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
 
 PER_JOB: Final = 3

@@ -124,7 +124,7 @@ class Job:
 
 
 class SiteJob:
-    """What the rules of a site add to a job as submitted (see `schedsim.cobalt.rules`)."""
+    """What the rules of a site add to a job as submitted (see `schedsim.sites.cobalt.rules`)."""
 
     parent: int  # row of the job that must end before, or -1
     think_time: int  # pause after the parent's end [s]
@@ -363,7 +363,7 @@ class AgentState:
 
 
 class SiteState:
-    """What a site's rules ask for, see `schedsim.cobalt.rules`."""
+    """What a site's rules ask for, see `schedsim.sites.cobalt.rules`."""
 
     tick: int  # seconds between two ticks of the score
     ticking: int  # at which ticks a pass is due, see below; 0: at none

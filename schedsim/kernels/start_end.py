@@ -3,7 +3,7 @@
 import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.jit import step
-from schedsim.kernels.agents.networks import free_nodes, take_nodes
+from schedsim.kernels.agents.scoring import free_nodes, take_nodes
 from schedsim.kernels.cobalt import on_end, on_start
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import give, take, write_spots

@@ -241,7 +241,7 @@ class AgentArrays:
 
     @property
     def neurons(self) -> int:
-        """Numbers for sums, layers, outputs and scores of a network of DRAS, see `schedsim.kernels.agents.networks`."""
+        """Numbers for sums, layers, outputs and scores of a network of DRAS, see `schedsim.kernels.agents.scoring`."""
         if self.nodes == 0:
             return 0
         _, first, second, outputs = self.layers

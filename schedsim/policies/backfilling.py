@@ -9,6 +9,7 @@ References
    SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
@@ -18,7 +19,6 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.errors import JobcastError
-from schedsim.policies.limits import Limits, Quota
 from schedsim.policies.orders import Order
 
 Pass = Literal["counts", "profile", "compress", "greedy", "knapsack", "loops"]
@@ -178,69 +178,26 @@ class Knapsack:
         return 0
 
 
-@dataclass(frozen=True)
-class Loops:
-    """Slurm's two loops: the main loop at each event, the backfill loop by its own clock; see `schedsim.kernels.slurm`.
-
-    Parameters
-    ----------
-    tested : int
-        Jobs that a run of the backfill loop tests; each of them holds a reservation until the next run.
-    interval : int
-        Time between two runs of the backfill loop [s].
-    resolution : int
-        Reservations begin and end on multiples of it [s].
-    window : int
-        A job that would start later than this far ahead holds no reservation [s].
-    calc_period : int
-        Priorities change at its multiples [s]; 0: they do not.
-    backfills : bool
-        Whether there is a backfill loop.
-    limits : Limits, optional
-        Limits on the jobs of one workload.
-    quotas : tuple of Quota
-        How many jobs of each user or partition of that workload a run of the backfill loop tests.
-
-    Examples
-    --------
-    >>> Loops(interval=60).kind
-    'loops'
-    """
-
-    tested: int = 500
-    interval: int = 30
-    resolution: int = 60
-    window: int = 86_400
-    calc_period: int = 0
-    backfills: bool = True
-    limits: Limits | None = None
-    quotas: tuple[Quota, ...] = ()
-
-    def __post_init__(self) -> None:
-        for name in ("tested", "interval", "resolution", "window"):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= MOST_SLACK:
-                raise JobcastError(f"A backfill loop's {name} is 1 to {MOST_SLACK:,}; got {value!r}.")
-        if not 0 <= self.calc_period <= MOST_SLACK:
-            raise JobcastError(f"A backfill loop's calc_period is 0 to {MOST_SLACK:,}; got {self.calc_period!r}.")
+class OwnPass(ABC):
+    """What a site's scheduler does in a pass of its own, such as `schedsim.sites.slurm.loops.Loops`."""
 
     @property
     def order(self) -> None:
-        """Both loops have the queue's order."""
+        """The queue's order ranks all jobs."""
         return
 
     @property
+    @abstractmethod
     def kind(self) -> Pass:
         """The pass that does it."""
-        return "loops"
 
     @property
+    @abstractmethod
     def depth(self) -> int | None:
         """How many blocked jobs hold reservations."""
-        return self.tested if self.backfills else 0
 
 
-Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack | Loops
+Backfilling = NoBackfilling | Easy | Conservative | Greedy | Knapsack | OwnPass
 
 
 @dataclass(frozen=True)

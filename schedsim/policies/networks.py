@@ -27,7 +27,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Floats, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
-from schedsim.kernels.agents.networks import FILTER
+from schedsim.kernels.agents.scoring import FILTER
 
 Activation = Literal["relu", "tanh"]
 Kind = Literal["pg", "dql"]
@@ -189,7 +189,7 @@ class Dras:
     Parameters
     ----------
     weights : float32 array of shape (shape.parameters,)
-        As `schedsim.kernels.agents.networks` says.
+        As `schedsim.kernels.agents.scoring` says.
     seed : int
         Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
     drawn : bool, optional

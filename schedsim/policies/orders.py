@@ -291,7 +291,7 @@ FORMULAS: Final[Mapping[str, OrderFunction]] = MappingProxyType(
 """Keys of orders as formulas of the waiting jobs, by the name of the order; smaller keys first."""
 
 SCORE: Final = Order("score", codes.SCORE)
-"""Highest score first; see `schedsim.cobalt.score` for their growth, `schedsim.cobalt.rules` for their beginning."""
+"""Highest score first; see `schedsim.sites.cobalt.score` and, for its beginning, `schedsim.sites.cobalt.rules`."""
 
 WIDEST: Final = Order("widest", codes.WIDEST)  # most processors first, as in bin packing; it is no policy of its own
 

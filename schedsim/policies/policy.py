@@ -80,8 +80,8 @@ class Policy:
         self._refuse_other_types()
         if not isinstance(self.backfill, Backfilling):
             raise JobcastError(
-                "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy(), Knapsack() or Loops() of "
-                f"schedsim.policies.backfilling; got {self.backfill!r}."
+                "A policy backfills by NoBackfilling(), Easy(), Conservative(), Greedy() or Knapsack() of "
+                f"schedsim.policies.backfilling, or Loops() of schedsim.sites.slurm.loops; got {self.backfill!r}."
             )
         first, second = self.order.priority, self.backfill_order.priority
         if first is not None and second is not None and first != second:

@@ -3,8 +3,8 @@
 One layer, the same for all jobs of the window, makes an *embedding* of a job's twelve features. The mean of the
 embeddings describes what else waits; with the context of the machine and the queue it goes into the second layer, which
 scores each job. So the scores follow the jobs wherever they stand in the window (Zaheer et al.,
-Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick on any other. `schedsim.agents.pooled`
-has the gradients.
+Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick on any other.
+`schedsim.agents.pooled_gradients` has the gradients.
 """
 
 import hashlib

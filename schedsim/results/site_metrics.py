@@ -15,12 +15,12 @@ from typing import Any, Final
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
-from schedsim.cobalt.rules import Rules
 from schedsim.machine.outages import Outages, size_of
 from schedsim.policies.ceil import CEILING, Ceiling, most_in_use
 from schedsim.results.metrics import areas, bounded_slowdown, makespan
 from schedsim.results.schedule import Schedule
 from schedsim.results.timelines import timeline
+from schedsim.sites.cobalt.rules import Rules
 
 HOUR: Final = 3600.0
 CAPABILITY_PARTS: Final = ((1 / 6, 0.8), (1 / 3, 0.2))

@@ -6,11 +6,11 @@ from typing import Final, NamedTuple
 
 from predictors.core.arrays import Ints
 from predictors.core.events import Forecast
-from schedsim.cobalt.rules import Rules
 from schedsim.kernels.keys import F4
 from schedsim.policies.orders import SCORE
 from schedsim.policies.policy import Policy
 from schedsim.results.schedule import Schedule
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.bounds import is_bounded
 from schedsim.workload.estimates import RevisedEstimates, Separate
 

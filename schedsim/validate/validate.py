@@ -13,7 +13,6 @@ import numpy as np
 
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.rules import Rules
 from schedsim.kernels.keys import static_key
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.ceil import most_in_use, share_of
@@ -21,6 +20,7 @@ from schedsim.policies.policy import Policy
 from schedsim.results.resource_metrics import overfull
 from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.results.site_metrics import available
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate import laws as known
 from schedsim.validate.bounds import latest_starts
 from schedsim.validate.laws import EXCUSES, Believed, Run

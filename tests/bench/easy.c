@@ -1,7 +1,7 @@
 /* EASY with requested times in plain C, as a yardstick: arrays sorted by insertion, no index, no records of why.
 
    Jobs come sorted by (submit, job id); their run times are at most the requested times. At every second at which a job
-   ends or is submitted: ends, submissions, one pass. See schedsim/kernels/easy.py for the rule. */
+   ends or is submitted: ends, submissions, one pass. See schedsim/kernels/passes/easy.py for the rule. */
 
 #include <stdint.h>
 #include <stdlib.h>

@@ -17,11 +17,6 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import RecentRatios
 from predictors.service.replay_check import drive
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.big_run import big_run_commands, with_big_runs
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import mira_router
-from schedsim.cobalt.rules import Rules
 from schedsim.contention.background import Background
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.engine.start_times import Requested, when_will_it_start
@@ -32,6 +27,11 @@ from schedsim.machine.partitions import allocator_named, widened
 from schedsim.machine.topology import Topology
 from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import by_queue, disturbed_figures, user_figures
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.big_run import big_run_commands, with_big_runs
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import mira_router
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.dependencies import Dependencies

@@ -4,12 +4,12 @@ import random
 
 import numpy as np
 
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.queues import Queue, Router, mira_router
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.kernels import score_now
 from schedsim.policies.policy import make_policy
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.queues import Queue, Router, mira_router
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 from tests.oracle.cobalt import House

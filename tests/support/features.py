@@ -20,14 +20,15 @@ from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.topology import Topology
 from schedsim.policies import traits
 from schedsim.policies.agents import RandomPicks
-from schedsim.policies.backfilling import Conservative, Easy, Greedy, Knapsack, Loops, Promise
+from schedsim.policies.backfilling import Conservative, Easy, Greedy, Knapsack, Promise
 from schedsim.policies.ceil import Ceiling, Postponing
 from schedsim.policies.gates import Verdict
-from schedsim.policies.limits import Quota
 from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Priority, random_order
 from schedsim.policies.policy import Policy
 from schedsim.policies.traits import clash
 from schedsim.results.schedule import STARTED_BY
+from schedsim.sites.slurm.limits import Quota
+from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House

@@ -55,12 +55,12 @@ def backtest(
 
     Each limit is learnt from earlier jobs alone. Stopped and started again, it goes on where it was.
     """
-    from experiments.backtest.backtest import Backtest
-    from experiments.backtest.report import report_on
     from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, working
     from experiments.reports.figures import report_folder
     from experiments.reports.manifest import slug
     from experiments.reports.page import files_of, write_report
+    from experiments.site.backtest.backtest import Backtest
+    from experiments.site.backtest.report import report_on
     from predictors.data.formats.detect import read_log
     from predictors.data.summary import prepare
 

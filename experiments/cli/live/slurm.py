@@ -386,8 +386,8 @@ def check(
 
 def _expected_starts(log: Path) -> "StartSource":
     from experiments.console import working
-    from experiments.live.expected import Aside, ExpectedStarts
-    from experiments.live.starts import Past
+    from experiments.site.live.expected import Aside, ExpectedStarts
+    from experiments.site.live.starts import Past
     from predictors.data.formats.detect import read_log
 
     with working(f"Reading {log}"):

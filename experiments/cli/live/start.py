@@ -9,8 +9,8 @@ from experiments.cli.options import Json, Seed
 from experiments.console import say
 
 if TYPE_CHECKING:
-    from experiments.live.queue import LiveQueue
-    from experiments.live.starts import Past
+    from experiments.site.live.queue import LiveQueue
+    from experiments.site.live.starts import Past
     from predictors.data.joblog import JobLog
 
 Queue = Annotated[
@@ -43,7 +43,7 @@ def start(
     The scheduler's own expectation stands next to each. Only jobs that ended before the queue was read are learnt from.
     """
     from experiments.console import print_json, print_table
-    from experiments.live.starts import actual_starts, scored, starts_of
+    from experiments.site.live.starts import actual_starts, scored, starts_of
 
     now, ended = _read(queue, past)
     if save is not None:
@@ -79,7 +79,7 @@ def why(
 ) -> None:
     """Say why a job waits now, and what keeps it next by all that was asked for."""
     from experiments.console import print_json
-    from experiments.live.starts import Present
+    from experiments.site.live.starts import Present
 
     now, ended = _read(queue, past)
     asked = now.job(job)
@@ -96,8 +96,8 @@ def why(
 
 def _read(queue: Path | None, past: Path | None) -> "tuple[LiveQueue, Past]":
     from experiments.console import working
-    from experiments.live.queue import LiveQueue
-    from experiments.live.starts import Past
+    from experiments.site.live.queue import LiveQueue
+    from experiments.site.live.starts import Past
 
     if queue is None:
         with working("Asking Slurm"):
@@ -117,7 +117,7 @@ def _log(path: Path) -> "JobLog":
 
 
 def _refuse_unanswerable(now: "LiveQueue", ended: "Past", job: Any) -> None:
-    from experiments.live.starts import Present
+    from experiments.site.live.starts import Present
 
     Present(now, job.partition, ended).row(job)
 
@@ -130,7 +130,7 @@ def _in(seconds: int) -> str:
     >>> _in(0), _in(50), _in(5000), _in(90_000)
     ('now', '50 s', '83 min', '25.0 h')
     """
-    from experiments.advise.sentences import span
+    from experiments.site.advise.sentences import span
 
     return "now" if seconds <= 0 else span(seconds)
 

@@ -12,9 +12,6 @@ from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.synthetic.capability import OF_SPENT, mira_like_log
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.files import rules_of_log
-from schedsim.cobalt.rules import Rules, within_shares
 from schedsim.engine.simulation import simulate
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.partitions import Hierarchy, Partitions
@@ -23,6 +20,9 @@ from schedsim.results.metrics import figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, capability_share, delivered
 from schedsim.results.timelines import in_use
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.files import rules_of_log
+from schedsim.sites.cobalt.rules import Rules, within_shares
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 

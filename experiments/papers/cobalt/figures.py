@@ -9,9 +9,9 @@ import pandas as pd
 from experiments.papers.cobalt.cases import POLICIES
 from experiments.papers.cobalt.stories import Story
 from experiments.reports.figures import COLOURS, MARKERS
-from schedsim.cobalt.score import Score
 from schedsim.machine.partitions import MIRA_NODES
 from schedsim.results.timelines import in_use, value_at
+from schedsim.sites.cobalt.score import Score
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

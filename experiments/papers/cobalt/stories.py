@@ -10,14 +10,14 @@ from typing import Final
 import numpy as np
 
 from predictors.core.arrays import Ints
-from schedsim.cobalt.accounts import Accounts, Project
-from schedsim.cobalt.rules import Rules
-from schedsim.cobalt.score import Score
 from schedsim.engine.simulation import simulate
 from schedsim.machine.partitions import MIRA_NODES
 from schedsim.policies.policy import make_policy
 from schedsim.results.schedule import BACKFILLED, Schedule
 from schedsim.results.timelines import in_use
+from schedsim.sites.cobalt.accounts import Accounts, Project
+from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.cobalt.score import Score
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 

@@ -33,9 +33,9 @@ from predictors.core.intervals import median_interval
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
-from schedsim.cobalt.queues import CAPABILITY_SHARE
-from schedsim.cobalt.score import Score
 from schedsim.results.site_metrics import by_queue
+from schedsim.sites.cobalt.queues import CAPABILITY_SHARE
+from schedsim.sites.cobalt.score import Score
 from schedsim.workload.workload import Workload
 
 QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the machine do to waits and capability hours?"

@@ -9,8 +9,8 @@ import pandas as pd
 from experiments.papers.dras.cases import COPIED, LINEAR, LINEAR_TRUE, WINDOW
 from experiments.papers.dras.runs import TEST, Work, evaluated, months
 from experiments.runs.simulate import estimates_by_name
-from experiments.tune.objective import Objective
-from experiments.tune.search import Frame, Search, check_cma, found_by, policy_of
+from experiments.site.tune.objective import Objective
+from experiments.site.tune.search import Frame, Search, check_cma, found_by, policy_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import simulate

@@ -12,8 +12,8 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size
 from predictors.data.joblog import JobLog
-from schedsim.cobalt.queues import CAPABILITY_SHARE, least_capability
 from schedsim.results.timelines import in_use
+from schedsim.sites.cobalt.queues import CAPABILITY_SHARE, least_capability
 
 SHORT_S: Final = 6 * 3600  # requested time up to which a smaller job goes to the short queue (section 4)
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"

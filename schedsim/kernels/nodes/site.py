@@ -1,4 +1,4 @@
-"""What jobs take of a machine where nodes differ: the places of EASY (see `schedsim.kernels.easy`).
+"""What jobs take of a machine where nodes differ: the places of EASY (see `schedsim.kernels.passes.easy`).
 
 Jobs start in the queue's order until one has no place now: the head. Its **shadow time** is the first planned end of a
 running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at

@@ -8,11 +8,11 @@ from experiments.papers.cobalt.study import PAPER, run
 from experiments.runs.setting import Setting
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.generate import generate_log
-from schedsim.cobalt.queues import mira_router
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import by_queue, capability_share
+from schedsim.sites.cobalt.queues import mira_router
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.workload import Workload
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.advise.advise import Question, case_of
 from experiments.runs.clusters import Pool
 from experiments.runs.simulate import NamedSimulation, estimates_by_name, roles_of, run_by_name, tuned_on
+from experiments.site.advise.advise import Question, case_of
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan, run_sweep

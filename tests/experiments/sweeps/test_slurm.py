@@ -6,11 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.advise.advise import Question, cases_with
-from experiments.backtest.backtest import Backtest
 from experiments.compare.measures import AS_LOGGED
 from experiments.runs.clusters import Pool
 from experiments.runs.simulate import NamedSimulation, run_by_name
+from experiments.site.advise.advise import Question, cases_with
+from experiments.site.backtest.backtest import Backtest
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan, run_sweep

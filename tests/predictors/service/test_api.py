@@ -271,11 +271,12 @@ def test_an_id_that_begins_anew_is_another_job_with_its_submission(client):
     for cluster, submission in (("a", 100), ("a", 900), ("b", 100), (None, 100)):
         about = {"job_id": 88, "submission": submission} | ({} if cluster is None else {"cluster": cluster})
         events = [{**one, **about, "time": one["time"] + submission} for one in (SUBMITTED, STARTED, ENDED)]
-        assert [one["status"] for one in client.send(events)] == ["applied"] * 3
+        receipts = client.send(events)
+        assert [one["status"] for one in receipts] == ["applied"] * 3
         job = client.job(88, cluster=cluster, submission=submission)
         assert job["submitted"] == submission + 100 and job["run_time"] == 100
         told[cluster, submission] = {name: about[name] for name in about}
-    answers = client.recorded([*told.values(), 88])
+    answers = client.recorded([*told.values(), 88], as_of=receipts[-1]["sequence"])
     assert [one.seconds is None for one in answers] == [False] * 4 + [True]
 
 

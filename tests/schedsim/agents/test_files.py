@@ -24,7 +24,7 @@ from schedsim.agents.files import (
     write_agent,
 )
 from schedsim.agents.learning import DrasSettings, policy_of
-from schedsim.agents.pooled import first_pooled
+from schedsim.agents.pooled_gradients import first_pooled
 from schedsim.engine.simulation import simulate
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks

@@ -10,8 +10,8 @@ import pytest
 
 from predictors.core.errors import JobcastError
 from predictors.core.model_files import read_stored
+from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
-from schedsim.agents.networks import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.rewards import schedule_reward
 from schedsim.engine.learning import Picks, Reward
 from schedsim.engine.simulation import Simulation, simulate

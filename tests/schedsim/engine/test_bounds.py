@@ -52,8 +52,8 @@ PARTS = {
         "(one_schedule and (nodes or maintenance or failures or ceil or gated or agent))",
     ),
     "machine": (
-        "tests/schedsim/cobalt/test_cobalt.py tests/schedsim/machine tests/schedsim/contention/test_contention.py "
-        "tests/schedsim/policies",
+        "tests/schedsim/sites/cobalt/test_cobalt.py tests/schedsim/machine tests/schedsim/policies "
+        "tests/schedsim/contention/test_contention.py",
         "simulator_that_ticks or oracle or slow_program or algorithms_by_hand or compiled_score or conserved",
     ),
     "predictors": (

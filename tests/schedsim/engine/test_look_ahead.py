@@ -14,7 +14,6 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.models.similar_jobs import REVISED_ESTIMATES
 from predictors.models.stream import forecast
 from predictors.registry import make_predictor
-from schedsim.cobalt.rules import Rules
 from schedsim.engine import look_ahead
 from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.simulation import Simulation, simulate
@@ -25,6 +24,7 @@ from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Pro
 from schedsim.policies.ceil import Ceiling
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import clairvoyant

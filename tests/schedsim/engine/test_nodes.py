@@ -13,7 +13,7 @@ from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RandomPicks
-from schedsim.policies.backfilling import Easy, Loops, Promise
+from schedsim.policies.backfilling import Easy, Promise
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import FCFS, POLICIES, Policy, make_policy
 from schedsim.results.site_metrics import disturbed_figures

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
@@ -22,6 +20,8 @@ from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.orders import Order, Priority
 from schedsim.policies.policy import make_policy
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload

@@ -14,8 +14,6 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
 from predictors.models.similar_jobs import REVISED_ESTIMATES
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.engine.start_times import Requested, when_will_it_start
 from schedsim.explain.explain import explain
@@ -32,6 +30,8 @@ from schedsim.policies.policy import ceil, make_policy
 from schedsim.results.metrics import makespan
 from schedsim.results.schedule import STARTED_BY
 from schedsim.results.site_metrics import time_above, user_figures, user_wait
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.laws import CEILING
 from schedsim.validate.validate import check
 from schedsim.workload.deadlines import drawn, with_deadlines

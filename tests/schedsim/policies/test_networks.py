@@ -13,11 +13,11 @@ from predictors.core.events import ENDED, STARTED
 from predictors.core.hash_random import unit
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
-from schedsim.agents.networks import first_weights
+from schedsim.agents.gradients import first_weights
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.agents.networks import DRAWING, FILTER, LEAK, TIME_SCALE
+from schedsim.kernels.agents.scoring import DRAWING, FILTER, LEAK, TIME_SCALE
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy

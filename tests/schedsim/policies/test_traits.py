@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.cobalt.commands import Command
-from schedsim.cobalt.rules import Rules
 from schedsim.engine.simulation import Simulation
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.topology import Topology
 from schedsim.policies.policy import make_policy
 from schedsim.policies.traits import INCOMPATIBLE, clash, page, refuse
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from tests.support.engine_runs import workload_of
 from tests.support.features import FEATURES, GROUPS, Case, differing, refusal, some_features
 from tests.support.strategies import PROCS, seeded_workload

@@ -28,7 +28,7 @@ from predictors.data.synthetic.capability import MIXES, OF_SPENT, mira_like_log
 from predictors.data.synthetic.generate import MIDNIGHT, MODEL, generate_log
 from predictors.data.synthetic.lublin import BATCH, Lublin, draw_gaps, draw_sizes, run_time_quantile, wall_clock
 from predictors.data.synthetic.users import POPULAR
-from schedsim.cobalt.queues import mira_router
+from schedsim.sites.cobalt.queues import mira_router
 
 PUBLISHED = Lublin(
     serial=0.2927,

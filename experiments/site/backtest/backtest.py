@@ -1,0 +1,212 @@
+"""A backtest: a log's jobs by requested times, and by soft limits that were learnt from earlier jobs alone.
+
+Both schedules are simulated over the whole log. The soft limits are on from the first day, and each is learnt in the
+loop, from what has ended in the simulation by the job's submission. Then the jobs of each month are compared one by
+one. Nothing is known in the first month, so it stands apart. Shaken copies of the log tell how much is chance.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from experiments.compare.measures import AS_LOGGED
+from experiments.compare.result import LEAST
+from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity, run_all, run_directory
+from experiments.runs.clusters import Pool
+from experiments.runs.pool import HERE
+from experiments.runs.setting import Setting
+from experiments.runs.simulate import agent_named, estimates_by_name, table_by, usual_correction
+from experiments.site.advise.advice import CLASSES
+from experiments.site.backtest.months import Months
+from experiments.sweeps.sweep import Case, first_seeds
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.report import ReadingReport
+from schedsim.agents.files import NamedAgent, is_agent
+from schedsim.engine.simulation import simulate
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.results.metrics import figures_of_waits
+from schedsim.results.schedule import Schedule
+from schedsim.sites.slurm.files import SlurmFiles, is_slurm
+from schedsim.workload.shaking import shaken
+from schedsim.workload.soft_limits import soft_limits_named
+from schedsim.workload.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+TODAY: Final = "requests"  # the case of the hard limits alone
+NOTICED: Final = 60  # a start that moves by no more [s] counts as the same
+CLAIRVOYANT: Final = "clairvoyant"  # refused: it looks ahead
+RUNS, GROUPS, MONTHS = "runs", "groups", "months"  # tables of a backtest
+
+
+@dataclass(frozen=True, eq=False)
+class Backtest:
+    """What is asked of a cleaned log: its waits with the soft limits of a predictor, month by month."""
+
+    log: JobLog  # cleaned by `predictors.data.cleaning.clean`
+    predictor: str = "cesnet"  # a registered predictor: it starts knowing nothing
+    budget: float | None = None  # share of the jobs that may run longer than their soft limit
+    soft_limits: str = "slurm"  # how the scheduler holds them, see `schedsim.workload.soft_limits`
+    policy: str = "easy"
+    seeds: int = 10  # how many shaken copies
+
+    def __post_init__(self) -> None:
+        if self.seeds < LEAST:
+            raise JobcastError(
+                f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
+            )
+        for case in self.cases:
+            case.check()
+        if self.predictor == CLAIRVOYANT:
+            raise JobcastError(
+                f"The predictor {CLAIRVOYANT} knows the run times, so no site could have had its soft limits: a "
+                "backtest learns from earlier jobs alone. Take another --predictor; docs/names.md lists them."
+            )
+
+    @cached_property
+    def cases(self) -> tuple[Case, Case]:
+        """The hard limits alone, and with the soft limits."""
+        within = "" if self.budget is None else f" within {self.budget:g}"
+        correction = usual_correction(self.soft_limits)
+        soft = Case(
+            f"{self.predictor}{within}", self.policy, self.predictor, correction,
+            budget=self.budget, soft_limits=self.soft_limits,
+        )  # fmt: skip
+        return Case(TODAY, self.policy), soft
+
+    @cached_property
+    def files(self) -> SlurmFiles | None:
+        """The files of a Slurm policy, read once; None for another policy."""
+        return SlurmFiles.read(self.policy) if is_slurm(self.policy) else None
+
+    @cached_property
+    def agent(self) -> NamedAgent | None:
+        """The agent of a policy that is one's file, read once; None for another policy."""
+        return agent_named(self.policy) if is_agent(self.policy) else None
+
+    @property
+    def of_policy(self) -> ReadingReport:
+        """What the policy does not use of its files."""
+        return ReadingReport(self.log.name) if self.files is None else self.files.policy(self.log)[1]
+
+    @property
+    def after(self) -> str:
+        """The name of the case with soft limits."""
+        return self.cases[1].name
+
+    def run(self, folder: Path, pool: Pool = HERE) -> "Found":
+        """Do the runs; what is done is kept in a folder within `folder`, and started again it goes on there."""
+        import pandas as pd
+
+        log = log_identity(self.log)
+        about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
+        about |= {} if self.files is None else {"slurm": self.files.digest}
+        about |= {} if self.agent is None else {"agent": self.agent.digest}
+        identity = digest_of_values(about)
+        kept = folder / f"runs-{identity[:12]}"
+        seeds = [AS_LOGGED, *first_seeds(self.seeds)]
+        with run_directory(kept, "backtest", identity, about):
+            setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.agent or self.files), seeds)
+        whole = pd.concat(parts, ignore_index=True)
+        tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
+        return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
+
+
+@dataclass(frozen=True, eq=False)
+class Found:
+    """The tables of a backtest, as far as they can be compared: without the first month where there are others."""
+
+    runs: "pd.DataFrame"  # a row a seed and case: the figures of the waits over all months but the first
+    groups: "pd.DataFrame"  # a row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait
+    # a row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
+    # more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s]
+    months: "pd.DataFrame"
+
+
+def _compared(shared: tuple[JobLog, tuple[Case, Case], NamedAgent | SlurmFiles | None], seed: int) -> "pd.DataFrame":
+    """Return all rows of one seed; the column `table` distinguishes them."""
+    import pandas as pd
+
+    log, cases, read = shared
+    jobs = log if seed == AS_LOGGED else shaken(log, seed)
+    workload, months = Workload.from_log(jobs), Months.of(jobs)
+    if isinstance(read, SlurmFiles):
+        rule, _ = read.policy(jobs)
+    else:
+        rule = make_policy(cases[0].policy) if read is None else read.policy
+    before, _ = _scheduled(jobs, workload, cases[0], rule)
+    after, limit = _scheduled(jobs, workload, cases[1], rule)
+    counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)
+    rows: list[dict[str, Any]] = []
+    leading = {"log": jobs.name, "seed": seed}
+    for case, schedule in zip(cases, (before, after), strict=True):
+        names = leading | {"case": case.name}
+        rows.append({"table": RUNS} | names | _figures(schedule, counted))
+        rows += [{"table": GROUPS} | names | group for group in _groups(schedule, counted)]
+    for number, name in enumerate(months.names):
+        here = months.of_job == number
+        if here.any():
+            rows.append({"table": MONTHS} | leading | {"month": name} | _moved(before, after, limit, here))
+    return pd.DataFrame(rows)
+
+
+def _scheduled(jobs: JobLog, workload: Workload, case: Case, rule: Policy) -> tuple[Schedule, Floats]:
+    """Return a case's schedule under a policy, and each job's soft limit [s], the hard one where there is no other."""
+    assert isinstance(case.estimates, str)
+    estimates = estimates_by_name(case.estimates, jobs, workload, case.budget)
+    if case.soft_limits is None:
+        return simulate(workload, rule, estimates), workload.requested.astype(np.float64)
+    limits = soft_limits_named(case.soft_limits).of(estimates, workload)
+    schedule = simulate(workload, rule, limits.estimates, case.correction)
+    return schedule, limits.seconds
+
+
+def _figures(schedule: Schedule, here: Bools) -> dict[str, float]:
+    return figures_of_waits(schedule.wait[here], schedule.run_time[here], schedule.workload.procs[here])
+
+
+def _groups(schedule: Schedule, here: Bools) -> Iterator[dict[str, Any]]:
+    """Yield the jobs and mean wait of each class and user, of some of the jobs."""
+    part = schedule.of_rows(np.flatnonzero(here))
+    for by in (*CLASSES, "user"):
+        for group, found in table_by(part, by).items():
+            yield {"by": by, "group": group, "n_jobs": found["n_jobs"], "mean_wait_s": found["mean_wait_s"]}
+
+
+def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dict[str, float]:
+    """Return what becomes of the jobs of a month."""
+    moved, short = (after.start - before.start)[here], (after.run_time - limit)[here]
+    earlier, later, beyond = moved < -NOTICED, moved > NOTICED, short > 0
+    found: dict[str, float] = {
+        "jobs": int(here.sum()),
+        "earlier": int(earlier.sum()),
+        "later": int(later.sum()),
+        "earlier_median_s": _median(-moved[earlier]),
+        "later_median_s": _median(moved[later]),
+        "short": int(beyond.sum()),
+        "short_median_s": _median(short[beyond]),
+        "short_most_s": float(short[beyond].max(initial=0)),
+    }
+    for side, schedule in (("before", before), ("after", after)):
+        figures = _figures(schedule, here)
+        found |= {f"{side}_{name}": figures[name] for name in MONTHLY}
+    return found
+
+
+MONTHLY: Final = (
+    "mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s",
+    "area_weighted_mean_wait_s", "area_weighted_mean_bounded_slowdown",
+)  # fmt: skip
+"""The five figures of the waits, and those weighted by area."""
+
+
+def _median(seconds: Ints | Floats) -> float:
+    return float(np.median(seconds)) if len(seconds) else 0.0

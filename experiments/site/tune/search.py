@@ -1,0 +1,140 @@
+"""Search for the weights of a linear agent by CMA-ES.
+
+Each generation meets another variant of the training jobs: shaken (`schedsim.workload.shaking`), and arriving up to a
+tenth faster or slower. All agents of a generation meet the same one, and so does EASY. So no agent can fit the chance
+of one schedule, and what is returned is the middle of the last generation, not the best that was ever drawn.
+
+References
+----------
+.. [1] Hansen, Ostermeier. Completely derandomized self-adaptation in evolution strategies. Evolutionary Computation
+   2001. doi:10.1162/106365601750190398
+.. [2] Mania, Guy, Recht. Simple random search of static linear policies is competitive for reinforcement learning.
+   NeurIPS 2018. arXiv:1803.07055
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import numpy as np
+
+from experiments.runs.simulate import estimates_by_name
+from experiments.site.tune.objective import Objective, five
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError
+from predictors.core.hash_random import unit
+from predictors.data.joblog import JobLog
+from schedsim.engine.simulation import Simulation
+from schedsim.policies.agents import MOST_WEIGHT, OLDEST_FIRST, RESERVES, Linear, Reserve
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.pooled import Pooled
+from schedsim.workload.shaking import shaken
+from schedsim.workload.workload import Workload
+
+BASE: Final = "easy"  # the policy in which the agent picks, and that it is compared with
+POPULATION: Final = 12  # agents of a generation
+SIGMA: Final = 1.0  # first standard deviation of each weight: features move by about 1 between jobs
+PACE: Final = 0.1  # variants arrive up to so much faster or slower
+_SHAKE: Final = 81  # purposes of draws
+_PACE: Final = 82
+_SEED: Final = 83
+
+
+@dataclass(frozen=True)
+class Frame:
+    """What an agent is searched in."""
+
+    objective: Objective
+    window: int = 50  # how many jobs at the front of the queue it sees
+    estimates: str = "requested"  # name of the estimates that the policy plans by and the features are made of
+    seed: int = 0  # of variants and draws
+
+
+@dataclass(frozen=True)
+class Search:
+    """One search: in which frame, under which reservation rule, over how many generations."""
+
+    frame: Frame
+    reserve: Reserve
+    generations: int
+
+
+def variant(log: JobLog, seed: int, number: int) -> JobLog:
+    """Return a variant of a cleaned log: shaken, and with arrivals up to a tenth faster or slower.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> log = generate_log(100, seed=1)
+    >>> one, same, other = variant(log, 0, 1), variant(log, 0, 1), variant(log, 0, 2)
+    >>> one.digest() == same.digest() != other.digest()
+    True
+    """
+    found = shaken(log, int(unit(seed, number, _SHAKE) * 2**31))
+    pace = 1 + PACE * (2 * unit(seed, number, _PACE) - 1)
+    submit = np.rint(found.values["submit"] * pace).astype(np.int64)
+    order = np.lexsort((found.values["job_id"], submit))  # rounding may make two submissions one
+    values = {**found.values, "submit": submit}
+    return replace(
+        found,
+        values={column: array[order] for column, array in values.items()},
+        unknown={column: mask[order] for column, mask in found.unknown.items()},
+    )
+
+
+class Contest:
+    """Schedules one variant of jobs under agents, and gives their figures relative to EASY's by requested times."""
+
+    def __init__(self, log: JobLog, frame: Frame) -> None:
+        self._log, self._workload, self._frame = log, Workload.from_log(log), frame
+        self._easy = self._five(make_policy(BASE), "requested")
+
+    def ratios(self, policy: Policy) -> Floats:
+        """Return the logarithms of a policy's five figures relative to EASY's."""
+        return self._five(policy, self._frame.estimates) - self._easy
+
+    def _five(self, policy: Policy, estimates: str) -> Floats:
+        # forecasts learn in the loop, so that each run needs fresh ones
+        simulation = Simulation(self._workload, policy, estimates_by_name(estimates, self._log, self._workload))
+        simulation.run()
+        return five(simulation.schedule())
+
+
+def policy_of(found: Floats | tuple[float, ...] | Pooled, reserve: Reserve, window: int) -> Policy:
+    """Return the policy of what a search has found: a linear agent's weights, or a network."""
+    agent = found if isinstance(found, Pooled) else Linear(tuple(np.clip(found, -MOST_WEIGHT, MOST_WEIGHT).tolist()))
+    return replace(make_policy(BASE), agent=agent, reserve=reserve, window=window)
+
+
+def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> tuple[float, ...]:
+    """Return the weights that a search ends with; `advance` is called with 1 after each generation.
+
+    The search begins with longest waiting first, which is EASY.
+    """
+    frame, reserve = search.frame, search.reserve
+    seed = int(unit(frame.seed, RESERVES[reserve], _SEED) * 2**31)
+    strategy = _strategy(np.array(OLDEST_FIRST.weights), np.random.RandomState(seed))
+    for generation in range(search.generations):
+        contest = Contest(variant(log, frame.seed, generation), frame)
+        drawn = strategy.ask()
+        told = [frame.objective.of(contest.ratios(policy_of(one, reserve, frame.window))) for one in drawn]
+        strategy.tell(drawn, told)
+        advance(1)
+    return tuple(float(weight) for weight in strategy.result.xfavorite)
+
+
+def check_cma() -> None:
+    """Raise JobcastError, naming the way out, unless the package cma is there."""
+    try:
+        import cma  # noqa: F401
+    except ImportError as error:
+        raise JobcastError("Tuning needs the package cma; pip install 'jobcast[rl]', or pip install cma.") from error
+
+
+def _strategy(start: Floats, random: np.random.RandomState) -> Any:
+    """Return CMA-ES that draws from a generator of its own, and writes nothing."""
+    check_cma()
+    import cma
+
+    options = {"popsize": POPULATION, "seed": np.nan, "randn": random.randn, "verbose": -9, "verb_log": 0}
+    return cma.CMAEvolutionStrategy(start, SIGMA, options)

@@ -1,0 +1,205 @@
+"""A slurm.conf, read as it stands: parameters, partitions and the processors of the nodes; see slurm.conf(5).
+
+Keys are compared without case, lines that end with a backslash go on, `#` begins a comment, and `Include` reads another
+file, from the folder of the one that names it. `DEFAULT` lines give values to the nodes and partitions after them.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from math import prod
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+from predictors.core.compressed import read_text
+from predictors.core.errors import JobcastError, printable
+from predictors.data.formats.columns import span
+from predictors.data.slurm.hosts import host_count
+
+MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
+MOST_FILES: Final = 256  # files that one includes in all
+# possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
+_PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
+_ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
+_BIGGEST: Final = 1 << 32
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A parameter: its name and value as written, and the file and line."""
+
+    name: str
+    value: str
+    place: str
+
+
+@dataclass(frozen=True, eq=False)
+class SlurmConf:
+    """What a slurm.conf says.
+
+    Examples
+    --------
+    >>> conf = SlurmConf.of_lines("slurm.conf", [("a:1", "PriorityMaxAge=1-0"), ("a:2", "NodeName=n[1-4] CPUs=8")])
+    >>> conf.seconds("PriorityMaxAge", 604800), conf.whole("PriorityWeightAge", 0), conf.nodes, conf.procs
+    (86400, 0, 4, 32)
+    """
+
+    source: str  # the file
+    settings: Mapping[str, Setting]  # parameters by their names in small letters; of two equal ones the last
+    partitions: Mapping[str, Mapping[str, Setting]]  # partitions by name, each with its own and the default values
+    # nodes, procs: nodes and their processors; 0 where the file has none
+    nodes: int
+    procs: int
+
+    @classmethod
+    def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
+        """Return what lines say, each with its place."""
+        settings: dict[str, Setting] = {}
+        partitions: dict[str, Mapping[str, Setting]] = {}
+        defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
+        nodes = procs = 0
+        for place, line in lines:
+            pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
+            if not pairs or _PAIR.sub("", line).strip():
+                raise JobcastError(
+                    f"{place}: {printable(line)[:60]!r} is no line of a slurm.conf, which has KEY=VALUE; name the "
+                    "site's slurm.conf."
+                )
+            kind, row = pairs[0].name.lower(), {one.name.lower(): one for one in pairs[1:]}
+            if kind not in defaults:
+                settings |= {one.name.lower(): one for one in pairs}
+                continue
+            if pairs[0].value.upper() == "DEFAULT":
+                defaults[kind] |= row
+                continue
+            row = defaults[kind] | row
+            if kind == "partitionname":
+                partitions[pairs[0].value] = MappingProxyType(row)
+                continue
+            count = _nodes_of(pairs[0])
+            nodes += count
+            procs += count * _procs_of(row)
+        return cls(source, MappingProxyType(settings), MappingProxyType(partitions), nodes, procs)
+
+    def text(self, name: str, usual: str) -> str:
+        """Return a parameter, or what Slurm takes without it."""
+        found = self.settings.get(name.lower())
+        return usual if found is None else found.value
+
+    def whole(self, name: str, usual: int) -> int:
+        """Return a whole number."""
+        return _whole(self.settings.get(name.lower()), usual)
+
+    def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
+        """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
+        found = self.settings.get(name.lower())
+        if found is None:
+            return usual
+        if found.value.upper() in _ENDLESS:
+            return _BIGGEST
+        seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
+        if seconds is None or (seconds == 0 and not may_be_0):
+            least = "from 0 on" if may_be_0 else "above 0"
+            raise JobcastError(
+                f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
+                f"{printable(found.value)[:40]!r}."
+            )
+        return seconds
+
+    def options(self, name: str) -> dict[str, str]:
+        """Return the comma-separated options of a parameter, by name in small letters; the value is empty for a flag.
+
+        Examples
+        --------
+        >>> lines = [("slurm.conf:1", "SchedulerParameters=bf_window=2880,defer")]
+        >>> SlurmConf.of_lines("slurm.conf", lines).options("SchedulerParameters")
+        {'bf_window': '2880', 'defer': ''}
+        """
+        parts = (part.partition("=") for part in self.text(name, "").split(",") if part.strip())
+        return {key.strip().lower(): value.strip() for key, _, value in parts}
+
+
+def _procs_of(row: Mapping[str, Setting]) -> int:
+    if "cpus" in row:
+        return _whole(row["cpus"], 1)
+    parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
+    procs = prod(_whole(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
+    if procs >= _BIGGEST:
+        place = next(iter(row.values())).place
+        raise JobcastError(f"{place}: a node has at most {_BIGGEST - 1:,} processors; found {procs:,}.")
+    return procs
+
+
+def _nodes_of(names: Setting) -> int:
+    count = host_count(names.value)
+    if not 0 < count < _BIGGEST or names.value.count("[") != names.value.count("]"):
+        raise JobcastError(
+            f"{names.place}: {names.name} is a list of nodes such as n[1-64], of 1 to {_BIGGEST - 1:,}; found "
+            f"{printable(names.value)[:40]!r}."
+        )
+    return count
+
+
+def _whole(found: Setting | None, usual: int) -> int:
+    return usual if found is None else whole_of(found)
+
+
+def whole_of(found: Setting) -> int:
+    """Return a whole number."""
+    if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
+        raise JobcastError(
+            f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "
+            f"{printable(found.value)[:40]!r}."
+        )
+    return int(found.value)
+
+
+def read_slurm_conf(path: str | Path) -> SlurmConf:
+    """Read a slurm.conf and what it includes."""
+    found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
+    if not found.settings and not found.partitions:
+        raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")
+    return found
+
+
+def files_of(path: str | Path) -> tuple[Path, ...]:
+    """Return a slurm.conf and the files that it includes."""
+    files: list[Path] = []
+    for _ in _lines(Path(path), (), files):
+        pass
+    return tuple(files)
+
+
+def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[tuple[str, str]]:
+    """Give the lines of a file, without comments, and those of included files; each with its place.
+
+    Each file is added to `files`, all that are read.
+    """
+    if os.path.realpath(path) in map(os.path.realpath, above) or len(above) > MOST_INCLUDES:
+        raise JobcastError(f"{path}: is included in a circle, or more than {MOST_INCLUDES} deep; take that line out.")
+    if len(files) >= MOST_FILES:
+        raise JobcastError(f"{path}: is included behind {MOST_FILES} other files; take that line out.")
+    files.append(path)
+    try:
+        text = read_text(path, "a slurm.conf")
+    except JobcastError as error:
+        if not above:
+            raise
+        raise JobcastError(f"{error} {above[-1]} includes it.") from error
+    begun, first = "", 0
+    for number, raw in enumerate(text.splitlines(), 1):
+        line = begun + re.split(r"(?<!\\)#", raw)[0].rstrip()
+        first = first if begun else number
+        begun = ""
+        if line.endswith("\\"):
+            begun = line[:-1]
+            continue
+        included = re.fullmatch(r"\s*include\s+(\S+)\s*", line, re.IGNORECASE)
+        if included is not None and "\0" in included[1]:
+            raise JobcastError(f"{path}:{first}: {printable(included[1])[:60]!r} is no name of a file.")
+        if included is not None:
+            yield from _lines(path.parent / included[1], (*above, path), files)
+        elif line.strip():
+            yield f"{path}:{first}", line

@@ -1,0 +1,1 @@
+"""What one pass starts: EASY and its relatives, reservations in an availability profile, knapsacks."""

@@ -1,1 +1,0 @@
-"""Slurm's two scheduling loops, with limits; see `passes`."""

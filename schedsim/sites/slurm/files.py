@@ -1,0 +1,355 @@
+"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
+
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from functools import cached_property
+from hashlib import sha256
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Final, Self
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError, printable, unknown_name
+from predictors.data.joblog import JobLog
+from predictors.data.report import Finding, ReadingReport
+from predictors.data.slurm.accounts import Accounts, read_accounts
+from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
+from schedsim.policies.policy import Policy
+from schedsim.sites.slurm.accounts import Owners
+from schedsim.sites.slurm.fair_share import Algorithm, FairShare
+from schedsim.sites.slurm.limits import Limits, Quota
+from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
+from schedsim.workload.workload import Workload
+
+PREFIX: Final = "slurm:"  # begins the name of such a policy
+ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, whatever the files and the log
+USED: Final = frozenset(
+    (
+        "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
+        "prioritycalcperiod", "priorityfavorsmall", "priorityflags", "schedulertype", "schedulerparameters",
+    )
+)  # fmt: skip
+"""Parameters that make the policy."""
+USED_WITH_ACCOUNTS: Final = frozenset(
+    (
+        "priorityweightfairshare", "priorityweightqos", "prioritydecayhalflife", "priorityusageresetperiod",
+        "fairsharedampeningfactor", "accountingstorageenforce", "accountingstoragetype",
+    )
+)  # fmt: skip
+"""Parameters that make it, too, with files of sacctmgr."""
+USED_OF_PARTITIONS: Final = frozenset(("priorityjobfactor", "prioritytier"))
+USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(("qos", "tresbillingweights"))
+_UNITS: Final = MappingProxyType(
+    {
+        "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
+        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs",
+    }
+)  # fmt: skip
+USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
+USED_FLAGS: Final = frozenset(("small_relative_to_time",))
+USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
+    ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "max_tres")
+)
+_RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
+    {
+        "daily": lambda day: True,
+        "weekly": lambda day: day.isoweekday() == 7,
+        "monthly": lambda day: day.day == 1,
+        "quarterly": lambda day: day.day == 1 and day.month % 3 == 1,
+        "yearly": lambda day: day.day == day.month == 1,
+    }
+)
+"""On which days usage is forgotten, at midnight."""
+MOST_WAIT: Final = 366 * 86_400  # how long behind the last submission usage is forgotten, too [s]
+LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no job is later
+
+
+def is_slurm(policy: str) -> bool:
+    """Return whether a policy's name names a slurm.conf."""
+    return policy.startswith(PREFIX)
+
+
+def files_of_policy(policy: str) -> tuple[str, ...]:
+    """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
+
+    Examples
+    --------
+    >>> files_of_policy("slurm:slurm.conf,site.dump,qos.txt")
+    ('slurm.conf', 'site.dump', 'qos.txt')
+    """
+    files = tuple(policy.removeprefix(PREFIX).split(","))
+    if not all(files):
+        raise JobcastError(
+            f"Policy {policy!r}: name a slurm.conf, and files of sacctmgr behind commas: slurm:slurm.conf,site.dump."
+        )
+    return files
+
+
+def names_of_policies(text: str) -> tuple[str, ...]:
+    """Return the policies in a list separated by commas; behind `slurm:` all are its files, up to the next `slurm:`.
+
+    Examples
+    --------
+    >>> names_of_policies("easy, fcfs, slurm:a.conf,a.dump,slurm:b.conf")
+    ('easy', 'fcfs', 'slurm:a.conf,a.dump', 'slurm:b.conf')
+    """
+    first, *others = re.split(rf"(?:^|,)\s*(?={PREFIX})", text)
+    return *(name.strip() for name in first.split(",") if name.strip()), *others
+
+
+def read_from(policy: str) -> tuple[Path, ...]:
+    """Return all files that a policy is read from, included ones too."""
+    first, *others = files_of_policy(policy)
+    return *files_of(first), *map(Path, others)
+
+
+def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
+    """Return the policy of a slurm.conf for the jobs of a cleaned log, and what of the files it does not use."""
+    return SlurmFiles.read(policy).policy(log)
+
+
+@dataclass(frozen=True, eq=False)
+class SlurmFiles:
+    """The files that a policy names, as read once: by these every worker plans."""
+
+    conf: SlurmConf
+    accounts: Accounts | None
+
+    @classmethod
+    def read(cls, policy: str) -> Self:
+        """Read the files of a policy's name."""
+        first, *others = files_of_policy(policy)
+        return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of what they say, wherever they lie."""
+        conf, found = self.conf, self.accounts
+        said: list[Any] = [_said(conf.settings), _tables(conf.partitions), conf.nodes, conf.procs]
+        if found is not None:
+            said += [_tables(found.qos), found.default_account]
+            said += [[one.account, one.user, one.partition, one.parent, _said(one.settings)]
+                     for one in found.associations]  # fmt: skip
+        return sha256(json.dumps(said).encode()).hexdigest()
+
+    def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
+        """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
+
+        Raises
+        ------
+        JobcastError
+            If a setting cannot be used, or a job's partition is not in the files.
+        """
+        return _policy(self.conf, self.accounts, log)
+
+
+def _said(row: Mapping[str, Setting]) -> dict[str, str]:
+    return {key: one.value for key, one in row.items()}
+
+
+def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, str]]:
+    return {name: _said(row) for name, row in rows.items()}
+
+
+def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:
+    findings = list(_unused(conf, accounts is not None))
+    workload = Workload.from_log(log)
+    machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
+    asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
+    nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
+    owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
+    loops = _loops(conf, log, None if owners is None else owners.limits())
+    order = None
+    if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
+        loops = replace(loops, calc_period=0)
+    else:
+        rule = _rule(conf, findings, owners is not None)
+        factor, tier = _partitions(conf, log)
+        if conf.partitions and (unnamed := int((~_told(log)).sum())):
+            text = "the log does not name their partition; its factor is 0 and its tier 1"
+            findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
+        if conf.procs and conf.procs != machine:
+            text = (
+                f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
+            )
+            findings.append(Finding("slurm-other-size", "noted", text))
+        qos = share = None
+        if owners is not None and rule.qos:
+            qos = owners.priorities(normal="no_normal_qos" not in conf.options("PriorityFlags"))
+        if owners is not None and rule.fair_share:
+            share = _fair_share(conf, owners)
+        order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
+    if owners is not None:
+        findings += [*owners.findings, *owners.unused()]
+    return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))
+
+
+def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multifactor:
+    rule = Multifactor(
+        age=conf.whole("PriorityWeightAge", 0),
+        size=conf.whole("PriorityWeightJobSize", 0),
+        partition=conf.whole("PriorityWeightPartition", 0),
+        qos=conf.whole("PriorityWeightQOS", 0) if has_accounts else 0,
+        fair_share=conf.whole("PriorityWeightFairshare", 0) if has_accounts else 0,
+        max_age=conf.seconds("PriorityMaxAge", 604_800),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        favour_small=not _is(conf, "PriorityFavorSmall", "", "no", "yes"),
+        relative_to_time="small_relative_to_time" in conf.options("PriorityFlags"),
+    )
+    if not any((rule.age, rule.size, rule.partition, rule.qos, rule.fair_share)):
+        text = "no weight of age, size or partition is above 0: jobs start in the order of submission"
+        findings.append(Finding("slurm-no-weights", "noted", text))
+    if not has_accounts and (conf.whole("PriorityWeightQOS", 0) or conf.whole("PriorityWeightFairshare", 0)):
+        text = "fair-share and QOS do not count: name the files of `sacctmgr dump` and `sacctmgr -P show qos` behind "
+        findings.append(Finding("slurm-no-accounts", "noted", f"{text}commas, slurm:{conf.source},FILE,FILE"))
+    if rule.age > 0 and not conf.text("AccountingStorageType", "none").lower().endswith("slurmdbd"):
+        text = f"{conf.source} names no slurmdbd: a Slurm 26.05 without it took the weight of age for 0"
+        findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}, here it counts as written"))
+    return rule
+
+
+def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
+    flags = conf.options("PriorityFlags")
+    algorithm: Algorithm = "fair-tree"
+    if "depth_oblivious" in flags:
+        algorithm = "depth-oblivious"
+    elif "no_fair_tree" in flags:
+        algorithm = "classic"
+    return FairShare(
+        owners.shares(),
+        owners.user_of,
+        owners.billed(largest="max_tres" in flags),
+        half_life=conf.seconds("PriorityDecayHalfLife", 604_800, may_be_0=True),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        resets=_resets(conf, owners.log),
+        algorithm=algorithm,
+        damp=max(1, conf.whole("FairShareDampeningFactor", 1)),
+    )
+
+
+def _resets(conf: SlurmConf, log: JobLog) -> tuple[int, ...]:
+    """Return the seconds of a log at which usage is forgotten; days are those of UTC."""
+    period = conf.text("PriorityUsageResetPeriod", "NONE").lower()
+    if period in ("none", "now"):
+        return ()
+    if period not in _RESETS:
+        place = conf.settings["priorityusageresetperiod"].place
+        known = ", ".join(one.upper() for one in ("none", "now", *_RESETS))
+        raise JobcastError(f"{place}: PriorityUsageResetPeriod is one of {known}; found {printable(period)[:40]!r}.")
+    begin = log.epoch or 0
+    end = begin + int(log.values["submit"].max(initial=0)) + MOST_WAIT
+    if begin < 0 or end > LAST_DAY:
+        place = conf.settings["priorityusageresetperiod"].place
+        raise JobcastError(
+            f"{place}: PriorityUsageResetPeriod={period.upper()} needs the dates of the jobs; those of {log.name} lie "
+            f"outside 1970 to 2999. Leave the parameter out, or give the log its real begin."
+        )
+    day = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    found = []
+    while day.timestamp() <= end:
+        day += timedelta(days=1)
+        if _RESETS[period](day):
+            found.append(int(day.timestamp()) - begin)
+    return tuple(found)
+
+
+def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> bool:
+    """Return whether a parameter is the first of two kinds, which is also the usual one."""
+    found = conf.settings.get(name.lower())
+    kind = first if found is None else found.value.lower().removeprefix(prefix)
+    if kind not in (first, second):
+        raise JobcastError(
+            f"{'' if found is None else found.place}: {name} is {prefix}{first} or {prefix}{second} here; found "
+            f"{printable(kind)[:40]!r}."
+        )
+    return kind == first
+
+
+def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
+    given = conf.options("SchedulerParameters")
+
+    def number(name: str, usual: int, most: int, least: int = 1) -> int:
+        value = given.get(name, str(usual))
+        if re.fullmatch(r"\d{1,10}", value) is None or not least <= int(value) <= most:
+            place = conf.settings["schedulerparameters"].place
+            raise JobcastError(
+                f"{place}: {name} is {least} to {most:,} {_UNITS[name]}; found {printable(value)[:40]!r}."
+            )
+        return int(value)
+
+    def quota(name: str, column: str) -> tuple[Quota, ...]:
+        most = number(name, 0, 999_999, least=0)
+        if most == 0:
+            return ()
+        return (Quota(most, np.where(log.known(column), log.filled(column), -1)),)
+
+    return Loops(
+        tested=number("bf_max_job_test", 500, 999_999),
+        interval=number("bf_interval", 30, 10_800),
+        resolution=number("bf_resolution", 60, 3_600),
+        window=60 * number("bf_window", 1_440, 43_200),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        backfills=_is(conf, "SchedulerType", "sched/", "backfill", "builtin"),
+        limits=limits,
+        quotas=quota("bf_max_job_user", "user") + quota("bf_max_job_part", log.partition_column),
+    )
+
+
+def _partitions(conf: SlurmConf, log: JobLog) -> tuple[Floats, Ints]:
+    """Return the factor and the tier of each job's partition; 0 and 1 where the log does not name it."""
+    factor, tier = np.zeros(len(log)), np.ones(len(log), dtype=np.int64)
+
+    def number(row: dict[str, Setting], name: str) -> int:
+        one = row.get(name)
+        if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
+            raise JobcastError(
+                f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
+            )
+        return 1 if one is None else int(one.value)
+
+    rows = {name: dict(row) for name, row in conf.partitions.items()}
+    factors = {name: number(row, "priorityjobfactor") for name, row in rows.items()}
+    tiers = {name: number(row, "prioritytier") for name, row in rows.items()}
+    most = max([1, *factors.values()])
+    column = log.partition_column
+    codes, names, told = log.filled(column), log.names(column), _told(log)
+    for code in np.unique(codes[told]).tolist() if rows else ():
+        name, jobs = names[code] if 0 <= code < len(names) else str(code), told & (codes == code)
+        if name not in rows:
+            job = int(log.values["job_id"][int(np.argmax(jobs))])
+            raise JobcastError(f"Job {job}: {unknown_name(f'partition in {conf.source}', name, rows)}")
+        factor[jobs], tier[jobs] = factors[name] / most, tiers[name]
+    return factor, tier
+
+
+def _told(log: JobLog) -> Bools:
+    """Return which jobs' partitions a log names; without names there are none, as numbers are not Slurm's."""
+    column = log.partition_column
+    return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
+
+
+def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
+    used, flags, of_partitions = USED, USED_FLAGS, USED_OF_PARTITIONS
+    if has_accounts:
+        used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS
+        of_partitions |= USED_OF_PARTITIONS_WITH_ACCOUNTS
+    groups = {
+        "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in used],
+        "slurm-unused-option": [
+            name for name in conf.options("SchedulerParameters") if name not in USED_OPTIONS
+        ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags],
+        "slurm-unused-of-partitions": sorted(
+            {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}
+        ),
+    }  # fmt: skip
+    return [
+        Finding(rule, "noted", f"{conf.source}: read, and not used by the policy: {', '.join(names)}", len(names))
+        for rule, names in groups.items()
+        if names
+    ]

@@ -1,0 +1,276 @@
+"""Slurm's two loops and limits: a slow second reading, second by second, and what is told of them."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from predictors.core.errors import JobcastError
+from schedsim.engine.simulation import Simulation, simulate
+from schedsim.explain.explain import explain
+from schedsim.explain.sentences import in_words
+from schedsim.policies.orders import ORDERS
+from schedsim.policies.policy import Policy, make_policy
+from schedsim.sites.slurm.fair_share import FairShare, Shares
+from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
+from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.multifactor import Multifactor
+from schedsim.validate.validate import check
+from schedsim.workload.workload import Workload
+
+MACHINE = 8
+
+
+def plainly(workload, loops, kinds, priorities=None):
+    """Return starts, second by second; `kinds` are (most, jobs that count, amounts) of limits.
+
+    `priorities` are a `Plain`; without them jobs come by submission.
+    """
+    n = len(workload)
+    submit, procs, asked, run = (
+        getattr(workload, name).tolist() for name in ("submit", "procs", "requested", "run_time")
+    )
+    start, waiting, running, changed, now = [None] * n, [], [], False, 0
+
+    def held(i):
+        return any(
+            i in jobs and amounts[i] <= most and sum(amounts[j] for j in running if j in jobs) + amounts[i] > most
+            for most, jobs, amounts in kinds
+        )
+
+    def begin(i):
+        start[i] = now
+        waiting.remove(i)
+        running.append(i)
+
+    def queue():
+        return list(waiting) if priorities is None else sorted(waiting, key=lambda i: (-priorities.of(i), i))
+
+    def main():
+        for i in queue():
+            if held(i):
+                continue
+            if procs[i] > MACHINE - sum(procs[j] for j in running):
+                return
+            begin(i)
+
+    def backfill():
+        taken = [(start[j], start[j] + asked[j], procs[j]) for j in running]
+
+        def fits(i, at, seconds):
+            changes = {at, *(one for one, *_ in taken if at < one < at + seconds)}
+            return all(MACHINE - sum(p for a, e, p in taken if a <= t < e) >= procs[i] for t in changes)
+
+        for i in queue()[: loops.tested]:
+            if held(i):
+                continue
+            if fits(i, now, asked[i] + 1) and procs[i] <= MACHINE - sum(procs[j] for j in running):
+                begin(i)
+                taken.append((now, now + asked[i], procs[i]))
+                continue
+            planned = min(t for t in {now, *(end for _, end, _ in taken)} if t >= now and fits(i, t, asked[i]))
+            if planned > now + loops.window:
+                continue
+            slot = loops.resolution
+            first = planned // slot * slot
+            end = max(first + slot, (planned + asked[i] + slot - 1) // slot * slot)
+            taken.append((max(first, now), max(end, max(first, now) + 1), procs[i]))
+
+    while None in start:
+        ended = [j for j in running if start[j] + run[j] == now]
+        running[:] = [j for j in running if j not in ended]
+        new = [i for i in range(n) if submit[i] == now]
+        waiting += new
+        changed |= bool(ended or new)
+        if priorities is not None:
+            priorities.go(now, ended, {j: start[j] for j in running})
+            changed |= now > 0 and now % priorities.period == 0
+        due = now % loops.interval == 0 and changed and loops.backfills
+        if ended or new or due:
+            main()
+        if due:
+            waited = len(waiting)
+            backfill()
+            changed = len(waiting) < waited
+        now += 1
+    return start
+
+
+class Plain:
+    """Priorities by age and fair-share of two users, each of an account of its own, brought up to date at ticks."""
+
+    def __init__(self, workload, users, period, half_life, weights, max_age):
+        self.workload, self.users, self.period, self.weights, self.max_age = workload, users, period, weights, max_age
+        self.left = 1 - 0.693 / half_life
+        self.used, self.share, self.tick = [0.0, 0.0], [1.0, 1.0], 0
+        self.counted = {}
+
+    def count(self, i, start, now):
+        """Count what a job has used up to now."""
+        seconds = now - max(start, self.counted.get(i, 0))
+        self.used[self.users[i]] += seconds * self.left**seconds * self.workload.procs[i]
+        self.counted[i] = now
+
+    def go(self, now, ended, running):
+        """Take in which jobs end now and which run on, by start."""
+        for i in ended:
+            self.count(i, int(now - self.workload.run_time[i]), now)
+        if now % self.period:
+            return
+        self.tick = now
+        self.used = [one * self.left**self.period for one in self.used]
+        for i, start in running.items():
+            self.count(i, start, now)
+        one, other = self.used
+        self.share = [1.0, 1.0] if one == other else [1.0, 0.5] if one < other else [0.5, 1.0]
+
+    def of(self, i):
+        """Return a job's priority."""
+        age = min(1.0, max(0, self.tick - self.workload.submit[i]) / self.max_age)
+        return max(1, int(self.weights[0] * age + self.weights[1] * self.share[self.users[i]]))
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed):
+    rng = np.random.default_rng(seed)
+    n, period, half_life, max_age, weights = 14, 60, 1800, 900, (700, 1000)
+    asked = 60 * rng.integers(1, 8, n)
+    workload = Workload.from_columns(
+        np.arange(n), submit=np.sort(rng.integers(0, 600, n)), procs=rng.integers(1, 9, n), requested=asked,
+        run_time=rng.integers(1, asked + 1), machine_procs=MACHINE,
+    )  # fmt: skip
+    users = rng.integers(0, 2, n)
+    tree = Shares(np.array([-1, 0, 0, 1, 2]), np.ones(5, dtype=int), np.array([False] * 3 + [True] * 2))
+    share = FairShare(tree, users + 3, workload.procs.astype(float), half_life, period)
+    rule = Multifactor(age=weights[0], fair_share=weights[1], max_age=max_age, calc_period=period)
+    order = rule.order(workload, np.ones(n, dtype=int), 8, np.zeros(n), np.ones(n, dtype=int), fair_share=share)
+    loops = Loops(interval=10, resolution=30, calc_period=period)
+    plain = Plain(workload, users.tolist(), period, half_life, weights, max_age)
+    assert simulate(workload, Policy(order, loops)).start.tolist() == plainly(workload, loops, [], plain)
+
+
+@st.composite
+def cases(draw):
+    """A small workload, loops, and limits."""
+    n = draw(st.integers(1, 9))
+    numbers = [draw(st.lists(st.integers(*span), min_size=n, max_size=n)) for span in ((0, 40), (1, 8), (1, 30))]
+    submit, procs, asked = (np.array(one) for one in numbers)
+    run = np.array([draw(st.integers(1, int(one))) for one in asked])
+    workload = Workload.from_columns(
+        np.arange(n), submit=np.sort(submit), procs=procs, requested=asked, run_time=run, machine_procs=MACHINE
+    )
+    kinds, made = [], LimitsBeingMade()
+    for k in range(draw(st.integers(0, 2))):
+        most, jobs = draw(st.integers(0, 9)), sorted(draw(st.sets(st.integers(0, n - 1))))
+        amounts = np.ones(n, dtype=np.int64) if k else workload.procs
+        kinds.append((most, set(jobs), amounts.tolist()))
+        rows = np.array(jobs, dtype=np.int64)
+        made.add(f"limit {k}", most, rows, amounts[rows], np.ones(len(rows), dtype=np.bool_))
+    loops = Loops(
+        tested=draw(st.sampled_from([1, 3, 500])),
+        interval=draw(st.sampled_from([1, 4, 10])),
+        resolution=draw(st.sampled_from([1, 5])),
+        window=draw(st.sampled_from([10, 10_000])),
+        backfills=draw(st.sampled_from([True, True, True, False])),
+        limits=made.done(n),
+    )
+    return workload, loops, kinds
+
+
+@given(cases())
+@settings(max_examples=60, deadline=None)
+def test_starts_equal_a_slow_second_reading(case):
+    workload, loops, kinds = case
+    policy = Policy(ORDERS["fcfs"], loops)
+    found = simulate(workload, policy)
+    assert found.start.tolist() == plainly(workload, loops, kinds)
+    check(found, policy)
+    forked = Simulation(workload, policy)
+    forked.run(until=int(workload.submit.max()))
+    other = forked.fork()
+    other.run()
+    forked.run()
+    assert other.schedule().start.tolist() == forked.schedule().start.tolist() == found.start.tolist()
+
+
+def test_a_run_of_backfilling_that_started_a_job_is_followed_by_another():
+    """It tests B, which waits until 1000, and C, which starts; D fits beside C, and is the second one 30 s later."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[3, 5, 1, 1], requested=[1000, 100, 800, 300],
+        run_time=[1000, 100, 800, 300], machine_procs=5,
+    )  # fmt: skip
+    for tested, starts in ((2, [0, 1000, 30, 60]), (3, [0, 1000, 30, 30])):
+        policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, tested=tested))
+        assert simulate(workload, policy).start.tolist() == starts
+
+
+def test_without_a_clock_of_its_own_and_without_limits_it_is_conservative_replanned():
+    rng = np.random.default_rng(2)
+    n = 60
+    asked = 60 * rng.integers(1, 60, n)
+    workload = Workload.from_columns(
+        np.arange(n), submit=np.sort(rng.integers(0, 30_000, n)), procs=rng.integers(1, 9, n), requested=asked,
+        run_time=asked, machine_procs=8,
+    )  # fmt: skip
+    loops = Loops(tested=1000, interval=1, resolution=1, window=10**9)
+    starts = [
+        simulate(workload, one).start for one in (Policy(ORDERS["fcfs"], loops), make_policy("conservative-replan"))
+    ]
+    # a job that would end in the very second of a reservation waits in Slurm
+    assert (starts[0] != starts[1]).mean() < 0.1
+
+
+def limited(most, n=3):
+    """Return a limit on the number of running jobs, for all of n."""
+    rows = np.arange(n)
+    return Limits(
+        ("QOS normal: MaxJobsPerUser=1 (alice)",), np.array([most]),
+        Claims(rows, np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=bool)), n,
+    )  # fmt: skip
+
+
+def test_an_explanation_names_the_limit_that_held_a_job():
+    workload = Workload.from_columns(
+        [1, 2, 3], submit=[0, 1, 2], procs=[1, 1, 1], requested=[10, 10, 10], run_time=[10, 10, 10], machine_procs=8
+    )
+    policy = Policy(ORDERS["fcfs"], Loops(interval=1, resolution=1, limits=limited(1)))
+    schedule = simulate(workload, policy)
+    assert schedule.start.tolist() == [0, 10, 20]
+    said = "\n".join(in_words(explain(schedule, 2, policy)))
+    assert "held: by the limit QOS normal: MaxJobsPerUser=1 (alice)" in said
+
+
+@pytest.mark.parametrize(
+    ("loops", "says"),
+    [
+        (Loops(interval=4, resolution=1), "and backfilling did not run then"),
+        (Loops(interval=1), "from t=3 on needs processors that are reserved for job 2"),
+        (Loops(interval=1, tested=1), "too far back in the queue for the policy to consider it"),
+    ],
+)
+def test_an_explanation_tells_the_loops(loops, says):
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 9, 5], run_time=[10, 10, 9, 5],
+        machine_procs=8,
+    )  # fmt: skip
+    policy = Policy(ORDERS["fcfs"], loops)
+    assert says in "\n".join(in_words(explain(simulate(workload, policy), 3, policy)))
+
+
+def test_jobs_without_a_reservation_and_bad_parts():
+    workload = Workload.from_columns(
+        [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 20, 25], run_time=[10, 20, 25], machine_procs=8
+    )
+    loops = Loops(interval=1, resolution=1)
+    free = replace(loops, limits=LimitsBeingMade().done(3, np.array([False, True, False])))
+    assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 10, 30]
+    assert simulate(workload, Policy(ORDERS["fcfs"], free)).start.tolist() == [0, 27, 2]
+    with pytest.raises(JobcastError, match="limits are for 2 jobs, the workload has 3"):
+        Simulation(workload, Policy(ORDERS["fcfs"], replace(loops, limits=limited(1, 2))))
+    with pytest.raises(JobcastError, match="alone uses 1, more than the limit QOS normal"):
+        limited(0)
+    for name in ("tested", "interval", "resolution", "window"):
+        with pytest.raises(JobcastError, match=f"{name} is 1 to"):
+            Loops(**{name: 0})
