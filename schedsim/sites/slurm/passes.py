@@ -26,7 +26,7 @@ from schedsim.kernels.nodes.placement import find_place
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import date, demand_of, note_behind, spots_are_short
 from schedsim.kernels.ordered_lists import insert, leaf_at, node_at, slot_from
-from schedsim.kernels.profile import book, clears, earliest, is_free, note_start, plan_running, read_dates
+from schedsim.kernels.profile import book, book_dates, clears, earliest, is_free, note_start, plan_running, read_dates
 from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow
@@ -321,7 +321,9 @@ def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
         return
     first, slots = _slots(job, planned, pace.resolution)
     first = max(first, clock.now)
-    book(sim, first, procs, max(1, slots - first), limit)
+    book(sim, first, procs, max(1, slots - first), 0)
+    if state.rules.dated:  # these it meets when it runs, not from the begin of its slot on
+        book_dates(sim, planned, procs, limit)
     job.planned_start = planned
     job.has_reservation = True
     state.queue.n_reservations += 1
