@@ -71,6 +71,7 @@ def run(
         _count(sim, slurm)
         _main_loop(sim, reasons, slurm, site, cycle)
         is_due = pace.backfills and clock.now % pace.interval == 0
+        is_due &= pace.is_changed or clock.now == pace.timer
         queued = queue.n_queued
         if queue.head >= 0:
             _hold_head(sim, reasons, site)
