@@ -135,18 +135,15 @@ class Cycle:
         return None, None
 
     def usable(self, entry, begin) -> tuple[set[int], int | None]:
-        """Return the nodes that stay unreserved for a job, and when others come free."""
-        own, later = set(entry.job.ask.nodes), None
-        nodes, end = set(own), begin + entry.candidate
+        """Return the nodes that stay unreserved for a job, and when another one of its set comes free."""
+        own, later, end = set(entry.job.ask.nodes), None, begin + entry.candidate
+        nodes = set(own)
         for i, (second, unreserved) in enumerate(self.slots):
-            following = self.slots[i + 1][1] if i + 1 < len(self.slots) else set()
-            if self.until(i) > begin and later is None and (own & following) - (nodes & unreserved):
+            if self.until(i) <= begin:
+                continue
+            if later is None and i + 1 < len(self.slots) and own & (self.slots[i + 1][1] - unreserved):
                 later = self.until(i)
-            if second > end:
-                if later is None and i + 2 < len(self.slots):
-                    later = self.until(i + 1)
-                break
-            if self.until(i) > begin:
+            if second <= end:
                 nodes &= unreserved
         return nodes, later
 

@@ -18,7 +18,7 @@ from schedsim.kernels.nodes.records import Demand, NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import list_slots
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.placement import choose, is_in
+from schedsim.sites.slurm.placement import choose, count_bits, is_in, next_usable
 from schedsim.sites.slurm.records import NodeCycle, Pace
 
 FIRST_WINDOW: Final = 30  # [s]
@@ -64,6 +64,7 @@ def begin_slots(sim: Arrays, pace: Pace, cycle: NodeCycle) -> None:
     one.window_end = _floor(now + pace.window, pace.resolution)
     cycle.slots[0].begin = _floor(now, pace.resolution)
     cycle.slots[0].next = -1
+    cycle.tried_from[:] = -at.NEVER
     for i in range(len(cycle.usable)):
         cycle.open[0, i] = -1
 
@@ -76,21 +77,41 @@ def _floor(time: int, resolution: int) -> int:
 @rare
 def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow) -> int:
     """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
-    begin, now, length = sim.state[0].clock.now, sim.state[0].clock.now, job.candidate_estimate
-    demand = demand_of(places, job.row)
-    while begin <= cycle.one[0].window_end:
-        later = _find_usable(cycle, demand, begin, begin + length)
-        later = min(later, next_opening(places, begin))
-        start = _start_between(sim, places, cycle, job, begin, later)
+    demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
+    now, shape, dated = sim.state[0].clock.now, places.shape_of[job.row], len(places.windows) > 0
+    begin = now if dated else max(now, cycle.tried_from[shape, _log2(length)])
+    slot, is_first, one.n_listed = 0, True, at.NOTHING
+    while begin <= one.window_end:
+        while _slot_end(cycle, slot) <= begin and cycle.slots[slot].next >= 0:
+            slot = cycle.slots[slot].next
+        later = min(_next_opening_of(cycle, demand, slot), next_opening(places, begin))
+        start = at.NEVER
+        if _may_hold(cycle, demand, cycle.most_on_node[shape], slot, begin, begin + length):
+            start = _start_between(sim, places, cycle, job, begin, later)
         if start == at.NEVER:
             if later == at.NEVER:
                 return at.NEVER
             begin = later
-        elif start > now and _collides(places, pace, cycle, job, start):
-            begin = start if start > begin else start + pace.resolution
-        else:
+            continue
+        if is_first:
+            is_first = False
+            for i in range(_log2(length - 1) + 1, cycle.tried_from.shape[1]):
+                cycle.tried_from[shape, i] = max(cycle.tried_from[shape, i], begin)
+        if start == now or not _collides(places, pace, cycle, job, start):
             return start if start <= now + pace.window else at.NEVER
+        begin = start if start > begin else start + pace.resolution
+        one.n_listed = at.NOTHING
     return at.NEVER
+
+
+@step
+def _log2(length: int) -> int:
+    """Return the greatest number with a power of 2 that is not above a length; -1 for none."""
+    found = -1
+    while length > 0:
+        length >>= 1
+        found += 1
+    return found
 
 
 @step
@@ -100,54 +121,64 @@ def _slot_end(cycle: NodeCycle, slot: int) -> int:
 
 
 @step
-def _find_usable(cycle: NodeCycle, demand: Demand, begin: int, end: int) -> int:
-    """Find the nodes of a job that nobody has reserved between two seconds, both included.
+def _next_opening_of(cycle: NodeCycle, demand: Demand, slot: int) -> int:
+    """Return when the first slot from one on ends behind which another node of a job is open; or NEVER."""
+    following = cycle.slots[slot].next
+    while following >= 0:
+        for i in range(len(cycle.usable)):
+            if cycle.sets[demand.node_set, i] & cycle.open[following, i] & ~cycle.open[slot, i] != 0:
+                return int(cycle.slots[following].begin)
+        slot, following = following, cycle.slots[following].next
+    return at.NEVER
 
-    Returns the end of the first slot behind which there are nodes that are not among them, or NEVER.
+
+@step
+def _may_hold(cycle: NodeCycle, demand: Demand, most_on_node: int, slot: int, begin: int, end: int) -> bool:
+    """Find the nodes of a job that nobody has reserved between two seconds, both included; return whether they suffice.
+
+    They do not if they could not hold the job even without other jobs. The first second lies in `slot`, or behind all.
     """
-    n_words, later, slot = len(cycle.usable), at.NEVER, 0
-    for i in range(n_words):
+    nodes = 0
+    for i in range(len(cycle.usable)):
         cycle.usable[i] = cycle.sets[demand.node_set, i]
-    while True:
-        following, until = cycle.slots[slot].next, _slot_end(cycle, slot)
-        if until > begin and following >= 0 and later == at.NEVER:
-            for i in range(n_words):
-                here = cycle.usable[i] & cycle.open[slot, i]
-                if cycle.sets[demand.node_set, i] & cycle.open[following, i] & ~here != 0:
-                    later = until
-        if cycle.slots[slot].begin > end:
-            if later == at.NEVER and following >= 0 and cycle.slots[following].next >= 0:
-                later = _slot_end(cycle, following)
-            return later
-        if until > begin:
-            for i in range(n_words):
+    while slot >= 0 and cycle.slots[slot].begin <= end:
+        if _slot_end(cycle, slot) > begin:
+            for i in range(len(cycle.usable)):
                 cycle.usable[i] &= cycle.open[slot, i]
-        if following < 0:
-            return later
-        slot = following
+        slot = cycle.slots[slot].next
+    for i in range(len(cycle.usable)):
+        nodes += count_bits(cycle.usable[i])
+    return nodes * most_on_node >= demand.pieces
 
 
 @step
 def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow, begin: int, later: int) -> int:
-    """Return when a job finds a place on its usable nodes, from a second on and not after another; or NEVER."""
-    nodes, one, demand = places.later, places.one[0], demand_of(places, job.row)
-    end, n, i = begin + job.requested_time, list_slots(sim, at.RUNNING, len(sim.jobs_now)), 0
-    room = _copy_now(places, cycle, demand, begin, end)
+    """Return when a job finds a place on its usable nodes, from a second on and not after another; or NEVER.
+
+    Then `later` of the nodes holds what is free once all running jobs have ended that are planned to end by then.
+    """
+    nodes, one, listed, demand = places.later, places.one[0], cycle.one[0], demand_of(places, job.row)
+    end, room = begin + job.requested_time, 0
+    if listed.n_listed == 0 or len(places.windows) > 0:
+        _copy_now(places, begin)
+        listed.n_listed = list_slots(sim, at.RUNNING, len(sim.jobs_now))
+        listed.n_released = 0
+    n, i = listed.n_listed, listed.n_released
     while i < n and _end_of(sim, i) <= begin:
-        room += max(0, _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end))
+        _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
         i += 1
+    number = next_usable(cycle, 0)
+    while number >= 0:
+        room += room_on(nodes[number], demand, end)
+        number = next_usable(cycle, number + 1)
+    first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
     if room >= demand.pieces:
         one.n_chosen = choose(places, cycle, nodes, demand, end)
-        if one.n_chosen > 0:
-            return begin
-    first, bound, window = i, at.NEVER, FIRST_WINDOW
-    while i < n:
+        start = begin
+    while start == at.NEVER and i < n and _end_of(sim, i) <= later:
         last = -1
-        while i < n:
+        while i < n and _end_of(sim, i) <= later:
             time = _end_of(sim, i)
-            if time > later:
-                n = i
-                break
             more = _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
             i += 1
             if more >= 0:
@@ -157,16 +188,14 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
                     bound = time + FIRST_WINDOW - time % FIRST_WINDOW
                 if i < n and _end_of(sim, i) > bound + window:
                     break
-        if last < 0:
-            return at.NEVER
-        if room >= demand.pieces:
+        if last >= 0 and room >= demand.pieces:
             one.n_chosen = choose(places, cycle, nodes, demand, end)
-            if one.n_chosen > 0:
-                return _last_end_on(sim, places, cycle, first, last)
+            start = _last_end_on(sim, places, cycle, first, last)
         window *= 2
         while i < n and window <= LONGEST_WINDOW and _end_of(sim, i) > bound + window:
             window *= 2
-    return at.NEVER
+    listed.n_released = i
+    return start
 
 
 @step
@@ -177,35 +206,29 @@ def _end_of(sim: Arrays, i: int) -> int:
 
 
 @step
-def _copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, end: int) -> int:
-    """Write what is free on the nodes now into `later`; return for how many pieces of a job the usable ones have room.
-
-    By its requested time it runs from a second until another.
-    """
-    nodes, room = places.later, 0
+def _copy_now(places: NodeArrays, begin: int) -> None:
+    """Write what is free on the nodes now into `later`, and what is reserved of them, seen from a second."""
+    nodes = places.later
     for i in range(len(nodes)):
         copy_free(nodes[i], places.nodes[i])
         nodes[i].reserved_from = at.NEVER
     if len(places.windows) > 0:
         date_nodes(places, nodes, begin)
-    for i in range(demand.first_member, demand.end_member):
-        if is_in(cycle.usable, places.members[i]):
-            room += room_on(nodes[places.members[i]], demand, end)
-    return room
 
 
 @step
 def _release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end: int) -> int:
-    """Release what a running job has on the usable nodes; return by how much the room grows, or -1: it has none."""
+    """Release what a running job has; return by how much the room on usable nodes grows, or -1: it has none there."""
     own, number, more, lies_there = demand_of(places, row), places.first_part[row], 0, False
     while number >= 0:
         part = places.parts[number]
+        node = places.later[part.node]
         if is_in(cycle.usable, part.node):
             lies_there = True
-            node = places.later[part.node]
-            before = room_on(node, demand, end)
-            change(node, own, part.pieces, of.RELEASE)
-            more += room_on(node, demand, end) - before
+            more -= room_on(node, demand, end)
+        change(node, own, part.pieces, of.RELEASE)
+        if is_in(cycle.usable, part.node):
+            more += room_on(node, demand, end)
         number = part.next
     return more if lies_there else -1
 

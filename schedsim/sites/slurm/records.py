@@ -47,7 +47,7 @@ class Slot:
 class Run:
     """Nodes with room for a job and of equal weight whose numbers follow one another."""
 
-    first: int  # where they stand among the members of the job's node set
+    first: int
     last: int
     nodes: int  # 0: all of them were looked at
     procs: int  # that the job might use there
@@ -59,6 +59,8 @@ class Cycle:
 
     n_slots: int
     window_end: int  # reservations that begin then or later are not kept
+    n_listed: int  # running jobs in `scratch`, by their planned ends; 0: they must be listed, and the nodes copied
+    n_released: int  # of these, those of which the nodes are free in `later`
 
 
 class NodeCycle(NamedTuple):
@@ -73,6 +75,10 @@ class NodeCycle(NamedTuple):
     rooms: Ints  # pieces of the job for which each node has room; written before it is read
     taken: Ints  # pieces that the place found last has on each node of the job's node set
     runs: Records[Run]
+    most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
+    tried_from: (
+        Ints  # before this second a job of a shape finds no place, if it takes 2^i seconds or more, shape (n, i)
+    )
     one: Records[Cycle]  # one
 
 

@@ -5,15 +5,17 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from predictors.core.arrays import Ints
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.records import CYCLE, PACE, RUN, SLOT, NodeCycle, SlurmArrays
-from schedsim.workload.demands import Demands
+from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
+LONGEST: Final = 45  # no estimate has 2^45 s
 _OWN: Final = ("pace", "limits", "held_by", "tested_of")
-_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights"))
+_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,5 +88,17 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         rooms=np.zeros(n_nodes, dtype=np.int64),
         taken=np.zeros(n_nodes, dtype=np.int64),
         runs=runs,
+        most_on_node=_most_on_node(demands),
+        tried_from=np.zeros((len(demands.shapes), LONGEST), dtype=np.int64),
         one=one,
     )
+
+
+def _most_on_node(demands: Demands) -> Ints:
+    """Return how many pieces of each shape the node holds that has most room when it is empty; at least 1."""
+    nodes, shapes = demands.nodes, demands.shapes
+    most = np.full(len(shapes), np.iinfo(np.int64).max // 2)
+    for field in FIELDS:
+        has, asked = int(nodes[field].max(initial=0)), np.asarray(shapes[field])
+        most = np.minimum(most, np.where(asked > 0, has // np.maximum(1, asked), most))
+    return np.maximum(1, np.where(shapes["spread"], 1, np.minimum(most, shapes["pieces"])))

@@ -95,6 +95,7 @@ def test_a_quota_leaves_the_others_of_a_user_out():
     assert placed(boxes, jobs, few)[0] == [0, 100, 110, 2]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("job", "says"), [(2, "headed the queue"), (3, "reserved for job 2")])
 def test_an_explanation_tells_the_loops_on_nodes(job, says):
     boxes = [Box((8, 0, 0)), Box((8, 0, 0))]
