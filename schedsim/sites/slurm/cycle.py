@@ -79,7 +79,7 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
     """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
     demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
     now, shape, dated = sim.state[0].clock.now, places.shape_of[job.row], len(places.windows) > 0
-    begin = now if dated else max(now, cycle.tried_from[shape, _log2(length)])
+    begin = now if dated else max(now, cycle.tried_from[shape, _class_of(length)])
     slot, is_first, one.n_listed = 0, True, at.NOTHING
     while begin <= one.window_end:
         while _slot_end(cycle, slot) <= begin and cycle.slots[slot].next >= 0:
@@ -95,7 +95,7 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
             continue
         if is_first:
             is_first = False
-            for i in range(_log2(length - 1) + 1, cycle.tried_from.shape[1]):
+            for i in range(_class_of(length - 1) + 1, cycle.tried_from.shape[1]):
                 cycle.tried_from[shape, i] = max(cycle.tried_from[shape, i], begin)
         if start == now or not _collides(places, pace, cycle, job, start):
             return start if start <= now + pace.window else at.NEVER
@@ -105,13 +105,13 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
 
 
 @step
-def _log2(length: int) -> int:
-    """Return the greatest number with a power of 2 that is not above a length; -1 for none."""
-    found = -1
-    while length > 0:
-        length >>= 1
-        found += 1
-    return found
+def _class_of(length: int) -> int:
+    """Return the class of a length, eight to a doubling; longer ones have no lower class."""
+    doublings, rest = 0, length
+    while rest >= 16:
+        rest >>= 1
+        doublings += 1
+    return 8 * doublings + rest
 
 
 @step

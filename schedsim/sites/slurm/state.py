@@ -13,7 +13,7 @@ from schedsim.sites.slurm.records import CYCLE, PACE, RUN, SLOT, NodeCycle, Slur
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
-LONGEST: Final = 45  # no estimate has 2^45 s
+CLASSES: Final = 8 * 42  # of lengths, eight to a doubling: no estimate has 2^45 s
 _OWN: Final = ("pace", "limits", "held_by", "tested_of")
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
@@ -89,7 +89,7 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         taken=np.zeros(n_nodes, dtype=np.int64),
         runs=runs,
         most_on_node=_most_on_node(demands),
-        tried_from=np.zeros((len(demands.shapes), LONGEST), dtype=np.int64),
+        tried_from=np.zeros((len(demands.shapes), CLASSES), dtype=np.int64),
         one=one,
     )
 
