@@ -246,7 +246,7 @@ def test_what_is_wrong_with_the_options_is_said_before_the_log_is_read(folder, m
         ("replay nowhere.swf --check forrest", "did you mean 'forest'"),
         ("advise nowhere.swf --requests-from x", "run-time"),
         ("experiment reis --log nowhere.swf --requests-from x", "run-time"),
-        ("experiment rush --requests-from 60", "has no use for --requests-from"),
+        ("log convert nowhere.swf new.swf --requests-from x", "run-time"),
     ):
         status, _, err = command(line)
         assert status == 2 and told in err and "nowhere" not in err

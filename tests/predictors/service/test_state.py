@@ -12,7 +12,7 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.serve import seconds_of
+from experiments.cli.options.shared import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log

@@ -439,4 +439,4 @@ def test_what_is_no_place_is_refused_and_changes_nothing():
 def test_without_gymnasium_one_line_says_what_is_missing():
     code = "import sys; sys.modules['gymnasium'] = None\nimport schedsim.gym"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith("The environment needs Gymnasium: pip install 'jobcast[rl]'.")
+    assert done.stderr.splitlines()[-1].endswith("the package gymnasium, which is missing: pip install 'jobcast[rl]'.")
