@@ -25,6 +25,7 @@ from schedsim.results.metrics import bounded_slowdown
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.workload import Workload
 from tests.support.nodes import drawn, workload_on
+from tests.support.slow import slow_but
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 LOGS = {
@@ -114,7 +115,7 @@ def on_nodes():
 
 
 @pytest.mark.parametrize("reserve", RESERVES)
-@pytest.mark.parametrize("workload", [busy_workload, on_nodes])
+@pytest.mark.parametrize("workload", slow_but((busy_workload, on_nodes), busy_workload))
 def test_an_environment_is_the_simulation_with_an_agent(workload, reserve):
     jobs, agent = workload(), Drawing(3)
     schedule = simulate(jobs, replace(make_policy("easy"), agent=agent, reserve=reserve))
