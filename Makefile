@@ -66,9 +66,9 @@ clean:
 	@touch $@
 
 .venv/installed: .venv/uv pyproject.toml uv.lock
-	$(UV) sync --quiet --frozen --inexact --no-dev
+	$(UV) sync --quiet --frozen --inexact --no-dev --extra all
 	@touch $@
 
 .venv/developer: .venv/uv pyproject.toml uv.lock
-	$(UV) sync --quiet --frozen --inexact
+	$(UV) sync --quiet --frozen --inexact --extra all
 	@touch $@ .venv/installed

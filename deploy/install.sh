@@ -1,6 +1,6 @@
 #!/bin/sh
 # Puts the service in place: user, folders, key for names, tokens, units, rotation. Run as root; run again, it keeps
-# what is there. jobcast itself is installed before: python3 -m venv /opt/jobcast && /opt/jobcast/bin/pip install WHEEL
+# what is there. jobcast itself is installed before: python3 -m venv /opt/jobcast && /opt/jobcast/bin/pip install WHEEL[all]
 #
 #   JOBCAST=/opt/jobcast/bin/jobcast   the command
 #   DESTDIR=                           a root to install into, for packages

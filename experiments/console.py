@@ -8,8 +8,9 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
 from predictors.core.errors import JobcastError, printable
@@ -17,6 +18,7 @@ from predictors.core.errors import JobcastError, printable
 if TYPE_CHECKING:
     from predictors.data.report import ReadingReport
     from predictors.data.summary import Lack
+    from predictors.tracking.describe import LoggedRun, Registered
 
 USUAL: Final = 80  # characters of a line of a table where no terminal says how many it has
 NARROWEST: Final = 40  # narrower terminals are taken for this wide
@@ -186,6 +188,9 @@ def _size(text: str) -> int:
 
 def print_account(account: "ReadingReport", *, listed: bool = False) -> None:
     """Print in one line what a reader or a cleaning dropped or changed; with `listed` each rule that was met, too."""
+    listed = listed or "verbose" in _loudness
+    if "quiet" in _loudness and not listed:
+        return
     more = "" if listed or not account.findings else "; --account lists it by rule"
     say(f"{account.summary()}{more}")
     if listed and account.findings:
@@ -197,6 +202,12 @@ def print_lacks(lacks: "Iterable[Lack]") -> None:
     """Print what a log lacks for the answer that follows: the first lines of the answer."""
     for lack in lacks:
         say(lack.sentence())
+
+
+def about_model(kept: "Registered", run: "LoggedRun") -> dict[str, Any]:
+    """Return the part of `--json` on a model that was just kept."""
+    names = {name: getattr(kept, name) for name in ("uri", "name", "version", "alias")}
+    return names | {"run_id": run.run_id, "sha256": run.sha256}
 
 
 @contextmanager
@@ -243,6 +254,8 @@ class CompilingNotice(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Say it."""
+        if "quiet" in _loudness:
+            return
         if not self._said:
             self._said = True
             sys.stderr.write("jobcast: compiling for this machine; it takes up to half a minute, once.\n")
@@ -264,9 +277,36 @@ def tell_what_is_compiled() -> None:
 
 
 @contextmanager
+def resumable() -> Iterator[None]:
+    """Say at Ctrl-C that nothing is lost."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        sys.stderr.write("jobcast: stopped; the same command goes on where it was.\n")
+        raise
+
+
+_loudness: list[str] = []
+"""What the user asked for: "quiet", "verbose" or nothing."""
+
+
+def set_loudness(*, quiet: bool, verbose: bool) -> None:
+    """Print results alone, or more than usual, from now on."""
+    if quiet and verbose:
+        raise JobcastError("--quiet and --verbose contradict each other; leave one of them out.")
+    _loudness[:] = ["quiet"] * quiet + ["verbose"] * verbose
+
+
+@contextmanager
 def working(what: str) -> Iterator[None]:
-    """Show on a terminal's stderr that `what` is being done; say nothing elsewhere."""
-    if not sys.stderr.isatty():
+    """Show on a terminal's stderr that `what` is being done; elsewhere say it with `--verbose` alone."""
+    if "verbose" in _loudness:
+        begin = perf_counter()
+        sys.stderr.write(f"jobcast: {printable(what)}\n")
+        yield
+        sys.stderr.write(f"jobcast: {printable(what)}: done in {perf_counter() - begin:.1f} s\n")
+        return
+    if "quiet" in _loudness or not sys.stderr.isatty():
         yield
         return
     with _terminal().status(what) as status, _noting(lambda more: status.update(f"{what}{more}")):
@@ -303,8 +343,9 @@ def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
     callable of int
         Takes the number of tasks that have been done since.
     """
-    if not sys.stderr.isatty():
-        yield lambda _: None
+    if _loudness or not sys.stderr.isatty():
+        with working(what) if "verbose" in _loudness else nullcontext():
+            yield lambda _: None
         return
     from rich.progress import (
         BarColumn,

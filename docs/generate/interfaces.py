@@ -210,15 +210,14 @@ def experiments_page() -> str:
     lines = [
         "# Experiments\n",
         MADE + "`jobcast experiment NAME [--log LOG]` writes tables (CSV), figures (PNG, SVG and the CSV behind them) "
-        "and one page to read into `reports/NAME`. Without `--log` it runs on a synthetic log. "
-        "Each command line is in [its reference](command-line/experiment.md).\n",
+        "and one page to read into `reports/NAME`. Without `--log` it runs on a synthetic log.\n",
     ]
     for name, home in EXPERIMENTS.items():
         module = import_module(home)
         many = " It takes `--workers N` and goes on after a kill." if name in MANY else ""
         lines += [
             f"## {name}\n",
-            f"`jobcast experiment {name}`\n",
+            f"[`jobcast experiment {name}`](command-line/experiment-{name}.md)\n",
             f"{module.QUESTION}{many}\n",
             f"{_paragraph(module.__doc__)}\n",
         ]

@@ -1,20 +1,28 @@
 """`jobcast demo`: the whole story on a seeded synthetic log, by the same commands that a user would type."""
 
+from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Final
 
+import numpy as np
+import pandas as pd
 import typer
+from matplotlib.axes import Axes
 
-from experiments.cli.options import MOST_SEED
+from experiments.cli import evaluate as cli_evaluate
+from experiments.cli import log as cli_log
+from experiments.cli.options import demo as options
+from experiments.cli.options import evaluate as evaluate_options
+from experiments.cli.options import log as log_options
 from experiments.compare.measures import MEASURES
-from experiments.console import say
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    import pandas as pd
-    from matplotlib.axes import Axes
+from experiments.console import print_table, say, working
+from experiments.reports.figures import COLOURS, HATCHES, draw, report_folder
+from experiments.reports.page import write_report
+from experiments.reports.report import Report
+from experiments.runs.simulate import run_by_name
+from predictors.data.cleaning import clean
+from predictors.data.formats.detect import read_log
 
 RUNS: Final = (
     ("EASY, requested times", "easy", "requested"),
@@ -38,31 +46,19 @@ FIGURES: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "widest5
 TITLES: Final = tuple(MEASURES[name].title for name in FIGURES)
 
 
-def demo(
-    out: Annotated[
-        Path, typer.Option(help="Folder of reports; the demo makes its own in it.", writable=True, file_okay=False)
-    ] = Path("reports"),
-    jobs: Annotated[int, typer.Option(help="Jobs in the synthetic log.", min=100, max=20_000_000)] = 10_000,
-    seed: Annotated[int, typer.Option(help="Equal seeds, equal results.", min=0, max=MOST_SEED)] = 0,
-) -> None:
-    """Make a log, compare predictors, train and register one, simulate what a scheduler gains; needs no network."""
-    from experiments.cli import evaluate as cli_evaluate
-    from experiments.cli import log as cli_log
-    from experiments.console import print_table
-    from experiments.reports.figures import draw, report_folder
-    from experiments.reports.page import write_report
-    from experiments.reports.report import Report
-
+def demo(args: options.Demo) -> None:
     begin = perf_counter()
-    folder = report_folder(out, "demo")
+    folder = report_folder(args.out, "demo")
     log = folder / "log.swf.gz"
 
-    _step(1, "A job log", f"jobcast log generate {log} --jobs {jobs} --seed {seed}")
-    cli_log.generate(log, jobs=jobs, seed=seed)
-    _step(2, "Does a learned prediction beat the user's last two jobs?", f"jobcast evaluate {log} --seed {seed}")
-    cli_evaluate.evaluate(log, seed=seed)
+    _step(1, "A job log", f"jobcast log generate {log} --jobs {args.jobs} --seed {args.seed}")
+    cli_log.generate(log_options.Generate(out=log, jobs=args.jobs, seed=args.seed))
+    _step(2, "Does a learned prediction beat the user's last two jobs?", f"jobcast evaluate {log} --seed {args.seed}")
+    cli_evaluate.evaluate(evaluate_options.Evaluate(log=log, seed=args.seed))
     _step(3, "Keep the forest", f"jobcast train {log} --predictor forest --register runtime --alias champion")
-    cli_evaluate.train([log], predictor="forest", register="runtime", alias="champion", seed=seed)
+    cli_evaluate.train(
+        evaluate_options.Train(logs=[log], predictor="forest", register="runtime", alias="champion", seed=args.seed)
+    )
     _step(
         4,
         "What would the scheduler gain?",
@@ -77,11 +73,11 @@ def demo(
     )
     paths = (log, *draw(folder, "gain", table, paint))
     seconds = perf_counter() - begin
-    facts = {"jobs in the log": jobs}
+    facts = {"jobs in the log": args.jobs}
     report = Report(
         experiment="demo",
         log="a synthetic log",
-        seeds=(seed,),
+        seeds=(args.seed,),
         tables={"relative to EASY": table},
         figures=paths,
         seconds=seconds,
@@ -95,7 +91,7 @@ def demo(
     say("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 
-def sentences(table: "pd.DataFrame") -> "Iterator[str]":
+def sentences(table: pd.DataFrame) -> Iterator[str]:
     """Yield a sentence a schedule: what it changes, and who pays, compared with EASY."""
     for row in table.iloc[1:].to_dict(orient="records"):
         ratios = [f"{title} x {row[title]:.2f}" for title in TITLES]
@@ -109,15 +105,8 @@ def _step(number: int, title: str, command: str) -> None:
     typer.echo(f"   $ {command}\n")
 
 
-def _simulate(log: Path) -> "pd.DataFrame":
+def _simulate(log: Path) -> pd.DataFrame:
     """Return the figures of each run relative to the first run's."""
-    import pandas as pd
-
-    from experiments.console import working
-    from experiments.runs.simulate import run_by_name
-    from predictors.data.cleaning import clean
-    from predictors.data.formats.detect import read_log
-
     jobs, _ = read_log(log)
     cleaned, _ = clean(jobs)
     runs = {}
@@ -129,12 +118,8 @@ def _simulate(log: Path) -> "pd.DataFrame":
     return table.rename_axis("schedule").reset_index()
 
 
-def paint(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint(axes: Axes, table: pd.DataFrame) -> None:
     """Draw who gains and who pays, relative to EASY."""
-    import numpy as np
-
-    from experiments.reports.figures import COLOURS, HATCHES
-
     place, height = np.arange(len(TITLES)), 0.8 / (len(table) - 1)
     for number, row in enumerate(table.iloc[1:].itertuples(index=False)):
         offset = (number - (len(table) - 2) / 2) * height

@@ -5,51 +5,50 @@ import time
 from collections.abc import Sequence
 from math import isfinite
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
+import numpy as np
+import pandas as pd
 import typer
 
-from experiments.cli.options import (
-    Alias,
-    EvenIfWorse,
-    Intervals,
-    Json,
-    Kill,
-    ListAccount,
-    Log,
-    Partition,
-    RequestsFrom,
-    Seed,
-    about_model,
-)
+from experiments.cli.options import evaluate as options
+from experiments.cli.reading import read
 from experiments.compare.measures import titled
-from experiments.console import say
+from experiments.console import (
+    about_model,
+    after_reading,
+    cell,
+    print_account,
+    print_json,
+    print_lacks,
+    print_table,
+    progress,
+    say,
+    working,
+)
+from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
+from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
+from predictors.core.arrays import Floats
+from predictors.core.errors import JobcastError, counted, percent
+from predictors.core.files import whole_file
+from predictors.data.formats.combine import read_logs
+from predictors.data.joblog import JobLog
+from predictors.data.names import new_names
+from predictors.data.report import ReadingReport
+from predictors.data.summary import lacks_for_predictions, lacks_of_reading
+from predictors.evaluation.evaluate import check
+from predictors.evaluation.evaluate import evaluate as evaluate_log
+from predictors.evaluation.monitoring import last_two_of, monitored, refit_with, refuse_worse
+from predictors.evaluation.results import Evaluation, Score
+from predictors.models.base import Predictor
+from predictors.models.baselines import LastTwo
+from predictors.models.conformal import keep_quantiles, quantiles_of
+from predictors.models.range import REQUESTED
+from predictors.tracking import client as tracking
+from predictors.tracking.client import load_model
+from predictors.tracking.describe import LoadedModel
+from predictors.tracking.uri import checked_alias, checked_name
 
-if TYPE_CHECKING:
-    from predictors.core.arrays import Floats
-    from predictors.data.joblog import JobLog
-    from predictors.evaluation.results import Evaluation, Score
-    from predictors.models.base import Predictor
-    from predictors.tracking.describe import LoadedModel
-
-
-Names = Annotated[str, typer.Option("--predictors", help="Names, separated by commas; last-two is always added.")]
-Train = Annotated[
-    float | None,
-    typer.Option(help="Share of the jobs, the earliest, to learn from (0.8 if absent); the others are predicted."),
-]
-Prequential = Annotated[bool, typer.Option("--prequential", help="Predict every job, learn from it when it ends.")]
-ProtocolName = Annotated[str, typer.Option("--protocol", help="strict, or reis: the rules of that paper.")]
-Budget = Annotated[
-    float | None, typer.Option(help="Share of jobs that may run longer than predicted, such as 0.05: predict no less.")
-]
-KillOrNot = Annotated[
-    bool | None,
-    typer.Option(help="Jobs are stopped at their request: P90 stays within it; or not: predictions may lie beyond it."),
-]
-Details = Annotated[bool, typer.Option("--details", help="Also slices by run time, cold and warm users, and month.")]
-
-DEFAULT: Final = "average,boosted,similar-mean,similar,forest,requested"
 SHARE: Final = 0.8
 COLUMNS: Final = (
     "predictor",
@@ -67,70 +66,44 @@ _NOTE: Final = (
 )
 
 
-def evaluate(
-    log: Log,
-    predictors: Names = DEFAULT,
-    train: Train = None,
-    prequential: Prequential = False,
-    protocol: ProtocolName = "strict",
-    partition: Partition = None,
-    seed: Seed = 0,
-    budget: Budget = None,
-    requests_from: RequestsFrom = None,
-    intervals: Intervals = False,
-    kill: KillOrNot = None,
-    details: Details = False,
-    list_account: ListAccount = False,
-    as_json: Json = False,
-) -> None:
-    """Score run-time predictors on a log, compared with the mean of the user's last two jobs."""
-    from experiments.console import after_reading, print_account, print_json, print_lacks, progress, working
-    from predictors.core.errors import JobcastError
-    from predictors.data.cleaning import RequestsFrom
-    from predictors.data.formats.detect import read_log
-    from predictors.data.summary import lacks_of_reading
-    from predictors.evaluation import evaluate as how
-
-    if prequential and train is not None:
+def evaluate(args: options.Evaluate) -> None:
+    if args.prequential and args.train is not None:
         raise JobcastError(
             "--train is the share to learn from at first; --prequential learns from each job as it ends."
         )
-    _check_kill(intervals, kill)
-    names, share = names_of(predictors), None if prequential else SHARE if train is None else train
-    how.check(names, share, protocol, budget)
-    if requests_from is not None:
-        RequestsFrom(requests_from)
-    with working(f"Reading {log}"):
-        jobs, account = read_log(log)
+    _check_kill(args.intervals, args.kill)
+    names, share = names_of(args.predictors), None if args.prequential else SHARE if args.train is None else args.train
+    check(names, share, args.protocol, args.budget)
+    jobs, account = read(args.log, args.requests_from)
     unread = lacks_of_reading(jobs, account)
     n_predictors = len({"last-two", *names})
     with after_reading(account), progress(f"Evaluating predictors on {len(jobs):,} jobs", n_predictors) as done:
-        found = how.evaluate(
+        found = evaluate_log(
             jobs,
             names,
             train=share,
-            protocol=protocol,
-            partition=partition,
-            seed=seed,
-            budget=budget,
-            kill=kill,
-            requests_from=requests_from,
-            intervals=intervals,
+            protocol=args.protocol,
+            partition=args.partition,
+            seed=args.seed,
+            budget=args.budget,
+            kill=args.kill,
+            requests_from=args.requests_from,
+            intervals=args.intervals,
             done=done,
         )
     account += found.account
     with working("Comparing the predictors"):
-        recommended = found.recommendations(seed=seed)
-    if as_json:
+        recommended = found.recommendations(seed=args.seed)
+    if args.as_json:
         advice = {"recommendations": [one.to_json() for one in recommended]}
         more = {"lacks": [lack.to_dict() for lack in (*unread, *found.lacks)], "account": account.to_dict()}
-        print_json(found.to_json(details) | advice | more)
+        print_json(found.to_json(args.details) | advice | more)
     else:
         print_lacks((*unread, *found.lacks))
-        print_evaluation(found, details)
+        print_evaluation(found, args.details)
         for one in recommended:
             say(one.sentence)
-        print_account(account, listed=list_account)
+        print_account(account, listed=args.list_account)
 
 
 def names_of(text: str) -> tuple[str, ...]:
@@ -144,11 +117,8 @@ def names_of(text: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
-def print_evaluation(found: "Evaluation", details: bool = False) -> None:
+def print_evaluation(found: Evaluation, details: bool = False) -> None:
     """Print the scores as a table, and with `details` one more for each kind of slice."""
-    from experiments.console import print_table
-    from predictors.core.errors import counted
-
     partition = "" if found.partition is None else f", partition {found.partition}"
     learnt = "predicted at submission, learnt at the end" if not found.n_train else f"learnt from {found.n_train:,}"
     how = f"{counted(found.n_test, 'job')} predicted, {learnt}; {found.split}, protocol {found.protocol}"
@@ -167,15 +137,13 @@ def print_evaluation(found: "Evaluation", details: bool = False) -> None:
             print_table(f"Error / last-two, by {by}", *_slice_table(found, by))
 
 
-def _capped(found: "Evaluation") -> str:
+def _capped(found: Evaluation) -> str:
     within = "no prediction lies beyond it; with --no-kill they may"
     return within if found.capped else "predictions may lie beyond it"
 
 
-def interval_lines(found: "Evaluation") -> list[str]:
+def interval_lines(found: Evaluation) -> list[str]:
     """Return one line a predictor on how its P10 to P90 held, where they were asked for."""
-    from predictors.core.errors import percent
-
     return [
         f"P10 to P90 of {score.name} holds {percent(score.followed.covered, 1)} of the jobs (80 % are wanted); "
         f"P90 is typically {score.followed.typical_width:.1f} times P10."
@@ -188,13 +156,11 @@ def interval_lines(found: "Evaluation") -> list[str]:
 
 def _check_kill(intervals: bool, kill: bool | None) -> None:
     """Raise if `--kill` is given and there are no quantiles that it could bound."""
-    from predictors.core.errors import JobcastError
-
     if kill and not intervals:
         raise JobcastError("--kill says where P90 ends; leave --no-intervals out, or --kill.")
 
 
-def row(score: "Score", none: str) -> tuple[Any, ...]:
+def row(score: Score, none: str) -> tuple[Any, ...]:
     """Return a score as a row under `COLUMNS`; `none` says why it has no interval, if so."""
     one = score.figures
     return (
@@ -209,10 +175,8 @@ def row(score: "Score", none: str) -> tuple[Any, ...]:
     )
 
 
-def spread(score: "Score", none: str) -> str:
+def spread(score: Score, none: str) -> str:
     """Return the interval of a score's ratio to last-two, or `none`: why there is none."""
-    from experiments.console import cell
-
     low = score.interval[0]
     if score.name == "last-two":
         return "the measure"
@@ -222,7 +186,7 @@ def spread(score: "Score", none: str) -> str:
     return " to ".join(ends) if ends[0] != ends[1] else "all alike"
 
 
-def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
+def _slice_table(found: Evaluation, by: str) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
     parts = [part for part in found.scores[0].slices if part.by == by]
     of = {(score.name, part.by, part.label): part.figures for score in found.scores for part in score.slices}
     columns = (by, "jobs", *(score.name for score in found.scores))
@@ -233,100 +197,48 @@ def _slice_table(found: "Evaluation", by: str) -> tuple[Sequence[str], Sequence[
     return columns, rows
 
 
-Model = Annotated[
-    str, typer.Argument(help="models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a folder.", metavar="MODEL")
-]
-
 SHOWN: Final = ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_accuracy", "underestimation_rate")
 """Figures of a training that are printed."""
 
 
-def train(
-    logs: Annotated[
-        list[Path], typer.Argument(help="A job log, or several of one machine, such as months.", metavar="LOG...")
-    ],
-    predictor: Annotated[str, typer.Option(help="What shall learn: forest, last-two, …")] = "forest",
-    register: Annotated[str, typer.Option(help="Name under which the model is kept.")] = "runtime",
-    alias: Alias = None,
-    share: Annotated[
-        float, typer.Option("--train", help="Share of the jobs, the earliest, to learn from for the figures.")
-    ] = 0.8,
-    intervals: Annotated[
-        bool, typer.Option("--intervals/--no-intervals", help="Keep P10, P50 and P90 with the model.")
-    ] = True,
-    kill: Kill = False,
-    even_if_worse: EvenIfWorse = False,
-    if_drift: Annotated[
-        str | None,
-        typer.Option(
-            "--if-drift",
-            help="Train only if the service at URL says that its champion has become worse than last-two; with "
-            "--alias champion, which then goes to a model that beats that champion, too.",
-            metavar="URL",
-        ),
-    ] = None,
-    token: Annotated[
-        str | None, typer.Option("--token", help="Bearer token for --if-drift.", envvar="JOBCAST_TOKEN")
-    ] = None,
-    seed: Seed = 0,
-    list_account: ListAccount = False,
-    as_json: Json = False,
-) -> None:
-    """Learn from a log and keep the model. Several logs are joined, as by `jobcast log join`.
-
-    Its figures are made first: learnt from the earliest jobs (--train), scored on the others. The model that is kept
-    then learns from all jobs of the log. With --alias, a model with a squared error not below that of last-two on those
-    others is refused and not kept, unless --even-if-worse says so. They calibrate P10, P50 and P90, which the model
-    then carries. With --if-drift nothing is read or trained until the service says so.
-    """
-    from experiments.console import after_reading, print_account, print_json, print_lacks, working
-    from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
-    from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
-    from predictors.core.errors import JobcastError, percent
-    from predictors.data.formats.combine import read_logs
-    from predictors.data.summary import lacks_of_reading
-    from predictors.evaluation.evaluate import check, evaluate
-    from predictors.evaluation.monitoring import refuse_worse
-    from predictors.models.baselines import LastTwo
-    from predictors.models.conformal import keep_quantiles
-    from predictors.tracking import client as tracking
-    from predictors.tracking.uri import checked_alias, checked_name
-
-    _check_kill(intervals, kill)
-    check([predictor], share, "strict")
-    checked_name(register)
-    if alias is not None:
-        checked_alias(alias)
+def train(args: options.Train) -> None:
+    _check_kill(args.intervals, args.kill)
+    check([args.predictor], args.share, "strict")
+    checked_name(args.register)
+    if args.alias is not None:
+        checked_alias(args.alias)
     there: DriftThere | None = None
-    if if_drift is not None:
-        if alias != CHAMPION:
+    if args.if_drift is not None:
+        if args.alias != CHAMPION:
             raise JobcastError("--if-drift trains the next champion: give --alias champion, too.")
-        there = drift_at(if_drift, token, register)
+        there = drift_at(args.if_drift, args.token, args.register)
         if not there.drift.stands:
-            if as_json:
+            if args.as_json:
                 print_json({"trained": False, "drift": there.drift.to_json()})
             else:
                 say(f"{there.sentence} Nothing was trained.")
             return
         typer.echo(there.sentence, err=True)
     begin, began = time.perf_counter(), time.time()
-    with working(f"Reading {', '.join(map(str, logs))}"):
-        jobs, account = read_logs(logs)
+    with working(f"Reading {', '.join(map(str, args.logs))}"):
+        jobs, account = read_logs(args.logs)
     unread = lacks_of_reading(jobs, account)
     with working("Opening the model store"):
         store = tracking.open_store()
-    with after_reading(account), working(f"Evaluating {predictor} on {len(jobs):,} jobs"):
-        evaluation = evaluate(jobs, [predictor], train=share, seed=seed, intervals=intervals, kill=kill or None)
+    with after_reading(account), working(f"Evaluating {args.predictor} on {len(jobs):,} jobs"):
+        evaluation = evaluate_log(
+            jobs, [args.predictor], train=args.share, seed=args.seed, intervals=args.intervals, kill=args.kill or None
+        )
         account += evaluation.account
-        score = evaluation[predictor]
-        if alias is not None and not even_if_worse and predictor != LastTwo.name:
-            what = f"{predictor} on the last {percent(1 - share)} of {jobs.name} ({evaluation.n_test:,} jobs)"
-            refuse_worse(what, score.figures.sse_ratio_to_last_two, alias)
+        score = evaluation[args.predictor]
+        if args.alias is not None and not args.even_if_worse and args.predictor != LastTwo.name:
+            what = f"{args.predictor} on the last {percent(1 - args.share)} of {jobs.name} ({evaluation.n_test:,} jobs)"
+            refuse_worse(what, score.figures.sse_ratio_to_last_two, args.alias)
         beside_champion = None
-        if there is not None and not even_if_worse:
-            beside_champion = check_beaten(evaluation, predictor, jobs, there)
-    with working(f"Training {predictor} on {len(jobs):,} jobs"):
-        model, until = fitted(jobs, predictor, seed)
+        if there is not None and not args.even_if_worse:
+            beside_champion = check_beaten(evaluation, args.predictor, jobs, there)
+    with working(f"Training {args.predictor} on {len(jobs):,} jobs"):
+        model, until = fitted(jobs, args.predictor, args.seed)
         keep_quantiles(model, None if score.followed is None else score.followed.layer)
     n_learnt = learnt_until(jobs)[1]
     split = (
@@ -336,18 +248,18 @@ def train(
     shown = figures_of(score, evaluation.n_train)
     with working("Writing the run and the model"), tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
         run = tracking.log_run(
-            model, jobs, shown, split=split, seed=seed, trained_until=until, begin=began,
-            files=files_of_run(evaluation, predictor, Path(scratch)),
-            source=str(logs[0].absolute()) if len(logs) == 1 else None,
+            model, jobs, shown, split=split, seed=args.seed, trained_until=until, begin=began,
+            files=files_of_run(evaluation, args.predictor, Path(scratch)),
+            source=str(args.logs[0].absolute()) if len(args.logs) == 1 else None,
         )  # fmt: skip
-        kept = tracking.register(run, register, alias if there is None else None)
+        kept = tracking.register(run, args.register, args.alias if there is None else None)
         if there is not None:  # written down on the version, with the reason
-            kept = tracking.promote(kept.uri, CHAMPION, there.sentence, even_if_worse=even_if_worse)
+            kept = tracking.promote(kept.uri, CHAMPION, there.sentence, even_if_worse=args.even_if_worse)
     lacks = (*unread, *evaluation.lacks)
     document = {
         "lacks": [lack.to_dict() for lack in lacks],
         "log": jobs.name,
-        "predictor": predictor,
+        "predictor": args.predictor,
         "evaluation": {"split": evaluation.split, "protocol": evaluation.protocol, "n_train": evaluation.n_train}
         | score.to_json(),
         "model": about_model(kept, run) | {"n_jobs": n_learnt, "trained_until_s": until},
@@ -357,50 +269,22 @@ def train(
         "account": account.to_dict(),
         "seconds": time.perf_counter() - begin,
     }
-    if as_json:
+    if args.as_json:
         print_json(document)
     else:
         print_lacks(lacks)
         _print_training(document)
-        print_account(account, listed=list_account)
+        print_account(account, listed=args.list_account)
 
 
-def predict(
-    model: Model,
-    log: Log,
-    out: Annotated[Path, typer.Option(help="CSV file to write, one line a job.", writable=True)],
-    warm: Annotated[
-        bool, typer.Option("--warm", help="Go on from the model's history; LOG must come later on the same machine.")
-    ] = False,
-    list_account: ListAccount = False,
-    as_json: Json = False,
-) -> None:
-    """Predict the run time of each job of a log, as of its submission, with a model that is kept.
-
-    By default the model knows no user's history before LOG begins; it follows the log's own starts and ends. P10, P50
-    and P90 go on from those of `jobcast train`, or begin with the log. Where the log has run times, the model is
-    compared with last-two.
-    """
-    import numpy as np
-
-    from experiments.console import after_reading, print_account, print_json, print_lacks, working
-    from predictors.core.files import whole_file
-    from predictors.data.formats.detect import read_log
-    from predictors.data.report import ReadingReport
-    from predictors.data.summary import lacks_for_predictions, lacks_of_reading
-    from predictors.evaluation.monitoring import last_two_of, monitored, refit_with
-    from predictors.models.conformal import quantiles_of
-    from predictors.models.range import REQUESTED
-    from predictors.tracking.client import load_model
-
-    with working(f"Loading {model}"):
-        loaded = load_model(model)
-    with working(f"Reading {log}"):
-        jobs, account = read_log(log)
-    with after_reading(account), whole_file(out) as part, working(f"Predicting {len(jobs):,} jobs"):
-        seconds, who = predictions(loaded.predictor, jobs, warm)
+def predict(args: options.Predict) -> None:
+    with working(f"Loading {args.model}"):
+        loaded = load_model(args.model)
+    jobs, account = read(args.log)
+    with after_reading(account), whole_file(args.out) as part, working(f"Predicting {len(jobs):,} jobs"):
+        seconds, who = predictions(loaded.predictor, jobs, args.warm)
         fallback = who == REQUESTED
-        baseline = last_two_of(loaded.predictor, jobs, warm=warm)
+        baseline = last_two_of(loaded.predictor, jobs, warm=args.warm)
         rule, layer = loaded.predictor.as_of, quantiles_of(loaded.predictor)
         found = monitored(jobs, seconds, baseline, as_of=rule, layer=layer)
         write_predictions(part, jobs, seconds, who, found.quantiles)
@@ -412,10 +296,10 @@ def predict(
         "lacks": [lack.to_dict() for lack in lacks],
         "model": loaded.about(),
         "log": jobs.name,
-        "out": str(out),
+        "out": str(args.out),
         "n_jobs": len(jobs),
         "n_fallback": int(np.sum(fallback)),
-        "history": history_used(loaded, warm),
+        "history": history_used(loaded, args.warm),
         "names": names_known(loaded.predictor, jobs),
         "learnt_from_this_log": loaded.origin.log_sha256 == jobs.digest(),
         "beside_last_two": None if found.standing is None else found.standing.to_json(),
@@ -424,41 +308,35 @@ def predict(
         "covered_share": found.covered,
         "account": account.to_dict(),
     }
-    if as_json:
+    if args.as_json:
         print_json(document)
     else:
         print_lacks(lacks)
         _print_prediction(document)
-        for line in found.sentences(model, jobs.epoch):
+        for line in found.sentences(args.model, jobs.epoch):
             say(line)
         if found.worse:
             say(refit_with(loaded.predictor.name, loaded.name, loaded.alias))
-        print_account(account, listed=list_account)
+        print_account(account, listed=args.list_account)
 
 
-def predictions(predictor: "Predictor", log: "JobLog", warm: bool) -> "tuple[Floats, Any]":
+def predictions(predictor: Predictor, log: JobLog, warm: bool) -> tuple[Floats, Any]:
     """Return predicted run times [s], and the source of each (`Prediction.answered_by`): both of shape (n_jobs,)."""
     rows = predictor.rows(log, warm=warm)
     return predictor.predict_rows(rows), predictor.answered_by(rows)
 
 
-def names_known(predictor: "Predictor", log: "JobLog") -> dict[str, dict[str, int]]:
+def names_known(predictor: Predictor, log: JobLog) -> dict[str, dict[str, int]]:
     """Return how many of a log's users, groups, … the model knows by name, and how many are new to it."""
-    from predictors.data.names import new_names
-
     found = new_names(log, getattr(predictor, "codes_", {}))
     return {column: {"known": known, "new": new} for column, (known, new) in found.items()}
 
 
-def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any, quantiles: "Floats") -> None:
+def write_predictions(path: Path, log: JobLog, seconds: Floats, who: Any, quantiles: Floats) -> None:
     """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by, p10, p50, p90 (or nothing).
 
     A fallback (1) has nothing learnt behind it: it is answered by the request.
     """
-    import pandas as pd
-
-    from predictors.models.range import REQUESTED
-
     table = {
         "job_id": log.filled("job_id"),
         "predicted_seconds": seconds,
@@ -470,7 +348,7 @@ def write_predictions(path: Path, log: "JobLog", seconds: "Floats", who: Any, qu
     pd.DataFrame(table).to_csv(path, index=False)
 
 
-def history_used(model: "LoadedModel", warm: bool) -> str:
+def history_used(model: LoadedModel, warm: bool) -> str:
     """Say what was known of the users before the log began."""
     if warm:
         return f"goes on from the model's own, of {model.origin.log}"
@@ -479,9 +357,6 @@ def history_used(model: "LoadedModel", warm: bool) -> str:
 
 
 def _print_training(document: dict[str, Any]) -> None:
-    from experiments.console import print_table
-    from predictors.core.errors import counted, percent
-
     found, model = document["evaluation"], document["model"]
     title = (
         f"{document['predictor']} on {document['log']}: {counted(found['n_test'], 'job')} predicted, {found['split']}"
@@ -496,8 +371,6 @@ def _print_training(document: dict[str, Any]) -> None:
 
 
 def _print_prediction(document: dict[str, Any]) -> None:
-    from predictors.core.errors import counted
-
     model = document["model"]
     say(
         f"{document['out']}: {counted(document['n_jobs'], 'job')} predicted by {model['predictor']} ({model['uri']}), "

@@ -12,60 +12,72 @@ from typing import Annotated, Any, Final, NoReturn
 
 import typer
 
-from experiments.cli import advise as cli_advise
-from experiments.cli import demo
-from experiments.cli import evaluate as cli_evaluate
-from experiments.cli import experiment as cli_experiment
-from experiments.cli import log as cli_log
-from experiments.cli import probes as cli_probes
-from experiments.cli import serve as cli_serve
-from experiments.cli import simulate as cli_simulate
-from experiments.cli import sweep as cli_sweep
-from experiments.cli import variability as cli_variability
-from experiments.cli.live import backtest as cli_backtest
-from experiments.cli.live import slurm as cli_slurm
-from experiments.cli.live import start as cli_start
-from experiments.cli.outputs import check_outputs_of
-from experiments.cli.packages import check as cli_check
+from experiments.cli.commands import group
 from experiments.console import tell_what_is_compiled
-from predictors.core.errors import JobcastError, printable
+from predictors.core.errors import EXTRAS, JobcastError, missing, printable
 
-app = typer.Typer(
-    name="jobcast",
-    no_args_is_help=True,
+STUDIES: Final = (
+    "reis", "runtime", "backfilling", "stress", "start-times", "live", "logstudy", "rush", "rush-dose", "repeated-runs",
+    "ceil", "cobalt", "dras",
+)  # fmt: skip
+"""The names of `experiments.registry.EXPERIMENTS`, which is not loaded for help."""
+
+app = group(
+    "jobcast",
+    "Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
+    {
+        "demo": "demo",
+        "evaluate": "evaluate",
+        "train": "evaluate",
+        "predict": "evaluate",
+        "simulate": "simulate",
+        "sweep": "sweep",
+        "experiment": group(
+            "experiment",
+            "Make tables and figures of a paper or a study, PNG, SVG and CSV each. Those with --workers go on where "
+            "they were when they are started again.",
+            dict.fromkeys(STUDIES, "experiment:experiment"),
+        ),
+        "report": "experiment",
+        "advise": "advise",
+        "tune": "advise",
+        "backtest": "live.backtest",
+        "start": "live.start",
+        "why": "live.start",
+        "serve": "service.serve",
+        "replay": "service.replay",
+        "promote": "service.models",
+        "ui": "service.models",
+        "token": "service.serve",
+        "forget": "service.corrections",
+        "correct": "service.corrections",
+        "check": "packages.check",
+        "log": group(
+            "log",
+            "Look at job logs, convert, make and download them.",
+            dict.fromkeys(("info", "convert", "anonymise", "join", "generate", "fetch"), "log")
+            | {"import": "log:import_table"},
+        ),
+        "probes": group(
+            "probes",
+            "Keep control jobs going, with probes of the network; the probes themselves: python -m predictors.probes.",
+            dict.fromkeys(("control", "collect", "times", "last"), "probes"),
+        ),
+        "slurm": group(
+            "slurm",
+            "Soft limits (TimeMin) on a real Slurm: check the site, watch, shadow, write, clear.",
+            dict.fromkeys(("watch", "shadow", "write", "clear", "table", "check"), "live.slurm"),
+        ),
+        "variability": group(
+            "variability",
+            "Will a job be slowed down if it starts now?",
+            dict.fromkeys(("dataset", "select", "train", "predict"), "variability"),
+        ),
+    },
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
+    add_completion=True,
 )
-app.command()(demo.demo)
-app.add_typer(cli_log.app, name="log")
-app.add_typer(cli_probes.app, name="probes")
-app.add_typer(cli_slurm.app, name="slurm")
-app.add_typer(cli_variability.app, name="variability")
-for command in (
-    cli_evaluate.evaluate,
-    cli_evaluate.train,
-    cli_evaluate.predict,
-    cli_simulate.simulate,
-    cli_sweep.sweep,
-    cli_experiment.experiment,
-    cli_experiment.report,
-    cli_advise.advise,
-    cli_advise.tune,
-    cli_backtest.backtest,
-    cli_start.start,
-    cli_start.why,
-    cli_serve.serve,
-    cli_serve.replay,
-    cli_serve.promote,
-    cli_serve.ui,
-    cli_serve.token,
-    cli_serve.forget,
-    cli_serve.correct,
-    cli_check.check,
-):
-    app.command()(command)
-check_outputs_of(app)
 
 
 def _show_version(wanted: bool) -> None:
@@ -145,6 +157,10 @@ def main() -> None:
             sys.stdout.flush()  # a full disk shows here, where it can still be reported, not when the interpreter ends
     except JobcastError as error:
         _fail(str(error))
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] not in EXTRAS:
+            raise
+        _fail(missing(error))
     except MemoryError:
         _fail("Not enough memory for this input; try a part of the log (jobcast log convert) or a larger machine.")
     except BrokenPipeError:

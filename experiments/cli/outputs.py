@@ -3,15 +3,12 @@
 import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, get_args
+from typing import Any, Final, get_args
 
 from typer.core import TyperCommand
 
 from predictors.core.errors import JobcastError
 from predictors.core.files import kept, refuse_input, refuse_unwritable, resolved
-
-if TYPE_CHECKING:
-    from typer import Typer
 
 MODEL: Final = "MLmodel"
 """The file that makes a folder a model."""
@@ -73,15 +70,6 @@ class CheckedCommand(TyperCommand):
                         yield from read_from(policy)
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
-
-
-def check_outputs_of(app: "Typer") -> None:
-    """Make every command of an application check its outputs."""
-    for command in app.registered_commands:
-        command.cls = CheckedCommand
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            check_outputs_of(group.typer_instance)
 
 
 def _about(parameter: Any) -> Any:

@@ -1,30 +1,46 @@
 """`jobcast simulate`: what a policy would have done with a log, and who would have paid for it."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import Any, Final
 
-import typer
-
-from experiments.cli.options import JobsOptions, Json, ListAccount, SoftLimits, StopAtRequest, grouped
-from experiments.cli.simulate_options import (
-    CeilOptions,
-    MachineOptions,
-    SiteOptions,
+from experiments.cli.options import simulate as options
+from experiments.cli.reading import read
+from experiments.cli.set_up import (
+    check_ceil,
     fallback_note,
     ignored_note,
+    nodes_of,
     outages_note,
     print_resources,
     print_users,
     set_up,
     soft_limits_note,
+    user_waits,
     widths_note,
 )
 from experiments.compare.measures import heading, titled
-from experiments.console import say
-
-if TYPE_CHECKING:
-    from predictors.data.joblog import JobLog
-    from schedsim.explain.explain import Explanation
+from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, say, working
+from experiments.runs.on_nodes import processors, without_no_queue
+from experiments.runs.simulate import (
+    NamedSimulation,
+    check_names,
+    check_table,
+    learnt_from,
+    loaded,
+    refuse_unknown_job,
+    table_by,
+    tuned_on,
+    usual_correction,
+    usual_estimates,
+)
+from predictors.core.errors import counted
+from predictors.data.cleaning import overran
+from predictors.data.joblog import JobLog
+from predictors.data.summary import date_of, lacks_for_schedules, prepare
+from schedsim.explain.explain import Explanation
+from schedsim.explain.sentences import in_words
+from schedsim.results.exports import schedule_writer
+from schedsim.results.metrics import figures_as_logged, past_request
+from schedsim.workload.shaking import shaken
 
 SHOWN: Final = (
     "mean_wait_s", "mean_bounded_slowdown", "median_bounded_slowdown", "p99_wait_s", "max_wait_s",
@@ -37,146 +53,73 @@ LOOK_AHEAD = (
 )
 
 
-@grouped
-def simulate(
-    log: Annotated[Path, typer.Argument(help="A job log in any known format.", metavar="LOG")],
-    policy: Annotated[
-        str,
-        typer.Option(
-            help="Queue order and backfilling: fcfs, easy, easy-sjbf, careful, ceil, cobalt, … Most sites run easy; "
-            "the first alternative to try is careful, with --estimates careful; balanced bounds every wait by a due "
-            "date. agent:FILE is one that jobcast tune made; slurm:FILE is a slurm.conf's own order, with files of "
-            "sacctmgr behind commas."
-        ),
-    ] = "easy",
-    estimates: Annotated[
-        str | None,
-        typer.Option(
-            help="What the policy plans by: requested; careful or balanced (nothing to train; for the policies of "
-            "these names); bold (as careful, but short jobs gain more and wide ones wait longer); clairvoyant (the "
-            "true run times); a predictor's name; a model's address; or by role, order=NAME+candidates=NAME.",
-            show_default="requested; an agent's as its file names",
-        ),
-    ] = None,
-    correction: Annotated[
-        str | None,
-        typer.Option(
-            help="What replaces an expired estimate: requested, incremental, doubling, slurm, pbs or plus-hour; "
-            "requests never expire.",
-            show_default="requested; that of --soft-limits",
-        ),
-    ] = None,
-    budget: Annotated[
-        float | None, typer.Option(help="Move a predictor's estimates until this share of the jobs runs longer: 0.05.")
-    ] = None,
-    soft_limits: SoftLimits = None,
-    shake: Annotated[
-        int | None,
-        typer.Option(
-            help="Move submissions by up to 60 s and run times by up to 3 %, by this seed: how sure is a figure?", min=0
-        ),
-    ] = None,
-    kill: StopAtRequest = True,
-    *,
-    jobs_of: JobsOptions,
-    machine: MachineOptions,
-    ceil: CeilOptions,
-    at_site: SiteOptions,
-    schedule: Annotated[
-        Path | None,
-        typer.Option(help="Write the schedule: .csv, .jobs.csv (Batsim's), .parquet, .swf or .swf.gz.", writable=True),
-    ] = None,
-    figures: Annotated[
-        Path | None, typer.Option(help="Draw the schedule into this folder.", writable=True, file_okay=False)
-    ] = None,
-    by: Annotated[str | None, typer.Option(help="One more table: user, size, run-time, start or queue.")] = None,
-    explain: Annotated[
-        int | None, typer.Option(help="Tell why this job started when it did and not earlier.", metavar="JOB")
-    ] = None,
-    paranoid: Annotated[
-        bool, typer.Option("--paranoid", help="Check the laws of the schedule again, without the engine.")
-    ] = False,
-    list_account: ListAccount = False,
-    as_json: Json = False,
-) -> None:
-    """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
-    from experiments.console import after_reading, print_account, print_json, print_lacks, working
-    from experiments.runs.on_nodes import processors, without_no_queue
-    from experiments.runs.simulate import (
-        NamedSimulation,
-        check_names,
-        check_table,
-        learnt_from,
-        loaded,
-        refuse_unknown_job,
-        table_by,
-        tuned_on,
-        usual_correction,
-        usual_estimates,
-    )
-    from predictors.data.cleaning import overran
-    from predictors.data.formats.detect import read_log
-    from predictors.data.summary import lacks_for_schedules, prepare
-    from schedsim.results.exports import schedule_writer
-    from schedsim.results.metrics import figures_as_logged, past_request
-    from schedsim.workload.shaking import shaken
+def simulate(args: options.Simulate) -> None:
+    if args.figures is not None:
+        import matplotlib  # noqa: F401  # where it is missing, that is said before the log is read
 
-    write = schedule_writer(schedule) if schedule is not None else None
-    estimates = usual_estimates(policy) if estimates is None else estimates
-    correction = usual_correction(soft_limits) if correction is None else correction
-    if by is not None:
-        check_table(by, queues=True)
-    with working(f"Reading {log}"):
-        jobs, account = read_log(log)
+    write = schedule_writer(args.schedule) if args.schedule is not None else None
+    estimates = usual_estimates(args.policy) if args.estimates is None else args.estimates
+    correction = usual_correction(args.soft_limits) if args.correction is None else args.correction
+    check_ceil(args.ceil)
+    if args.by is not None:
+        check_table(args.by, queues=True)
+    jobs, account = read(args.log, args.jobs_of.requests_from)
     with after_reading(account):
-        nodes = machine.declared()
-        size = {"procs": processors(jobs_of.procs, nodes)}
-        prepared = prepare(jobs, reading=account, **vars(jobs_of) | size)
+        nodes = nodes_of(args.machine)
+        size = {"procs": processors(args.jobs_of.procs, nodes)}
+        prepared = prepare(jobs, reading=account, **vars(args.jobs_of) | size)
         cleaned = prepared.used
-        if shake is not None:
-            cleaned = shaken(cleaned, shake, kill)
-        options, left_out = set_up(cleaned, policy, kill, machine, ceil, at_site, nodes, jobs_of.drop_wide)
-        cleaned = options["log"]
-        lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, options["kill"])
+        if args.shake is not None:
+            cleaned = shaken(cleaned, args.shake, args.kill)
+        setting, left_out = set_up(
+            cleaned, args.policy, args.kill, args.machine, args.ceil, args.at_site, nodes, args.jobs_of.drop_wide
+        )
+        cleaned = setting["log"]
+        lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, setting["kill"])
         lacks = (*prepared.unread, *without_no_queue(lacks, nodes))
         account = (account + prepared.account + left_out).using(len(cleaned))
-        if by is not None:
-            check_table(by, queues=options["rules"] is not None)
-        if explain is not None:
-            refuse_unknown_job(cleaned, explain)
-        given = estimates if budget is not None else loaded(estimates)
-        check_names(policy, estimates, correction, budget, soft_limits)
+        if args.by is not None:
+            check_table(args.by, queues=setting["rules"] is not None)
+        if args.explain is not None:
+            refuse_unknown_job(cleaned, args.explain)
+        given = estimates if args.budget is not None else loaded(estimates)
+        check_names(args.policy, estimates, correction, args.budget, args.soft_limits)
         named = NamedSimulation(
-            policy=policy, estimates=given, correction=correction, budget=budget, soft_limits=soft_limits, **options
+            policy=args.policy,
+            estimates=given,
+            correction=correction,
+            budget=args.budget,
+            soft_limits=args.soft_limits,
+            **setting,
         )
         with working(f"Simulating {len(cleaned):,} jobs"):
             result, found = named.run()
-    found |= {"past_request": past_request(result)} | ceil.figures(result, options["rule"])
+    found |= {"past_request": past_request(result)} | user_waits(args.ceil, result, setting["rule"])
     reason, checked = None, None
-    if paranoid:
+    if args.paranoid:
         with working("Checking the schedule"):
             checked = named.check(result)
-    if explain is not None:
-        with working(f"Explaining job {explain}"):
-            reason = named.explain(result, explain)
-    written = [schedule] if schedule is not None else []
-    if write is not None and schedule is not None:
-        write(result, cleaned, schedule)
-    if figures is not None:
+    if args.explain is not None:
+        with working(f"Explaining job {args.explain}"):
+            reason = named.explain(result, args.explain)
+    written = [args.schedule] if args.schedule is not None else []
+    if write is not None and args.schedule is not None:
+        write(result, cleaned, args.schedule)
+    if args.figures is not None:  # pandas and Matplotlib take longer to load than a schedule to make
         from experiments.reports.figures import report_folder
         from experiments.reports.schedules import draw_schedule
 
         with working("Drawing"):
-            written += draw_schedule(report_folder(figures, "."), result)
-    found |= {"partition": jobs_of.partition, "shake": shake, "requests_from": jobs_of.requests_from}
+            written += draw_schedule(report_folder(args.figures, "."), result)
+    found |= {"partition": args.jobs_of.partition, "shake": args.shake, "requests_from": args.jobs_of.requests_from}
     logged = figures_as_logged(prepared.used)
     if logged is not None:
         logged["past_request"] = int(overran(prepared.used).sum())
     found["as_logged"] = logged
-    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or tuned_on(policy, jobs, prepared.used)
-    groups = {} if by is None else table_by(result, by, named.rules, cleaned)
-    if as_json:
-        more: dict[str, Any] = {"by": groups} if by else {}
+    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or tuned_on(args.policy, jobs, prepared.used)
+    groups = {} if args.by is None else table_by(result, args.by, named.rules, cleaned)
+    if args.as_json:
+        more: dict[str, Any] = {"by": groups} if args.by else {}
         more |= {"explanation": reason.to_dict()} if reason is not None else {}
         more |= {"paranoid": checked} if checked is not None else {}
         print_json({"lacks": [lack.to_dict() for lack in lacks]} | found | more | {"account": account.to_dict()})
@@ -184,13 +127,13 @@ def simulate(
     print_lacks(lacks)
     _print(found)
     _print_notes(found, widths_note(cleaned, result.workload.procs))
-    if by is not None:
-        _print_groups(by, groups)
+    if args.by is not None:
+        _print_groups(args.by, groups)
     if reason is not None:
         _print_reason(reason, cleaned)
     if checked is not None:
         _print_checked(checked)
-    print_account(account, listed=list_account)
+    print_account(account, listed=args.list_account)
     for path in written:
         say(f"Wrote {path}")
     if found["learnt_from_this_log"]:
@@ -207,10 +150,7 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
             say(note)
 
 
-def _print_reason(reason: "Explanation", log: "JobLog") -> None:
-    from predictors.data.summary import date_of
-    from schedsim.explain.sentences import in_words
-
+def _print_reason(reason: Explanation, log: JobLog) -> None:
     def clock(second: int) -> str:
         date = date_of(log, second)
         return f"t={second}" if date is None else date[:19].replace("T", " ")
@@ -219,9 +159,6 @@ def _print_reason(reason: "Explanation", log: "JobLog") -> None:
 
 
 def _print(found: dict[str, Any]) -> None:
-    from experiments.console import print_table
-    from predictors.core.errors import counted
-
     within = "" if found["budget"] is None else f" within a budget of {found['budget']:g}"
     soft = "" if found.get("soft_limits") is None else f" as soft limits of {found['soft_limits']}"
     title = (
@@ -249,8 +186,6 @@ def _print_checked(checked: dict[str, Any]) -> None:
 
 
 def _print_groups(by: str, groups: dict[str, dict[str, Any]]) -> None:
-    from experiments.console import print_table
-
     columns = list(next(iter(groups.values())))
     rows = [(name, *figures.values()) for name, figures in groups.items()]
     print_table(f"By {by}", (by, *map(heading, columns)), rows)

@@ -1,13 +1,15 @@
 """A figure on disk is three files: PNG, SVG and the CSV that it was drawn from."""
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 from predictors.core.files import refuse_unwritable, whole_file
 
 if TYPE_CHECKING:
@@ -101,10 +103,13 @@ def draw(
     numbers = table.select_dtypes("number")
     if table.empty or (len(numbers.columns) and not np.isfinite(numbers.to_numpy(dtype=float)).any()):
         return [write_table(table, folder / f"{name}.csv")]
-    import matplotlib as mpl
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        _tell(f"jobcast: no pictures are drawn, their tables are written. {missing(error)}")
+        return [write_table(table, folder / f"{name}.csv")]
     with mpl.rc_context(_STYLE | {"svg.hashsalt": name}):
         figure = Figure(figsize=(width, height), layout="constrained")
         FigureCanvasAgg(figure)
@@ -118,6 +123,12 @@ def draw(
                 figure.savefig(part, dpi=150, metadata=metadata | ({"Date": None} if suffix == ".svg" else {}))
             pictures.append(path)
     return [*pictures, write_table(table, folder / f"{name}.csv")]
+
+
+@cache
+def _tell(text: str) -> None:
+    """Say it on stderr, once."""
+    sys.stderr.write(f"{text}\n")
 
 
 def _as_written(figure: "Figure") -> None:

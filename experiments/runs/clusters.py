@@ -19,7 +19,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from predictors.core.errors import JobcastError, counted, unknown_name
+from predictors.core.errors import JobcastError, counted, missing, unknown_name
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -294,7 +294,7 @@ def _jobqueue() -> Any:
     try:
         import dask_jobqueue
     except ImportError as error:
-        raise PoolError("Workers of a batch system need dask-jobqueue: pip install 'jobcast[cluster]'.") from error
+        raise PoolError(missing(error)) from error
     if signal.getsignal(signal.SIGINT) is not before:
         signal.signal(signal.SIGINT, before)
     return dask_jobqueue

@@ -1,7 +1,9 @@
 """Errors that a user can act on: the thing, the rule, the value, the place, the way out."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from types import MappingProxyType
+from typing import Final
 
 LONGEST_NAME = 80  # letters of an unknown name that a message shows
 
@@ -66,3 +68,36 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
     near = [one for one in names if shown in one.split("_")] or difflib.get_close_matches(shown, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")
+
+
+EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        **dict.fromkeys(("sklearn", "skops", "xgboost", "polars"), "models"),
+        **dict.fromkeys(("matplotlib",), "plots"),
+        **dict.fromkeys(
+            ("starlette", "msgspec", "uvicorn", "uvloop", "httptools", "sqlalchemy", "alembic", "prometheus_client"),
+            "service",
+        ),
+        **dict.fromkeys(("mlflow", "cryptography"), "tracking"),
+        **dict.fromkeys(("river",), "online"),
+        **dict.fromkeys(("distributed", "dask", "dask_jobqueue"), "cluster"),
+        **dict.fromkeys(("cma", "gymnasium"), "rl"),
+        **dict.fromkeys(("psycopg",), "postgres"),
+        **dict.fromkeys(("opentelemetry",), "traces"),
+        **dict.fromkeys(("mpi4py",), "probes"),
+    }
+)
+"""The extra that brings a package, by the package's name in Python."""
+
+
+def missing(error: ImportError) -> str:
+    """Return what to install for a package that is missing.
+
+    Examples
+    --------
+    >>> missing(ModuleNotFoundError(name="sklearn.ensemble"))
+    "This needs the package sklearn, which is missing: pip install 'jobcast[models]'."
+    """
+    name = (error.name or str(error)).partition(".")[0]
+    what = f"'jobcast[{EXTRAS[name]}]'" if name in EXTRAS else name
+    return f"This needs the package {name}, which is missing: pip install {what}."

@@ -10,7 +10,7 @@ import traceback
 from typing import Any
 
 from predictors.core.declarations import declared
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 from predictors.probes.benchmark import measure
 from predictors.probes.measurements import RINGS, Settings, row_text, write_row
 
@@ -20,7 +20,7 @@ def world() -> Any:
     try:
         from mpi4py import MPI
     except ImportError as error:
-        raise JobcastError("Probes need mpi4py; install it with: pip install 'jobcast[probes]'.") from error
+        raise JobcastError(missing(error)) from error
     except RuntimeError as error:
         raise JobcastError(
             f"Probes need an MPI library ({str(error).splitlines()[0]}); on Debian: apt-get install openmpi-bin."

@@ -16,7 +16,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 from predictors.data.joblog import JobLog
 from predictors.evaluation.monitoring import refuse_worse
 from predictors.models.base import Predictor
@@ -560,7 +560,7 @@ def _client(store: Store) -> Iterator[Any]:
         from mlflow import MlflowClient
         from sqlalchemy.exc import SQLAlchemyError
     except ImportError as error:
-        raise JobcastError(f"mlflow cannot be imported ({error}); install jobcast again.") from error
+        raise JobcastError(missing(error)) from error
     with silence():  # only now: the import sets the levels of MLflow's loggers
         try:
             store.ensure(_create_database)
@@ -571,6 +571,4 @@ def _client(store: Store) -> Iterator[Any]:
                 reason = "the server does not answer; check MLFLOW_TRACKING_URI and that it runs."
             raise JobcastError(f"Model store {store}: {reason}") from error
         except ModuleNotFoundError as error:
-            raise JobcastError(
-                f"Model store {store}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
-            ) from error
+            raise JobcastError(f"Model store {store}: {missing(error)}") from error

@@ -4,12 +4,12 @@ One step is one pick: which job of the window starts, is reserved, or is backfil
 registers the environment, which needs the extra `rl`.
 """
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 
 try:
     from gymnasium.envs.registration import register, registry
 except ModuleNotFoundError as error:
-    raise JobcastError("The environment needs Gymnasium: pip install 'jobcast[rl]'.") from error
+    raise JobcastError(missing(error)) from error
 
 PICK = "jobcast/Pick-v0"
 

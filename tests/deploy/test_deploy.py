@@ -21,6 +21,7 @@ from pathlib import Path
 import pytest
 
 from predictors.service.client import Client
+from tests.support.certificates import self_signed
 from tests.support.killing import free_port
 from tests.support.places import ROOT
 from tests.support.service_in_thread import running
@@ -109,11 +110,7 @@ def test_the_queries_of_the_dashboard_are_promql(tmp_path):
 
 @pytest.fixture
 def certificate(tmp_path):
-    key, crt = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    needed("openssl", "openssl")
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {crt} -days 2 -subj /CN=localhost"
-    done(*command.split(), "-addext", "subjectAltName=IP:127.0.0.1")
-    return crt, key
+    return self_signed(tmp_path)
 
 
 @contextlib.contextmanager

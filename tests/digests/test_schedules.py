@@ -106,18 +106,30 @@ WHOLE_CASES = [
 ]
 
 
+ON_SEVERAL_LOGS = [
+    (log, policy, some[(i + j) % len(some)])
+    for j, policy in enumerate(ALL)
+    for some in [[estimates for name, estimates in PAIRS if name == policy]]
+    for i, log in enumerate(OTHERS)
+]
+"""Some case has each two of log, policy and estimates, which bring their correction."""
+
+
 def test_no_case_is_lost():
     """A policy that is renamed in one place alone would leave its cases out, and their pins unread."""
     by_pair = [f"{policy} by {estimates}" for policy, estimates in PAIRS]
     cases = {
         "kth": by_pair,
-        "5000": [f"{log}, {pair}" for log in OTHERS for pair in by_pair],
+        "5000": [f"{log}, {policy} by {estimates}" for log, policy, estimates in ON_SEVERAL_LOGS],
         "whole": [f"{KTH}, {pair}" for pair in by_pair]
         + [f"{log}, {policy} by {estimates}" for log, policy, estimates in WHOLE_CASES],
     }
     for file, names in cases.items():
         stored = json.loads((STORED / f"schedules_{file}.json").read_text(encoding="utf-8"))
         assert sorted(stored) == sorted(names), file
+    for one, other in ((0, 1), (0, 2), (1, 2)):
+        every = [(log, *pair) for log in OTHERS for pair in PAIRS]
+        assert {(c[one], c[other]) for c in ON_SEVERAL_LOGS} == {(c[one], c[other]) for c in every}
 
 
 @pytest.mark.slow
@@ -129,8 +141,9 @@ def test_of_kth(trace, policy, estimates):
 
 @pytest.mark.slow
 @pytest.mark.digests_whole
-@pytest.mark.parametrize(("policy", "estimates"), PAIRS, ids=NAMES)
-@pytest.mark.parametrize("log", OTHERS)
+@pytest.mark.parametrize(
+    ("log", "policy", "estimates"), ON_SEVERAL_LOGS, ids=["-".join(case) for case in ON_SEVERAL_LOGS]
+)
 def test_of_the_first_5000_jobs(trace, log, policy, estimates):
     pinned("schedules_5000", f"{log}, {policy} by {estimates}", schedule_of(trace(log), 5000, policy, estimates))
 

@@ -28,6 +28,7 @@ ORDERS: dict[str, Callable[[int, int, int, int, int, int], float]] = {
     "f2": lambda n, p, r, wait, submit, age: sqrt(p) * n + 25_600 * log10(age),
     "f3": lambda n, p, r, wait, submit, age: p * n + 6_860_000 * log10(age),
     "f4": lambda n, p, r, wait, submit, age: p * sqrt(n) + 530_000 * log10(age),
+    "own": lambda n, p, r, wait, submit, age: -n * (wait + 10),  # a user's function, see `tests.support.features`
 }
 
 TICK, FLOOR, CEILING = 15, 60.0, 720.0  # seconds; minutes
@@ -39,5 +40,5 @@ def growth(procs, requested, machine, weight):
     return (procs / machine) * weight / (minutes * minutes * minutes * 3600)
 
 
-MOVING = ("wfp3", "unicep", "score", "priority")
+MOVING = ("wfp3", "unicep", "own", "score", "priority")
 """Orders whose keys change while a job waits."""

@@ -100,6 +100,12 @@ def random_workload(seed, **about):
     return workload_of(seeded_workload(seed, **about))
 
 
+def jobs_of(*rows, machine):
+    """Return a workload of rows (submit, processors, request, run time); its jobs are numbered from 1 on."""
+    columns = dict(zip(("submit", "procs", "requested", "run_time"), np.array(rows).T, strict=True))
+    return Workload.from_columns(range(1, len(rows) + 1), machine_procs=machine, **columns)
+
+
 def three_jobs():
     return Workload.from_columns(
         range(3), submit=[0, 0, 0], procs=[4, 4, 8], requested=[10, 10, 10], run_time=[10, 10, 10], machine_procs=8

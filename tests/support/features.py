@@ -14,6 +14,7 @@ import numpy as np
 
 from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation
+from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import Contiguous, FirstFit
 from schedsim.machine.dilation import Dilation
 from schedsim.machine.outages import Change, Outages, Reservation
@@ -40,6 +41,8 @@ from tests.support.nodes import drawn_ask, drawn_boxes, fits_alone, single_proce
 from tests.support.strategies import Fickle
 
 ALL = 10**9
+OWN = Order.by(lambda waiting: -waiting.procs * (waiting.wait + 10))
+"""A user's own order, the oracle's `own`."""
 RULES = ("shares", "dependencies", "holds", "alterations", "all rules")
 
 
@@ -96,6 +99,7 @@ def promise(**about):
 def behind(backfill, **rule):
     """Backfilling."""
     plain = {"depth": 0, "backfill_order": None, "keeps": False, "greedy": False, "knapsack": None, "loops": None}
+    plain["family"] = None
     return policy(plain | rule, backfill=backfill)
 
 
@@ -134,10 +138,15 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "priority": priority(60.0, 0.5, -0.2, None, 0.0),
         "look-ahead": look_ahead(("fcfs", "sjf", "saf", "wfp3", "unicep"), "wait-slowdown"),
         "look-ahead of two": look_ahead(("sjf", "ljf"), "wait"),
+        "look-ahead by slowdown": look_ahead(("fcfs", "laf"), "slowdown"),
+        "look-ahead by squares": look_ahead(("saf", "fcfs", "ljf"), "squared-wait"),
+        "own order": policy({"order": "own"}, order=OWN),
     },
     "backfilling": {
         "easy": behind(Easy(), depth=1),
         "easy-sjbf": behind(Easy(ORDERS["sjf"]), depth=1, backfill_order="sjf"),
+        "easy-own": behind(Easy(OWN), depth=1, backfill_order="own"),
+        "hybrid of one": behind(Easy(replan=True), depth=1, family="planned"),
         "hybrid": behind(Easy(depth=3), depth=3),
         "hybrid-sjbf": behind(Easy(ORDERS["sjf"], depth=2), depth=2, backfill_order="sjf"),
         "conservative": behind(Conservative(), depth=None),
@@ -146,6 +155,8 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "greedy-saf": behind(Greedy(ORDERS["saf"]), greedy=True, backfill_order="saf"),
         "knapsack": sets("capability"),
         "capacity": sets("capacity"),
+        "capability by means": sets("capability-mean"),
+        "capacity by means": sets("capacity-mean"),
         "loops": behind(Loops(interval=20, resolution=15), loops=(500, 20, 15, 86_400)),
         "short loops": behind(Loops(4, interval=10, resolution=60, window=150), loops=(4, 10, 60, 150)),
     },
@@ -189,7 +200,7 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "alterations": mark("rules", "alters"),
         "all rules": mark("rules", "shares", "parents", "holds", "alters"),
     },
-    "corrections": {name: parts(correction=name) for name in ("doubling", "incremental", "slurm", "pbs")},
+    "corrections": {name: parts(correction=name) for name in CORRECTIONS if name != "requested"},
     "estimates": {"separate": mark("separate"), "revised": mark("revised")},
 }
 """Of each group a simulation has one feature at most."""
@@ -443,6 +454,11 @@ def differing(case):
         found |= {name: getattr(schedule, name).tolist() for name in ("estimate", "last_estimate")}
         found["started_by"] = [STARTED_BY[code] for code in schedule.started_by]
     slow = {name: getattr(expected, name) for name in found}
+    if schedule.disturbed is not None:
+        runs, site = [tuple(run) for run in schedule.disturbed.runs.tolist()], expected.site
+        found["stopped"], slow["stopped"] = ([sorted(r for r in some if r[0] == row) for row in rows]
+                                             for some in (runs, site.runs))  # fmt: skip
+        found["dropped"], slow["dropped"] = schedule.disturbed.dropped.tolist(), [row in site.dropped for row in rows]
     if schedule.placements is not None:
         spots = schedule.placements
         own = [slice(spots.offsets[row], spots.offsets[row + 1]) for row in rows]

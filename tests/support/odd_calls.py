@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 from typer.main import get_command
 
-from experiments.cli.main import app, main
+from experiments.cli.main import STUDIES, app, main
 from experiments.reports.page import write_report
 from experiments.reports.report import Report
 from predictors.data.formats.swf import write_swf
@@ -79,7 +79,7 @@ BASE = {
     "predict": "model log.swf --out new.csv",
     "simulate": "log.swf",
     "sweep": "log.swf --policies easy --seeds 1 --no-track --out reports/sweep",
-    "experiment": "logstudy --log log.swf --quick --out reports",
+    "experiment logstudy": "--log log.swf --quick --out reports",
     "report": "experiment",
     "advise": "log.swf --seeds 5 --out reports",
     "serve": "last-two --db sqlite:///new.db",
@@ -117,6 +117,8 @@ BASE = {
 """A call of each command that works, or nearly."""
 WITHOUT_END = ("ui",)
 """Commands that start another program, and end with it."""
+LONG = tuple(f"experiment {name}" for name in STUDIES if name != "logstudy")
+"""Commands that work for minutes, with the options of logstudy and few of their own."""
 DOCUMENTED = {"replay": (1,), "slurm check": (1,)}
 """Statuses beside 0 and 2: predictions that differ from those of the check; journal and Slurm that differ."""
 ROW: Final = ProbeRow(time=50.0, waits=tuple(k / 10 for k in range(1, 10)), hosts=("n3", "n4"), ranks=2)
@@ -327,7 +329,8 @@ def faults(call: Call, ended: Ended, before: dict[str, str], after: dict[str, st
     if status == 2 and not err:
         yield "no word on stderr"
     lines = [line for line in err.splitlines() if not line.startswith("jobcast: note ")]
-    if err.startswith("jobcast: ") and len(lines) != 1:
+    verbose = {"-v", "--verbose"} & {*call.words}
+    if err.startswith("jobcast: ") and len(lines) != 1 and not verbose:
         yield "several lines on stderr"
     if "Warning" in err:
         yield "a warning of a library"

@@ -1,59 +1,27 @@
 """`jobcast start` and `jobcast why`: when a waiting job will start, and what keeps it now."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Any
 
-import typer
-
-from experiments.cli.options import Json, Seed
-from experiments.console import say
-
-if TYPE_CHECKING:
-    from experiments.site.live.queue import LiveQueue
-    from experiments.site.live.starts import Past
-    from predictors.data.joblog import JobLog
-
-Queue = Annotated[
-    Path | None,
-    typer.Option("--queue", help="File of the waiting jobs, written by --save; else Slurm is asked.", metavar="FILE"),
-]
-PastLog = Annotated[
-    Path | None,
-    typer.Option("--past", help="A job log (sacct, …) to learn from how much of their requests users need."),
-]
+from experiments.cli.options import live as options
+from experiments.console import print_json, print_table, say, working
+from experiments.site.advise.sentences import span
+from experiments.site.live.queue import LiveQueue
+from experiments.site.live.starts import Past, Present, actual_starts, scored, starts_of
+from predictors.data.formats.detect import read_log
+from predictors.data.joblog import JobLog
 
 
-def start(
-    job: Annotated[str | None, typer.Argument(help="Its id, 123 or 123_4; none: all that wait.", metavar="JOB")] = None,
-    queue: Queue = None,
-    past: PastLog = None,
-    draws: Annotated[int, typer.Option(help="Draws of the run times.", min=1, max=10_000)] = 100,
-    seed: Seed = 0,
-    save: Annotated[
-        Path | None, typer.Option(help="Write the queue as it is now, for later questions.", writable=True)
-    ] = None,
-    score: Annotated[
-        Path | None,
-        typer.Option(help="A later job log with the true starts: say how well forecasts held.", metavar="LOG"),
-    ] = None,
-    as_json: Json = False,
-) -> None:
-    """Forecast when waiting jobs start, P10, P50 and P90, from the live queue and what users' jobs really ran.
-
-    The scheduler's own expectation stands next to each. Only jobs that ended before the queue was read are learnt from.
-    """
-    from experiments.console import print_json, print_table
-    from experiments.site.live.starts import actual_starts, scored, starts_of
-
-    now, ended = _read(queue, past)
-    if save is not None:
-        now.write(save)
-    asked = [now.job(job)] if job is not None else [one for one in now.jobs if one.state == "PENDING"]
-    if job is not None:
+def start(args: options.Start) -> None:
+    now, ended = _read(args.queue, args.past)
+    if args.save is not None:
+        now.write(args.save)
+    asked = [now.job(args.job)] if args.job is not None else [one for one in now.jobs if one.state == "PENDING"]
+    if args.job is not None:
         _refuse_unanswerable(now, ended, asked[0])
-    found = starts_of(now, ended, asked, draws, seed)
-    held = scored(found, actual_starts(_log(score))) if score is not None else None
-    if as_json:
+    found = starts_of(now, ended, asked, args.draws, args.seed)
+    held = scored(found, actual_starts(_log(args.score))) if args.score is not None else None
+    if args.as_json:
         more: dict[str, Any] = {} if held is None else {"score": held}
         print_json({"now": now.now, "starts": [one.to_dict() for one in found], **more})
         return
@@ -71,21 +39,12 @@ def start(
         say(_told(held))
 
 
-def why(
-    job: Annotated[str, typer.Argument(help="Its id, 123 or 123_4.", metavar="JOB")],
-    queue: Queue = None,
-    past: PastLog = None,
-    as_json: Json = False,
-) -> None:
-    """Say why a job waits now, and what keeps it next by all that was asked for."""
-    from experiments.console import print_json
-    from experiments.site.live.starts import Present
-
-    now, ended = _read(queue, past)
-    asked = now.job(job)
+def why(args: options.Why) -> None:
+    now, ended = _read(args.queue, args.past)
+    asked = now.job(args.job)
     present = Present(now, asked.partition, ended)
     reasons, expected = present.why(asked), present.start(asked, present.simulation())
-    if as_json:
+    if args.as_json:
         print_json({"now": now.now, "reasons": reasons, "start": expected.to_dict()})
         return
     for sentence in reasons:
@@ -94,11 +53,7 @@ def why(
     say(f"It starts in {middle} (P50), {low} (P10) to {high} (P90); {expected.ahead:,} jobs wait in front of it.")
 
 
-def _read(queue: Path | None, past: Path | None) -> "tuple[LiveQueue, Past]":
-    from experiments.console import working
-    from experiments.site.live.queue import LiveQueue
-    from experiments.site.live.starts import Past
-
+def _read(queue: Path | None, past: Path | None) -> tuple[LiveQueue, Past]:
     if queue is None:
         with working("Asking Slurm"):
             now = LiveQueue.from_slurm()
@@ -107,18 +62,13 @@ def _read(queue: Path | None, past: Path | None) -> "tuple[LiveQueue, Past]":
     return now, Past(None if past is None else _log(past))
 
 
-def _log(path: Path) -> "JobLog":
-    from experiments.console import working
-    from predictors.data.formats.detect import read_log
-
+def _log(path: Path) -> JobLog:
     with working(f"Reading {path}"):
         log: JobLog = read_log(path)[0]
     return log
 
 
-def _refuse_unanswerable(now: "LiveQueue", ended: "Past", job: Any) -> None:
-    from experiments.site.live.starts import Present
-
+def _refuse_unanswerable(now: LiveQueue, ended: Past, job: Any) -> None:
     Present(now, job.partition, ended).row(job)
 
 
@@ -130,8 +80,6 @@ def _in(seconds: int) -> str:
     >>> _in(0), _in(50), _in(5000), _in(90_000)
     ('now', '50 s', '83 min', '25.0 h')
     """
-    from experiments.site.advise.sentences import span
-
     return "now" if seconds <= 0 else span(seconds)
 
 

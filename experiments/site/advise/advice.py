@@ -6,7 +6,7 @@ shake agrees; both only from a minute on, and never for a few jobs.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import numpy as np
@@ -105,8 +105,6 @@ class Advice:
 
     def to_json(self) -> dict[str, Any]:
         """Return plain values."""
-        from dataclasses import asdict
-
         return {
             "current": self.current,
             "choice": None if self.forbidden else document(self.choice),

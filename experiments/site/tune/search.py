@@ -21,7 +21,7 @@ import numpy as np
 from experiments.runs.simulate import estimates_by_name
 from experiments.site.tune.objective import Objective, five
 from predictors.core.arrays import Floats
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 from predictors.core.hash_random import unit
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import Simulation
@@ -128,7 +128,7 @@ def check_cma() -> None:
     try:
         import cma  # noqa: F401
     except ImportError as error:
-        raise JobcastError("Tuning needs the package cma; pip install 'jobcast[rl]', or pip install cma.") from error
+        raise JobcastError(missing(error)) from error
 
 
 def _strategy(start: Floats, random: np.random.RandomState) -> Any:

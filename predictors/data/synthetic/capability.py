@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import ndtr
+import scipy
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, percent
@@ -108,7 +108,7 @@ def _month(rng: np.random.Generator, n_jobs: int, load: float, procs: int) -> di
     nodes = np.maximum(1, np.rint(np.array([share for share, _, _ in SIZES])[kind] * procs)).astype(np.int64)
     asked = np.array([HOUR * rng.choice(SIZES[k][2]) for k in kind]).astype(np.int64)
     typical = rng.standard_normal((APPS, len(SIZES)))
-    place = ndtr(ALIKE * typical[app, kind] + np.sqrt(1 - ALIKE**2) * rng.standard_normal(n_jobs))
+    place = scipy.special.ndtr(ALIKE * typical[app, kind] + np.sqrt(1 - ALIKE**2) * rng.standard_normal(n_jobs))
     run_time = _run_times(place, asked, nodes, load * procs * MONTH)
     return {
         "submit": _submissions(rng, n_jobs),

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from scipy.special import gammainc
+import scipy
 
 from predictors.core.arrays import Floats, Ints
 from predictors.data.synthetic._kernels import mixture_quantile
@@ -100,7 +100,7 @@ def run_time_quantile(share: Floats, sizes: Ints, model: Lublin = BATCH) -> Ints
     [25, 596, 26731]
     """
     log_seconds = np.linspace(0.0, model.longest, _KNOTS + 1)
-    short, long = (gammainc(shape, log_seconds / scale) for shape, scale in (model.short, model.long))
+    short, long = (scipy.special.gammainc(shape, log_seconds / scale) for shape, scale in (model.short, model.long))
     weight = np.clip(model.slope * sizes + model.intercept, 0.0, 1.0)
     position = mixture_quantile(share, weight, short, long)
     return np.maximum(1, np.exp(position * (model.longest / _KNOTS))).astype(np.int64)
@@ -127,9 +127,8 @@ def day_weights(model: Lublin = BATCH) -> Floats:
     half_hours = np.arange(model.cycle_start, model.cycle_start + SLOTS)
     shape, scale = model.cycle
     weights = np.zeros(SLOTS)
-    weights[(half_hours - 1) % SLOTS] = gammainc(shape, (half_hours + 0.5) / scale) - gammainc(
-        shape, (half_hours - 0.5) / scale
-    )
+    before, after = (scipy.special.gammainc(shape, (half_hours + by) / scale) for by in (-0.5, 0.5))
+    weights[(half_hours - 1) % SLOTS] = after - before
     relative: Floats = weights / weights.mean()
     return relative
 

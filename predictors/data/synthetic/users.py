@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
-from scipy.special import ndtr
+import scipy
 
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.data.synthetic._kernels import sessions
@@ -93,7 +93,7 @@ def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Run
     place[crashed] -= rng.uniform(1.0, 4.0, int(crashed.sum()))
     like = np.floor(np.log2(sizes) + 0.5)
     # Halved, so that neither the last place nor the largest share of a class reaches into the next.
-    return shares[_deal(like + shares / 2, like + ndtr(place) / 2)], crashed
+    return shares[_deal(like + shares / 2, like + scipy.special.ndtr(place) / 2)], crashed
 
 
 def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> tuple[Ints, Ints, Bools]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from importlib.metadata import version
 from typing import Any, Final
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 
 _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
 
@@ -68,7 +68,5 @@ def configured_tracing() -> Tracing | None:
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ModuleNotFoundError as error:
-        raise JobcastError(
-            f"{endpoint} is set, but the package {error.name!r} is missing: pip install 'jobcast[traces]', or unset it."
-        ) from error
+        raise JobcastError(f"{endpoint} is set, but tracing is not installed: {missing(error)}") from error
     return Tracing(OTLPSpanExporter())

@@ -40,7 +40,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError, SQLAlchemyError
 
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, missing
 from predictors.service.event import FIELDS
 from predictors.service.storage.postgres import STATEMENT_SECONDS, bound_waits
 
@@ -80,9 +80,7 @@ def made_engine(url: str) -> Engine:
     except (ArgumentError, NoSuchModuleError, ValueError) as error:
         raise _no_database(url) from error
     except ModuleNotFoundError as error:
-        raise JobcastError(
-            f"{shown(url)}: needs the package {error.name!r}; pip install 'jobcast[postgres]'."
-        ) from error
+        raise JobcastError(f"{shown(url)}: {missing(error)}") from error
     if is_file:
         event.listen(engine, "connect", lambda connection, _: _durable(connection))
         event.listen(engine, "begin", lambda connection: connection.exec_driver_sql("BEGIN"))

@@ -9,6 +9,7 @@ from predictors.data.formats.swf import write_swf
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from tests.support.service_in_thread import running
+from tests.support.slow import slow_but
 
 N = 240
 SACCT = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|ReqCPUS|State|Partition"
@@ -120,10 +121,7 @@ def test_a_replay_adds_up(log, folder, tmp_path, monkeypatch, command):
     assert document["account"]["used"] == document["n_jobs"]
 
 
-@pytest.mark.parametrize(
-    "log",
-    [log if log in ("requestless.swf", "slurm.txt") else pytest.param(log, marks=pytest.mark.slow) for log in LOGS],
-)
+@pytest.mark.parametrize("log", slow_but(LOGS, "requestless.swf", "slurm.txt"))
 def test_training_and_predicting_add_up(log, folder, home, monkeypatch, command):
     monkeypatch.chdir(folder)
     status, out, err = command(f"train {log} --predictor user-mean --register odd --json")
@@ -246,7 +244,7 @@ def test_what_is_wrong_with_the_options_is_said_before_the_log_is_read(folder, m
         ("replay nowhere.swf --check forrest", "did you mean 'forest'"),
         ("advise nowhere.swf --requests-from x", "run-time"),
         ("experiment reis --log nowhere.swf --requests-from x", "run-time"),
-        ("experiment rush --requests-from 60", "has no use for --requests-from"),
+        ("log convert nowhere.swf new.swf --requests-from x", "run-time"),
     ):
         status, _, err = command(line)
         assert status == 2 and told in err and "nowhere" not in err

@@ -1,22 +1,32 @@
 """The command line: bad input is one clear line and status 2, no option is without effect, explanations, budgets."""
 
-import ast
 import gzip
 import json
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 import textwrap
 from contextlib import suppress
+from dataclasses import is_dataclass
+from importlib import import_module
+from inspect import getsource, signature
+from typing import get_type_hints
 
 import numpy as np
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
+from experiments.cli import commands, set_up
+from experiments.cli.commands import options_of, work_of
+from experiments.cli.main import STUDIES, app
 from experiments.cli.main import _fail as fail
-from experiments.cli.main import app
+from experiments.cli.options.experiment import FromLog, Shared
+from experiments.registry import EXPERIMENTS, MANY
+from experiments.runs.setting import WITHOUT_LOG
 from experiments.runs.simulate import run_by_name
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError
@@ -40,18 +50,34 @@ def folder(tmp_path_factory):
     return place
 
 
+def commands_of(group):
+    """Yield the name of each command below a group, and where its work stands."""
+    for name, home in get_command(group).commands.data.items():
+        yield from ((name, home),) if isinstance(home, str) else commands_of(home)
+
+
 def test_every_option_of_a_command_is_read():
-    """Those that typer reads by itself, such as --version, have a callback."""
-    unread = []
-    for path in sorted((ROOT / "experiments" / "cli").glob("*.py")):
-        for one in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(one, ast.FunctionDef):
-                continue
-            read = {name.id for line in one.body for name in ast.walk(line) if isinstance(name, ast.Name)}
-            options = one.args.args[len(one.args.args) - len(one.args.defaults) :] + one.args.kwonlyargs
-            told = {option.arg for option in options if "callback=" not in ast.unparse(option)}
-            unread += [f"{path.name}: {one.name}: {name}" for name in told - read if "locals" not in read]
-    assert unread == []
+    """By its name, or with all others of its class: `vars(args.pool)`."""
+
+    def unread(kind, text, within=""):
+        for name, hint in get_type_hints(kind).items():
+            if is_dataclass(hint):
+                yield from unread(hint, text, name)
+            elif not re.search(rf"\b\w+\.{name}\b|vars\((args\.)?{within or 'args'}\)", text):
+                yield f"{kind.__name__}: {name}"
+
+    found = []
+    for name, home in commands_of(app):
+        own, shared = (getsource(module) for module in (import_module(work_of(name, home).__module__), set_up))
+        found += unread(options_of(name, home), own + shared + getsource(commands))
+    assert found == []
+
+
+def test_every_experiment_is_a_command_with_options_of_its_own():
+    kinds = {name: options_of(name, "experiment:experiment") for name in STUDIES}
+    assert {kind().name: kind for kind in kinds.values()} == kinds and list(kinds) == list(EXPERIMENTS)
+    assert {name for name, kind in kinds.items() if not issubclass(kind, FromLog)} == WITHOUT_LOG
+    assert {name for name, kind in kinds.items() if issubclass(kind, Shared)} == {*MANY}
 
 
 @pytest.fixture
@@ -85,8 +111,6 @@ BAD = {
     "unknown model": ("simulate log.swf --estimates models:/nothing@champion", "no model store"),
     "folder without a report": ("report .", "no report.json"),
     "report of no folder": ("report log.swf", "is no folder"),
-    "unknown experiment": ("experiment ries", "did you mean 'reis'"),
-    "workers for one long run": ("experiment start-times --log log.swf --workers 2", "several workers cannot share"),
     "a queue without memory": ("experiment ceil --queue slurm", "--memory 4GB"),
     "advice by an unknown queue": ("advise log.swf --queue slrm", "did you mean 'slurm'"),
     "output onto input": ("log convert log.swf log.swf", "very file"),
@@ -201,15 +225,89 @@ def test_a_shaken_log_is_told_and_is_the_same_for_every_policy(jobcast):
     assert sum(row["n_jobs"] for row in again["by"].values()) == 200
 
 
-def test_help_imports_nothing_heavy():
-    """`jobcast --help` must answer at once: the heavy libraries are imported by the commands that need them."""
-    heavy = {"numpy", "pandas", "numba", "sklearn", "mlflow", "matplotlib", "xgboost"}
-    code = (
-        "import sys, typer, experiments.cli.main as c; typer.main.get_command(c.app); "
-        f"print({heavy} & sys.modules.keys())"
-    )
-    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "set()"
+HEAVY = {"numpy", "pandas", "numba", "sklearn", "mlflow", "matplotlib", "xgboost", "starlette", "sqlalchemy", "uvicorn",
+         "scipy.special", "rich.progress"}  # fmt: skip
+
+
+def loaded_by(words, folder, **env):
+    """Return what a command prints, and which heavy packages it has loaded in the end."""
+    code = f"""
+        import sys
+        from experiments.cli.main import main
+
+        sys.argv = ["jobcast", *{words!r}]
+        try:
+            main()
+        finally:
+            sys.stderr.write(" ".join(sorted({HEAVY!r} & sys.modules.keys())))
+    """
+    env = os.environ | {"PYTHONPATH": str(ROOT)} | env
+    line = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    return done.stdout, done.stderr.split()
+
+
+@pytest.mark.parametrize("words", [["--help"], ["simulate", "--help"], ["variability", "train", "--help"]], ids=str)
+def test_help_imports_nothing_heavy(words, tmp_path):
+    """It must answer at once: heavy libraries are imported by the work of the commands."""
+    said, loaded = loaded_by(words, tmp_path)
+    assert "Usage: " in said and loaded == []
+
+
+def test_completion_imports_nothing_heavy_and_knows_options_and_names(tmp_path):
+    def completed(line):
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split()) - 1), "_JOBCAST_COMPLETE": "complete_bash"}
+        said, loaded = loaded_by([], tmp_path, **words)
+        return said.split(), loaded
+
+    assert completed("jobcast sim") == (["simulate"], [])
+    assert completed("jobcast simulate --pol") == (["--policy"], [])
+    assert "easy-sjbf" in completed("jobcast simulate --policy easy")[0]
+    assert completed("jobcast evaluate --predictors last-two,for")[0] == ["last-two,forest"]
+
+
+@pytest.mark.parametrize("words", [["simulate"], ["log", "info"]], ids=str)
+def test_a_command_loads_no_package_that_it_does_not_need(words, folder):
+    said, loaded = loaded_by([*words, "log.swf", "--json"], folder)
+    assert "log.swf" in said and not set(loaded) - {"numpy", "numba"}
+
+
+def test_the_work_of_every_command_takes_its_options():
+    for name, home in commands_of(app):
+        takes = signature(work_of(name, home)).parameters["args"].annotation
+        assert issubclass(options_of(name, home), takes), name
+
+
+def test_quiet_prints_results_alone_and_verbose_what_is_done(jobcast):
+    usual, quiet, verbose = (jobcast(f"log convert log.swf {n}.swf {more}") for n, more in enumerate(("", "-q", "-v")))
+    assert usual == (0, "0.swf: 200 jobs\nlog.swf: 200 jobs read, 200 used, nothing dropped\n", "")
+    assert quiet == (0, "1.swf: 200 jobs\n", "")
+    assert verbose[:2] == (0, usual[1].replace("0.swf", "2.swf"))
+    assert "jobcast: Converting log.swf: done in" in verbose[2]
+    assert jobcast("log info log.swf -q -v")[0] == 2
+
+
+@pytest.mark.parametrize(("package", "line", "extra"), [
+    ("sklearn", "evaluate log.swf --predictors forest", "models"),
+    ("matplotlib", "simulate log.swf --figures drawn", "plots"),
+    ("sqlalchemy", "correct --why odd --withdraw 1", "service"),
+    ("mlflow", "train log.swf --predictor last-two", "tracking"),
+])  # fmt: skip
+def test_a_command_without_its_extra_says_in_one_line_what_to_install(package, line, extra, folder):
+    code = f"""
+        import sys
+        from experiments.cli.main import main
+
+        sys.modules[{package!r}] = None
+        sys.argv = ["jobcast", *{line.split()!r}]
+        main()
+    """
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    line = [sys.executable, "-c", textwrap.dedent(code)]
+    done = subprocess.run(line, cwd=folder, env=env, capture_output=True, text=True)
+    told = f"jobcast: This needs the package {package}, which is missing: pip install 'jobcast[{extra}]'."
+    said = [line for line in done.stderr.splitlines() if not line.startswith("jobcast: compiling")]
+    assert (done.returncode, said) == (2, [told])
 
 
 def test_ctrl_c_while_the_command_is_loaded_is_no_traceback():
@@ -404,10 +502,6 @@ def machine_files(tmp_path, monkeypatch):
         ("simulate log.swf --allocator partitions --partitions vast.toml", "vast.toml: a machine has at most"),
         ("simulate log.swf --allocator partitions --partitions fine.toml", "fine.toml: level 1: 2,500,000 parti"),
         ("evaluate log.swf --prequential --train 0.8", "--train is the share"),
-        ("experiment reis --procs 64", "reis has no use for --procs"),
-        ("experiment rush --partition 1", "rush has no use for --partition"),
-        ("experiment ceil --predictors forest", "ceil has no use for --predictors"),
-        ("experiment runtime --failures ras.csv", "runtime has no use for --failures, which is for logstudy"),
         ("serve tsafrir --policy easy-sjbf", "--policy is for forecasts of starts"),
         ("log fetch --base-url http://localhost", "name the log too"),
     ],

@@ -6,12 +6,12 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-import typer
 from typer.testing import CliRunner
 
 from experiments.cli import evaluate as cli
-from experiments.cli.evaluate import evaluate
-from experiments.cli.simulate import simulate
+from experiments.cli.main import app
+from experiments.cli.options.evaluate import Evaluate
+from experiments.cli.options.shared import names_of
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import read_log, write_log
 from predictors.data.joblog import JobLog
@@ -31,9 +31,7 @@ def log(tmp_path_factory):
 
 
 def run(*arguments):
-    app = typer.Typer()
-    app.command()(evaluate)
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["evaluate", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0, result.output
     return result.stdout
 
@@ -86,22 +84,16 @@ def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
 
 
 def test_the_default_compares_what_wins_somewhere():
-    assert set(cli.names_of(cli.DEFAULT)) == {
+    assert set(names_of(Evaluate.predictors)) == {
         "average", "boosted", "forest", "similar-mean", "similar", "requested",
     }  # fmt: skip
-    for name in cli.names_of(cli.DEFAULT):
+    for name in names_of(Evaluate.predictors):
         make_predictor(name)
-
-
-APP = typer.Typer()
-APP.command()(cli.train)
-APP.command()(cli.predict)
-APP.command()(simulate)
 
 
 def jobcast(*arguments):
     """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if ran.exception is not None:
         raise ran.exception
     return ran.stdout
@@ -347,7 +339,7 @@ def test_train_tells_at_once_that_the_store_cannot_be_written(home, tmp_path, mo
     """Before it spends minutes on learning."""
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "file"))
-    monkeypatch.setattr("predictors.evaluation.evaluate.evaluate", lambda *args, **kwargs: pytest.fail("evaluated"))
+    monkeypatch.setattr(cli, "evaluate_log", lambda *args, **kwargs: pytest.fail("evaluated"))
     with pytest.raises(JobcastError, match="the model store cannot be made there"):
         jobcast("train", home / "first.swf")
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from experiments.cli.log import app
+from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.data.formats.archive import ARCHIVE
 from predictors.data.formats.detect import read_log, write_log
@@ -30,7 +30,7 @@ def log(tmp_path: Path) -> Path:
 
 
 def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["log", *map(str, arguments)], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout
 
@@ -135,7 +135,7 @@ TABLE = (
 
 def refused(*arguments: object) -> str:
     with pytest.raises(JobcastError) as refusal:
-        CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
+        CliRunner().invoke(app, ["log", *map(str, arguments)], catch_exceptions=False)
     return str(refusal.value)
 
 

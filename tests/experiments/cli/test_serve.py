@@ -1,8 +1,6 @@
 """The commands serve, replay, promote: on a real registry, and against a service at work."""
 
 import json
-import subprocess
-import sys
 
 import numpy as np
 import pandas as pd
@@ -160,10 +158,3 @@ def test_a_unit_that_still_asks_for_readers_starts_and_is_told_why_there_are_non
     assert len(started) == 2
     done = run("serve", "--help")
     assert done.exit_code == 0 and "--readers" not in done.stdout
-
-
-def test_help_loads_nothing_heavy():
-    heavy = ("starlette", "sqlalchemy", "uvicorn", "numpy")
-    code = f"import sys; from experiments.cli.main import app; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert done.stdout == "[]\n"

@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from experiments.cli.variability import _print_winner, app
+from experiments.cli.main import app
+from experiments.cli.variability import _print_winner
 from predictors.core.errors import JobcastError
 from predictors.data.runs import Runs, write_runs
 from predictors.data.telemetry.counters import COUNTERS
@@ -23,7 +24,7 @@ BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
 
 def jobcast(*arguments):
     """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
+    ran = CliRunner().invoke(app, ["variability", *map(str, arguments)])
     if ran.exception is not None:
         raise ran.exception
     return ran.stdout

@@ -7,9 +7,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.papers.rush import measures
 from experiments.papers.rush.asking import FREE, AskSettings, beside_easy, differences, f1_on, rows_of, threshold_of
 from experiments.papers.rush.control import Control, collect, learn
@@ -356,12 +354,6 @@ def test_tables_carry_every_run(shared, found, monkeypatch):
     assert not runs.loc[runs["policy"] == CALM_EASY, "varies"].all()
     paper = measures.beside_paper(trials)
     assert paper["experiment"].tolist() == ["PDPA"]
-
-
-def test_no_log_is_looked_at(tmp_path):
-    result = CliRunner().invoke(app, ["experiment", "rush", "--log", str(tmp_path / "x.swf")])
-    assert result.exit_code != 0
-    assert "looks at no log" in str(result.exception or result.output)
 
 
 def test_cases_of_the_dose_response():

@@ -3,24 +3,19 @@
 import json
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from experiments.cli import evaluate as cli
+from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import write_log
 from predictors.data.synthetic.generate import generate_log
 from predictors.tracking import client as tracking
 from tests.support.service_in_thread import running
 
-APP = typer.Typer()
-APP.command()(cli.train)
-APP.command()(cli.predict)
-
 
 def jobcast(*arguments):
     """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(APP, [str(argument) for argument in arguments])
+    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
     if ran.exception is not None:
         raise ran.exception
     return ran.stdout

@@ -109,6 +109,7 @@ def test_an_agent_goes_into_an_advice(log, file):
         Question(log, seeds=5, agent="none.npz")
 
 
+@pytest.mark.slow
 def test_the_simulation_of_an_agent_is_explained_and_checked(log, file):
     named = NamedSimulation(log, f"agent:{file}", "order=last-two")
     schedule, _ = named.run()

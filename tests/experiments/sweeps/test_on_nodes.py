@@ -147,7 +147,6 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
             "advise site.parquet --machine machine.toml --current knapsack",
             "Case 'knapsack': nodes with GPUs and memory and a knapsack do not compose",
         ),
-        ("experiment runtime --log site.parquet --machine machine.toml", "runtime has no use for --machine"),
     ],
 )
 def test_what_does_not_go_on_nodes_is_refused_in_one_line(place, monkeypatch, words, says):

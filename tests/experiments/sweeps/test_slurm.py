@@ -156,6 +156,7 @@ def test_advice_begins_with_the_sites_own_slurm(log, policy):
     assert list(asked.plan.slurm) == [policy]
 
 
+@pytest.mark.slow
 def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
     asked = Backtest(replace(log, name="site"), "last-two", policy=policy, seeds=5)
     found = asked.run(tmp_path / "runs").runs

@@ -2,6 +2,7 @@
 
 import contextlib
 import warnings
+from functools import cache
 
 import numpy as np
 import pytest
@@ -13,17 +14,12 @@ from predictors.history.replay import log_events
 from predictors.models.stream import forecast
 from predictors.models.warnings import TrainingDataWarning
 from predictors.registry import PREDICTORS, make_predictor
+from tests.support.small_models import SMALL
 
 pytestmark = pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
 
-SMALL = {
-    "forest": {"n_estimators": 3, "max_nodes": 300},
-    "boosted": {"n_estimators": 3},
-    "average": {"n_boosted": 2, "n_forest": 2},
-    "stack": {"n_boosted": 2, "n_forest": 2},
-    "censored": {"n_estimators": 3},
-    "chain": {"predictor": "boosted", "settings": {"n_estimators": 3}},
-}
+MODELS = SMALL | {f"boosted, {target}": {"n_estimators": 4, "target": target} for target in ("residual", "log")}
+NAMES = dict.fromkeys([*PREDICTORS, *MODELS])
 ODD = {
     "constant targets": ({"run_time": 60}, "all .* jobs ran for 60 s"),
     "one user": ({"user": 1}, "one user"),
@@ -31,6 +27,8 @@ ODD = {
     "all requests missing": ({"requested_time": None}, "requested_time.* missing in all jobs"),
     "requests of 0 s": ({"requested_time": 0}, "request is 0 s or less"),
     "requests of 1e9 s": ({"requested_time": 10**9}, "request is more than 30 days"),
+    "one such request": ({"requested_time": np.where(np.arange(150) == 9, 10**9, 600)}, "request is more than 30 days"),
+    "run times of 1e9 s": ({"run_time": 10**9, "requested_time": 10**9}, "all .* jobs ran for 1e9 s|more than 30 days"),
     "no processors": ({"requested_procs": None, "allocated_procs": None}, "procs.* missing in all jobs"),
 }
 NEEDS = {"one user": "user", "nobody": "user", "no processors": "procs"}
@@ -51,7 +49,13 @@ def odd_log(made=MADE, **changes):
 
 
 def made(name):
-    return make_predictor(name, **SMALL.get(name, {}))
+    return make_predictor(name.partition(",")[0], **MODELS.get(name, {}))
+
+
+@cache
+def usual(name):
+    """Return a predictor that has learnt from usual jobs."""
+    return made(name).fit(MADE)
 
 
 def check_range(found, log):
@@ -62,7 +66,7 @@ def check_range(found, log):
 
 
 @pytest.mark.parametrize("oddity", ODD)
-@pytest.mark.parametrize("name", PREDICTORS)
+@pytest.mark.parametrize("name", NAMES)
 def test_odd_logs_give_predictions_in_range_and_a_warning(name, oddity):
     changes, told = ODD[oddity]
     log, predictor = odd_log(**changes), made(name)
@@ -70,6 +74,8 @@ def test_odd_logs_give_predictions_in_range_and_a_warning(name, oddity):
     with pytest.warns(TrainingDataWarning, match=told) if matters else contextlib.nullcontext():
         predictor.fit(log)
     check_range(predictor.predict(log), log)
+    check_range(usual(name).predict(log), log)
+    check_range(predictor.predict(MADE), MADE)
     strange = odd_log(**{"user": 10**6, "group": 10**6, "executable": 10**6, "queue": 999} | changes)
     check_range(predictor.predict(strange), strange)
     seconds = np.full(len(log), np.nan)

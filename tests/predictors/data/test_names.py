@@ -18,15 +18,8 @@ from predictors.models.stream import forecast
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.serialise import load, save
 from tests.support.named_logs import HEADER, in_two, made_log, read_text, sacct_text
+from tests.support.small_models import SMALL
 
-SMALL = {
-    "forest": {"n_estimators": 4, "max_nodes": 400},
-    "boosted": {"n_estimators": 6},
-    "average": {"n_boosted": 3, "n_forest": 3},
-    "stack": {"n_boosted": 3, "n_forest": 3},
-    "censored": {"n_estimators": 4},
-    "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
-}
 COLUMNS = ("user", "group", "executable", "queue")
 
 

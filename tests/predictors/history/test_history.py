@@ -16,6 +16,7 @@ from predictors.history.history import AS_OF_RULES, AsOfRule, Job, JobHistory, f
 from predictors.history.replay import LogHistory, log_events, replay
 from tests.oracle.history import as_log, logged_jobs
 from tests.predictors.history.test_replay import same_bits, stream
+from tests.support.slow import slow_but
 
 RULES = list(AS_OF_RULES)
 USER_FACTS = ("last_two_mean", "think_time", "longest_running", "running_sum", "running_count", "pending_count")
@@ -35,7 +36,7 @@ def state(history):
     return {name: array.tobytes() for name, array in history.snapshot().items()}
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", slow_but(RULES, "strict"))
 @given(jobs=logged_jobs(), cut=st.integers(0, 42), capacity=st.integers(1, 3))
 def test_restored_history_continues_bit_for_bit(rule, jobs, cut, capacity):
     """Stored at any event, read again: the rows, outcomes and memory to come are the same."""
@@ -51,7 +52,7 @@ def test_restored_history_continues_bit_for_bit(rule, jobs, cut, capacity):
     assert left.observed.tolist() == right.observed.tolist()
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", slow_but(RULES, "strict"))
 @settings(max_examples=50)
 @given(jobs=logged_jobs(), later=st.integers(0, 9))
 def test_questions_change_nothing(rule, jobs, later):
@@ -280,7 +281,7 @@ def test_groups_are_forgotten_like_users():
     assert len(history.tables.users) <= 256
 
 
-@pytest.mark.parametrize("size", [1, 7, 400, 10_000])
+@pytest.mark.parametrize("size", slow_but((1, 7, 400, 10_000), 7, 10_000))
 @pytest.mark.parametrize("as_of", ["strict", "reis"])
 def test_slices_equal_a_replay(size, as_of):
     log = generate_log(700, seed=3)

@@ -9,7 +9,6 @@ from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.replay import replay
 from predictors.models.boosted import MODEL, Boosted
-from predictors.models.warnings import TrainingDataWarning
 from predictors.serialise import load, save
 
 
@@ -63,13 +62,6 @@ def test_residuals_follow_similar_jobs_and_survive_unlimited_requests(learnt):
     odd[:, Boosted.features.index("requested_time")] = 1e9
     odd[:, Boosted.features.index("similar_weighted")] = np.nan
     assert boosted.predict_rows(odd).max() <= 3 * seconds.max()
-
-
-def test_one_job_is_enough_to_learn_from():
-    log = generate_log(150, seed=2, users=5).select(slice(1))
-    with pytest.warns(TrainingDataWarning, match="only one job"):
-        boosted = Boosted(n_estimators=3).fit(log)
-    assert np.isfinite(boosted.predict(log)).all()
 
 
 def test_damaged_trees_are_refused(learnt, tmp_path):

@@ -221,14 +221,6 @@ def test_cap_and_least_prediction(by_hand):
 # --- the interface ---
 
 
-def test_scikit_learn_can_clone_them():
-    from sklearn.base import clone
-
-    predictor = Forest(n_estimators=7, cap=False)
-    copy = clone(predictor)
-    assert copy is not predictor and copy.get_params() == predictor.get_params()
-
-
 def test_a_wrong_name_or_parameter_gets_a_suggestion():
     with pytest.raises(JobcastError, match="No predictor 'forrest'; did you mean 'forest'"):
         make_predictor("forrest")
@@ -275,54 +267,6 @@ def test_a_wrong_name_or_parameter_gets_a_suggestion():
 def test_a_parameter_that_cannot_be_is_named_before_anything_is_learnt(name, params, rule, log):
     with pytest.raises(JobcastError, match=rf"^{name}: {next(iter(params))} must be {rule}\.$"):
         make_predictor(name, **params).fit(log)
-
-
-def odd(**changes):
-    """Return a log of 150 jobs with some columns replaced; a value of None is unknown."""
-    made = generate_log(150, seed=2, users=5)
-    values = {column: array.copy() for column, array in made.values.items()}
-    unknown = {column: array.copy() for column, array in made.unknown.items()}
-    for column, value in changes.items():
-        if value is None:
-            unknown[column][:] = True
-        else:
-            values[column][:], unknown[column][:] = value, False
-    return JobLog(values, unknown, epoch=made.epoch, name="odd")
-
-
-TARGETS = ("seconds", "residual", "log")
-ODD = {
-    "constant run times": odd(run_time=60),
-    "one user": odd(user=1),
-    "one job": odd().select(slice(1)),
-    "nobody": odd(user=None, group=None, queue=None, executable=None),
-    "no processors": odd(requested_procs=None, allocated_procs=None),
-    "no requests": odd(requested_time=None),
-    "requests of 0 s": odd(requested_time=0),
-    "requests of 1e9 s": odd(requested_time=10**9),
-    "one such request": odd(requested_time=np.where(np.arange(150) == 9, 10**9, 600)),
-    "run times of 1e9 s": odd(run_time=10**9, requested_time=10**9),
-    "another user": odd(user=10**6),
-}
-FAST = {
-    **{f"boosted, {target}": ("boosted", {"n_estimators": 5, "target": target}) for target in TARGETS},
-    **{name: (name, {}) for name in ("online-linear", "gaussier", "online-tree")},
-}
-
-
-@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
-@pytest.mark.parametrize("what", ODD)
-@pytest.mark.parametrize("predictor", FAST)
-def test_odd_logs_get_predictions_within_range(predictor, what):
-    name, params = FAST[predictor]
-    jobs, usual = ODD[what], odd()
-    limit = np.where(jobs.known("requested_time") & (jobs.filled("requested_time") > 0), jobs["requested_time"], np.inf)
-    in_the_loop = checks._forecast(make_predictor(name, **params), jobs)
-    from_it, from_usual = (make_predictor(name, **params).fit(log).predict(jobs) for log in (jobs, usual))
-    for found in (in_the_loop, from_it, from_usual, make_predictor(name, **params).fit(jobs).predict(usual)):
-        assert np.isfinite(found).all() and (found >= 1).all()
-    for found in (in_the_loop, from_it, from_usual):
-        assert (found <= limit).all()
 
 
 @pytest.mark.parametrize("name", PREDICTORS)

@@ -13,7 +13,6 @@ from sklearn.linear_model import LinearRegression
 
 from predictors.core.errors import JobcastError
 from predictors.core.model_files import TREE, save_sklearn, write_arrays
-from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.history.features import CATEGORIES
 from predictors.history.history import Outcome
@@ -257,13 +256,6 @@ def test_an_encoding_of_another_forest_is_refused(folder, log):
     write_arrays(folder / "encoding.npz", other.estimator_.encoding.arrays())
     with pytest.raises(JobcastError, match="do not fit together"):
         load(folder)
-
-
-def test_requests_of_nothing_and_of_years_give_predictions_in_range(forest, log):
-    values = {column: array.copy() for column, array in log.values.items()}
-    values["requested_time"][::2], values["requested_time"][1::2] = 0, 10**9
-    found = forest.predict(JobLog(values, log.unknown, epoch=log.epoch))
-    assert np.isfinite(found).all() and (found >= 1).all()
 
 
 NAN = np.nan

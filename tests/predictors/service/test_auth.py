@@ -1,9 +1,7 @@
 """Who may do what: tokens and roles, TLS, addresses; and Schemathesis finds no answer 500."""
 
 import http.client
-import shutil
 import ssl
-import subprocess
 
 import pytest
 from typer.testing import CliRunner
@@ -14,6 +12,7 @@ from predictors.service.api.auth import MOST_CLIENTS, Buckets, matching_token, n
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from tests.predictors.service.test_variability import variability_state
+from tests.support.certificates import self_signed
 from tests.support.service_in_thread import running
 
 EVENT = {"kind": "submitted", "job_id": 1, "time": 5}
@@ -96,11 +95,7 @@ def test_without_tokens_only_this_machine_may_connect():
 
 
 def test_tls(tmp_path):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: apt-get install openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
-    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     with running(tmp_path, listening=Listening(port=0, certificate=certificate, key=key)) as one:
         trusted = ssl.create_default_context(cafile=certificate)
         with Client(one.url.replace("http:", "https:"), tls=trusted) as client:

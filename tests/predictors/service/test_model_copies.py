@@ -10,27 +10,13 @@ import pytest
 
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
-from predictors.registry import make_predictor
 from predictors.service.state import model_copies
 from predictors.service.state.model_copies import ModelCopies, folder_beside
-from predictors.tracking import client as tracking
+from tests.experiments.cli.test_serve import registered
 from tests.support.service_in_thread import running
 
 LOG = generate_log(120, seed=6)
 URI = "models:/runtime@champion"
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch, empty_store):
-    shutil.copytree(empty_store, tmp_path / "mlruns")
-    monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
-    monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
-    return tmp_path
-
-
-def registered(name, alias=None):
-    run = tracking.log_run(make_predictor(name).fit(LOG), LOG, {"mae_s": 1.0}, split="all", trained_until=900)
-    return tracking.register(run, "runtime", alias)
 
 
 def test_the_copy_is_served_while_the_registry_is_gone_and_replaced_when_the_alias_moves(home, caplog):

@@ -36,6 +36,7 @@ from predictors.service.operation.logs import (
     set_up_logs,
 )
 from predictors.service.operation.tracing import Tracing, configured_tracing
+from tests.support.certificates import self_signed
 from tests.support.killing import free_port
 from tests.support.service_in_thread import running
 
@@ -366,16 +367,6 @@ def test_without_systemd_nothing_is_told(monkeypatch, tmp_path):
 
 
 # --- SIGHUP ----------------------------------------------------------------------------------------------------------
-
-
-def self_signed(folder, name):
-    """Return certificate and key of this machine, under a name."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: apt-get install openssl")
-    key, certificate = folder / "key.pem", folder / "certificate.pem"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN={name}"
-    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
-    return certificate, key
 
 
 def shown_certificate(port):

@@ -12,7 +12,7 @@ from sqlalchemy import update
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from experiments.cli.serve import seconds_of
+from experiments.cli.options.shared import seconds_of
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
@@ -31,6 +31,7 @@ from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
+from tests.support.slow import slow_but
 
 
 def events_of(log: JobLog) -> list[Event]:
@@ -129,10 +130,10 @@ def equal(one, other):
 
 @pytest.mark.parametrize(
     "model",
-    [
-        "last-two", "online-linear", "with-budget", "forest", "online-tree",
-        pytest.param("boosted", marks=pytest.mark.slow), pytest.param("chain", marks=pytest.mark.slow),
-    ],
+    slow_but(
+        ("last-two", "online-linear", "with-budget", "forest", "online-tree", "boosted", "chain"),
+        "last-two", "with-budget", "online-tree",
+    ),
 )  # fmt: skip
 def test_a_rebuilt_state_equals_one_that_never_stopped(start, tmp_path, model):
     about = Settings(model=model, db=f"sqlite:///{tmp_path}/whole.db", poll=0)
@@ -574,7 +575,7 @@ def test_the_service_gives_jobs_up_by_itself_and_by_command(tmp_path):
 
 
 @pytest.mark.parametrize("model", ["online-linear", "with-budget", "censored"])
-@pytest.mark.parametrize("batch", [1, 97])
+@pytest.mark.parametrize("batch", slow_but((1, 97), 97))
 def test_predictions_equal_those_of_an_evaluation_job_for_job(tmp_path, model, batch):
     log = LOG.select(np.arange(len(LOG)) < (150 if batch == 1 else 500))
     expected = evaluate(log, {model: small(model)(model)[1]}, train=None)[model].predicted

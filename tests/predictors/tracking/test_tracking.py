@@ -37,16 +37,10 @@ from predictors.variability.classifiers.registry import CLASSIFIERS, make_classi
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 from predictors.variability.labels import Norms
+from tests.support.slow import slow_but
+from tests.support.small_models import SMALL
 
 LOG = generate_log(300, seed=3)
-SMALL = {
-    "forest": {"n_estimators": 3},
-    "boosted": {"n_estimators": 4},
-    "average": {"n_boosted": 3, "n_forest": 3},
-    "stack": {"n_boosted": 3, "n_forest": 3},
-    "censored": {"n_estimators": 4},
-    "chain": {"settings": {"n_boosted": 3, "n_forest": 3}},
-}
 
 
 def logged(name="last-two", predictor=None):
@@ -116,7 +110,7 @@ def folder_of(run):
 
 
 @pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")
-@pytest.mark.parametrize("name", PREDICTORS)
+@pytest.mark.parametrize("name", slow_but(PREDICTORS, "last-two", "forest", "online-tree"))
 def test_a_predictor_comes_back_exactly_by_every_address(home, name):
     """By alias and folder, one also by version and run: the same predictions to the last bit, and which model it is."""
     predictor = make_predictor(name, **SMALL.get(name, {})).fit(LOG)
@@ -496,7 +490,7 @@ def logged_classifier(name="extra-trees", **params):
     return tracking.log_classifier(model, DATA, labels, {"f1": 0.5}, split="all runs", name="control", seed=1), model
 
 
-@pytest.mark.parametrize("name", CLASSIFIERS)
+@pytest.mark.parametrize("name", slow_but(CLASSIFIERS, "extra-trees", "boosted"))
 def test_a_classifier_comes_back_exactly_by_every_address(home, name):
     run, model = logged_classifier(name)
     tracking.register(run, "variability", "champion")

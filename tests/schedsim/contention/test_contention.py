@@ -1,6 +1,7 @@
 """The contention model keeps its limits: alone undisturbed, work conserved, monotone, the same for the same seed."""
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -23,22 +24,16 @@ from schedsim.policies.rush import Ask
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 from tests.oracle import contention as slow
-from tests.support.engine_runs import goes_on_alike, workload_of
+from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of
 from tests.support.places import ROOT
 from tests.support.strategies import seeded_workload
+
+jobs = partial(jobs_of, machine=32)
 
 NAMES = list(APPS)
 SMALL = Topology(4, 8)
 QUIET = Background.none()
 EASY = make_policy("easy")
-
-
-def jobs(*rows, machine=32):
-    columns = np.array(rows).T
-    names = ("submit", "procs", "requested", "run_time")
-    return Workload.from_columns(
-        range(1, len(rows) + 1), machine_procs=machine, **dict(zip(names, columns, strict=True))
-    )
 
 
 def busy(seed, n_jobs=30, machine=32, most=12):

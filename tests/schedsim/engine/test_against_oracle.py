@@ -7,9 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedsim.kernels.corrections import CORRECTIONS
 from tests.oracle.easy import Job, Rule, simulate
-from tests.oracle.entry import HOUR, MINUTE, Entry, corrected
 from tests.oracle.machine import Counts, Plan, Span
 from tests.oracle.passes import reservation
 from tests.oracle.site import Site
@@ -61,47 +59,6 @@ def test_earliest_hole_is_what_counting_seconds_finds(free, blocks, procs, lengt
     begin = next(t for t in range(32) if min(cells[t : t + length]) >= procs)
     plan = plan_of(free, *((begin, begin + seconds, width) for begin, seconds, width in blocks))
     assert earliest(plan, procs, length) == begin
-
-
-def expired(first, requested, elapsed, correction, kill=True):
-    entry = Entry(0, 1, 0, 1, requested, requested, -1, first, first, first, first, start=0)
-    return corrected(entry, elapsed, correction, kill)
-
-
-@pytest.mark.parametrize(
-    ("correction", "elapsed", "estimate"),
-    [
-        ("requested", 100, 10 * HOUR),
-        ("incremental", 100, 100 + MINUTE),
-        ("incremental", 100 + MINUTE, 100 + 5 * MINUTE),  # steps are added to the first estimate, not cumulated
-        ("incremental", 100 + 7 * MINUTE, 100 + 15 * MINUTE),  # a step that has gone by is skipped
-        ("incremental", 100 + 5 * HOUR, 10 * HOUR),  # the next step lies beyond the request
-        ("doubling", 100, 200),
-        ("doubling", 200, 400),
-        ("doubling", 1000, 1600),
-        ("doubling", 26_000, 10 * HOUR),
-        ("slurm", 100, 100 + (10 * HOUR - 100) // 2),
-        ("slurm", 10 * HOUR - 1, 10 * HOUR),  # nothing is left to halve
-        ("pbs", 299, 300),
-        ("pbs", 300, 400),
-        ("plus-hour", 100, 100 + HOUR),
-        ("plus-hour", 9 * HOUR + 100, 10 * HOUR),
-    ],
-)
-def test_corrections(correction, elapsed, estimate):
-    assert expired(100, 10 * HOUR, elapsed, correction) == estimate
-
-
-def test_a_job_that_is_not_killed_doubles_its_request():
-    for correction in CORRECTIONS:
-        assert expired(100, 300, 300, correction, kill=False) == 600
-        assert expired(100, 300, 1199, correction, kill=False) == 1200
-
-
-def test_last_rung_then_the_request():
-    assert expired(10, 500 * HOUR, 50 * HOUR + 9, "incremental") == 50 * HOUR + 10
-    assert expired(10, 500 * HOUR, 50 * HOUR + 10, "incremental") == 100 * HOUR + 10
-    assert expired(10, 500 * HOUR, 100 * HOUR + 10, "incremental") == 500 * HOUR
 
 
 def test_an_instant_is_a_batch():

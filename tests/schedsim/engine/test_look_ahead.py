@@ -9,11 +9,8 @@ from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
 from predictors.data.synthetic.generate import generate_log
 from predictors.models.similar_jobs import REVISED_ESTIMATES
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
 from schedsim.engine import look_ahead
 from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.simulation import Simulation, simulate
@@ -50,75 +47,6 @@ def test_one_order_alone_is_that_order(name):
     assert np.array_equal(simulate(jobs, without).start, simulate(jobs, make_policy(name)).start)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["KTH-SP2-1996-2.1-cln", "ALCF-Theta-2022.cqsim"])
-def test_one_order_alone_is_that_order_on_real_logs(trace, name):
-    jobs = Workload.from_log(clean(read_log(trace(name))[0])[0])
-    for order in ("sjf", "wfp3"):
-        one, plain = simulate(jobs, looking(order)), simulate(jobs, make_policy(f"{order}-easy"))
-        assert np.array_equal(one.start, plain.start)
-
-
-def drained(workload, rows, order, now, ends):
-    """Return the starts of waiting jobs under an order and EASY, worked out by a plain simulation of those alone.
-
-    Running jobs are given as (planned end, processors); they run first, from second 0 on.
-    """
-    waiting = [(int(workload.procs[row]), int(workload.requested[row])) for row in rows]
-    table = np.array([(procs, end - now) for end, procs in ends] + waiting)
-    order_of = {"fcfs": lambda w: w.row, "sjf": lambda w: w.estimate, "ljf": lambda w: -w.estimate}[order]
-    first = len(ends)
-    jobs = Workload.from_columns(
-        range(len(table)), submit=np.zeros(len(table), int), procs=table[:, 0], requested=table[:, 1],
-        run_time=table[:, 1], machine_procs=workload.machine_procs,
-    )  # fmt: skip
-    rank = Order.by(lambda w: np.where(w.row < first, -np.inf, order_of(w)))
-    return simulate(jobs, Policy(rank, Easy())).start[first:] + now
-
-
-COST = {
-    "wait": lambda wait, length: wait,
-    "slowdown": lambda wait, length: np.maximum(1, (wait + length) / np.maximum(length, 10)),
-    "squared-wait": lambda wait, length: wait**2,
-    "wait-slowdown": lambda wait, length: wait**2 / np.maximum(length, 10),
-}
-
-
-@pytest.mark.parametrize("aim", [AIMS[0], *(pytest.param(aim, marks=pytest.mark.slow) for aim in AIMS[1:])])
-def test_the_order_is_taken_that_costs_least_in_a_plain_drain(aim):
-    """Before each instant with a choice, the starts are those of the order that a simulation of its own finds best."""
-    orders, taken = ("fcfs", "sjf", "ljf"), set()
-    for seed in range(2):
-        jobs = busy_workload(24, seed)
-        whole = simulate(jobs, looking(*orders, aim=aim))
-        simulation, before = Simulation(jobs, looking(*orders, aim=aim)), 0
-        for instant in np.unique(np.concatenate([jobs.submit, whole.end])).tolist():
-            simulation.run(until=instant - 1)
-            branches = {}
-            for order in orders:
-                branch = simulation.fork()
-                branch.policy = looking(order)
-                branch.run(until=instant)
-                branches[order] = set(branch.running.tolist())
-            simulation.run(until=instant)
-            if simulation.look_aheads == before:
-                continue
-            before = simulation.look_aheads
-            started = [row for row in simulation.running if whole.start[row] == instant]
-            rows = np.sort(np.concatenate([simulation.queued, np.array(started, int)]))
-            others = [row for row in simulation.running if row not in started]
-            ends = [(int(whole.start[row] + jobs.requested[row]), int(jobs.procs[row])) for row in others]
-            cost = {}
-            for order in orders:
-                wait = drained(jobs, rows, order, instant, ends) - jobs.submit[rows]
-                cost[order] = float(COST[aim](wait.astype(float), jobs.requested[rows]).sum())
-            best = min(orders, key=lambda order: cost[order])
-            taken.add(best)
-            if sorted(cost.values())[0] < sorted(cost.values())[1] * (1 - 1e-12):
-                assert set(simulation.running.tolist()) == branches[best], (seed, instant, cost)
-    assert len(taken) > 1
-
-
 @given(seed=st.integers(0, 10**9), aim=st.sampled_from(AIMS))
 def test_no_order_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, aim):
     check_no_start_looks_ahead(looking("fcfs", "sjf", "saf", "wfp3", aim=aim), random_workload(seed))
@@ -140,24 +68,6 @@ def test_forks_and_stops_change_nothing(stop):
         one.run()
         assert np.array_equal(one.schedule().start, whole.start)
     assert simulation.look_aheads > 0
-
-
-@pytest.mark.parametrize("estimates", ["last-two", "careful"])
-def test_it_drains_by_estimates_that_are_learnt_on_the_way(estimates):
-    log = clean(generate_log(400, seed=3, procs=64, load=1.0))[0]
-    jobs = Workload.from_log(log)
-
-    def told():
-        if estimates in REVISED_ESTIMATES:
-            return REVISED_ESTIMATES[estimates].forecast(log)
-        return forecast(make_predictor(estimates), log)
-
-    simulation = Simulation(jobs, ALL, told())
-    simulation.run()
-    assert simulation.look_aheads > 20
-    one = simulate(jobs, looking("sjf"), told())
-    assert np.array_equal(one.start, simulate(jobs, make_policy("sjf-easy"), told()).start)
-    assert not np.array_equal(simulation.schedule().start, one.start)
 
 
 def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatch):

@@ -46,10 +46,7 @@ EXPECTED = {
 MACHINES = {"kth": 100, "sdsc-sp2": 128, "curie": 80_640, "lublin256": 256}
 
 
-QUICK = [
-    ("kth", "easy-sjbf", "tsafrir", "incremental"),
-    ("lublin256", "easy", "requested", "requested"),
-]
+QUICK = [("lublin256", "easy", "requested", "requested")]
 SLOW = [
     *(case for case in EXPECTED if case not in QUICK),
     ("lublin256", "conservative-compress", "requested", "requested"),

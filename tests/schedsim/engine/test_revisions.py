@@ -107,14 +107,6 @@ def test_the_promise_with_slack_is_kept_and_binds():
     assert late > 0  # some head used its slack up: without it there would be nothing to keep
 
 
-def test_slack_zero_is_the_plain_promise():
-    jobs = random_jobs(3)
-    workload = Workload.from_log(as_log(jobs))
-    plain, slack = make_policy("easy-sjbf+promise"), Policy(backfill=Easy(SJF), promise=Promise())
-    assert plain == slack
-    assert simulate(workload, plain).start.tolist() == simulate(workload, slack).start.tolist()
-
-
 @pytest.mark.parametrize("name", REVISED_ESTIMATES)
 def test_a_fork_and_a_snapshot_go_on_alike(name):
     log = as_log(random_jobs(11, most=60))
@@ -195,27 +187,6 @@ def test_a_rung_is_climbed_at_the_first_instant_not_before_it():
     assert simulate(workload, make_policy("easy"), Told(without)).start.tolist() == [0, 11, 5, 17]
 
 
-@pytest.mark.parametrize(
-    "policy", ["fcfs", "easy", "sjf-easy", "wfp3-easy", "hybrid-3", "conservative-replan", "binpacking"]
-)
-def test_every_pass_takes_an_outlook(policy):
-    for seed in range(40):
-        log = as_log(random_jobs(seed))
-        overlap(simulate(Workload.from_log(log), make_policy(policy), REVISED_ESTIMATES["careful"].forecast(log)))
-
-
-def test_hybrid_of_depth_one_is_easy_with_an_outlook_as_well():
-    for seed in range(60):
-        log = as_log(random_jobs(seed))
-        workload, rule = Workload.from_log(log), SimilarRuns(runs=2)
-        easy = Policy(backfill=Easy(SJF), promise=Promise(30))
-        planned = Policy(backfill=Easy(SJF, replan=True), promise=Promise(30))
-        assert (
-            simulate(workload, easy, rule.forecast(log)).start.tolist()
-            == simulate(workload, planned, rule.forecast(log)).start.tolist()
-        )
-
-
 def test_answers_grow_with_the_queue():
     n = 3000
     log = as_log([(job_id, 0, PROCS, 9, 1, 0) for job_id in range(n)])
@@ -244,8 +215,8 @@ def test_refusals_name_the_rule():
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name != "conservative-compress"])
 def test_engine_equals_oracle_under_revised_estimates(name):
     """Starts, kinds of start, first and last estimates; `conservative-compress` refuses such estimates."""
-    for seed in range(25):
-        jobs, correction = seeded_workload(seed, least_run=seed % 2), list(CORRECTIONS)[seed % 3]
+    for seed in range(12):
+        jobs, correction = seeded_workload(seed, least_run=seed % 2), list(CORRECTIONS)[seed % len(CORRECTIONS)]
         found = simulate(workload_of(jobs), make_policy(name), Fickle(jobs, seed), correction)
         source = Fickle(jobs, seed)
         expected = simulate_slowly(jobs, PROCS, rule_named(name), correction=correction, revised=source)
@@ -337,16 +308,16 @@ def by_name(part):
     return part if isinstance(part, str) else part.__name__
 
 
-@pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=by_name)
+@pytest.mark.parametrize(("name", "parts"), [case for case in BY_GROUP if case != ("agent", plain)], ids=by_name)
 def test_revisions_by_group_and_by_job_give_one_schedule(name, parts):
     """Also of what is noted of each waiting job, and of a fork that takes other estimates in the middle."""
-    give_one_schedule(name, parts, range(6))
+    give_one_schedule(name, parts, range(3))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "parts"), BY_GROUP, ids=by_name)
 def test_revisions_by_group_and_by_job_give_one_schedule_of_many_workloads(name, parts):
-    give_one_schedule(name, parts, range(6, 24))
+    give_one_schedule(name, parts, range(24) if (name, parts) == ("agent", plain) else range(3, 24))
 
 
 def give_one_schedule(name, parts, seeds):

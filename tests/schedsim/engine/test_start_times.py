@@ -189,7 +189,7 @@ def test_the_experiment_asks_and_compares(tmp_path):
     from experiments.registry import experiment_by_name
     from experiments.runs.setting import Setting
 
-    log = generate_log(400, seed=2, procs=32, load=1.0)
+    log = generate_log(250, seed=2, procs=32, load=1.0)
     report = experiment_by_name("start-times")(Setting(log, tmp_path, quick=True))
     table = report.tables["start_times"]
     whole = table[table["horizon"] == "all"].iloc[0]

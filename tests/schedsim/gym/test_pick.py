@@ -25,6 +25,7 @@ from schedsim.results.metrics import bounded_slowdown
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.workload import Workload
 from tests.support.nodes import drawn, workload_on
+from tests.support.slow import slow_but
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 LOGS = {
@@ -114,7 +115,7 @@ def on_nodes():
 
 
 @pytest.mark.parametrize("reserve", RESERVES)
-@pytest.mark.parametrize("workload", [busy_workload, on_nodes])
+@pytest.mark.parametrize("workload", slow_but((busy_workload, on_nodes), busy_workload))
 def test_an_environment_is_the_simulation_with_an_agent(workload, reserve):
     jobs, agent = workload(), Drawing(3)
     schedule = simulate(jobs, replace(make_policy("easy"), agent=agent, reserve=reserve))
@@ -439,4 +440,4 @@ def test_what_is_no_place_is_refused_and_changes_nothing():
 def test_without_gymnasium_one_line_says_what_is_missing():
     code = "import sys; sys.modules['gymnasium'] = None\nimport schedsim.gym"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.stderr.splitlines()[-1].endswith("The environment needs Gymnasium: pip install 'jobcast[rl]'.")
+    assert done.stderr.splitlines()[-1].endswith("the package gymnasium, which is missing: pip install 'jobcast[rl]'.")

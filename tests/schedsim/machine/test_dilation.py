@@ -1,5 +1,7 @@
 """Runs get longer on a full machine, by a factor of (seed, job); forks carry on; below the limit nothing changes."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
@@ -10,17 +12,10 @@ from schedsim.machine.dilation import Dilation
 from schedsim.policies.policy import make_policy
 from schedsim.validate.laws import BY_RUN_TIMES, ENDS
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
+from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_workload
 
-
-def jobs(*rows, machine=100):
-    columns = np.array(rows).T
-    names = ("submit", "procs", "requested", "run_time")
-    return Workload.from_columns(
-        range(1, len(rows) + 1), machine_procs=machine, **dict(zip(names, columns, strict=True))
-    )
+jobs = partial(jobs_of, machine=100)
 
 
 def runs(workload, policy="easy", kill=False, **about):
@@ -72,20 +67,6 @@ def test_by_the_mean_equals_a_slow_computation():
             assert found.run_time[row] == (np.ceil(run * factor - 1e-9) if over else run), (seed, row)
             longer += over
     assert longer > 50
-
-
-@pytest.mark.parametrize("name", EVERY_POLICY)
-def test_where_nobody_takes_longer_the_schedule_is_the_plain_one(name):
-    for seed in range(4):
-        workload = workload_of(seeded_workload(seed, kill=False, least_run=seed % 2))
-        for kill in (True, False):
-            plain = simulate(workload, make_policy(name), kill=kill)
-            for model in (Dilation(limit=1.0), Dilation(low=1.0, high=1.0, by="mean")):
-                found = simulate(workload, make_policy(name), kill=kill, run_times=model)
-                assert found.start.tolist() == plain.start.tolist()
-                assert found.end.tolist() == plain.end.tolist()
-                assert found.killed.tolist() == plain.killed.tolist()
-                assert found.last_estimate.tolist() == plain.last_estimate.tolist()
 
 
 @pytest.mark.parametrize("by", ["start", "mean"])

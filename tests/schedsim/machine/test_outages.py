@@ -6,8 +6,6 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
@@ -15,7 +13,6 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS, FirstFit, make_allocator
 from schedsim.machine.failures import FailureProcess, Site
 from schedsim.machine.outage_files import read_outages
@@ -23,13 +20,11 @@ from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, widened
 from schedsim.machine.topology import Topology
 from schedsim.policies.policy import make_policy
-from schedsim.results.site_metrics import available, disturbed_figures
+from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.oracle.easy import rule_named
-from tests.oracle.easy import simulate as slowly
-from tests.oracle.machine import Calendar, Counts
+from tests.oracle.machine import Calendar
 from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
@@ -67,93 +62,6 @@ def outages_of(calendar):
         "requeue" if calendar.requeue else "drop",
         calendar.seed,
     )
-
-
-def both(name, seed, calendar):
-    """Run the oracle and the engine."""
-    jobs = seeded_workload(seed, least_run=seed % 2)
-    estimates = seeded_estimates(seed, jobs) if seed % 3 else [job.requested for job in jobs]
-    correction = list(CORRECTIONS)[seed % len(CORRECTIONS)]
-    slow = slowly(jobs, Counts(procs=PROCS, calendar=calendar), rule_named(name), estimates, correction)
-    found = simulate(
-        workload_of(jobs), make_policy(name), np.array(estimates), correction, outages=outages_of(calendar)
-    )
-    return slow, found
-
-
-@pytest.mark.parametrize("name", POLICIES)
-def test_every_policy_starts_whom_the_definitions_start(name):
-    for seed in range(25):
-        calendar = calendar_by(seed)
-        slow, found = both(name, seed, calendar)
-        assert found.start.tolist() == slow.start, seed
-        assert found.last_estimate.tolist() == slow.last_estimate, seed
-        if calendar.reserved or calendar.changes:
-            assert sorted(map(tuple, found.disturbed.runs.tolist())) == sorted(slow.site.runs), seed
-            assert set(np.flatnonzero(found.disturbed.dropped).tolist()) == slow.site.dropped, seed
-
-
-@given(st.sampled_from(["easy", "hybrid-2", "conservative-compress", "careful"]), st.integers(100, 10**6))
-def test_the_usual_policies_on_more_workloads(name, seed):
-    slow, found = both(name, seed, calendar_by(seed))
-    assert found.start.tolist() == slow.start
-
-
-def usage(schedule):
-    """Return seconds and the processors in use from each on, runs stopped by failures included."""
-    procs, spans = schedule.workload.procs, []
-    for row in range(len(procs)):
-        spans.append((schedule.start[row], schedule.end[row], procs[row]))
-    spans += [(start, end, procs[row]) for row, start, end in schedule.disturbed.runs.tolist()]
-    dropped = {(row, start) for row, start, _ in schedule.disturbed.runs.tolist() if schedule.disturbed.dropped[row]}
-    spans = [s for s in spans if s[0] < s[1]]
-    for row, start in dropped:  # counted as a schedule's row already
-        spans.remove((start, schedule.end[row], procs[row]))
-    seconds = sorted({second for start, end, _ in spans for second in (start, end)})
-    return [(second, sum(n for start, end, n in spans if start <= second < end)) for second in seconds]
-
-
-@pytest.mark.parametrize("name", [*POLICIES, "ceil", "easy+ceil"])
-def test_nothing_runs_on_what_is_reserved_or_down(name):
-    """The law, second by second: in use are at most the processors that are neither reserved nor down."""
-    for seed in range(30, 45):
-        calendar = calendar_by(seed, fails=False)
-        outages = outages_of(calendar)
-        jobs = seeded_workload(seed)
-        found = simulate(workload_of(jobs), make_policy(name), np.array(seeded_estimates(seed, jobs)), outages=outages)
-        if found.disturbed is None:
-            continue
-        for second, used in usage(found):
-            assert used + calendar.level(second, PROCS) <= PROCS
-        for begin, _, _ in calendar.reserved:
-            used = sum(
-                int(n) for s, e, n in zip(found.start, found.end, found.workload.procs, strict=True) if s <= begin < e
-            )
-            assert used + calendar.level(begin, PROCS) <= PROCS
-
-
-@pytest.mark.parametrize("name", ["fcfs", "easy", "hybrid-2", "conservative-compress", "knapsack", "easy+ceil"])
-def test_never_more_is_in_use_than_is_up(name):
-    for seed in range(60, 80):
-        calendar = calendar_by(seed, reserves=False)
-        jobs = seeded_workload(seed)
-        found = simulate(workload_of(jobs), make_policy(name), outages=outages_of(calendar))
-        if found.disturbed is None:
-            continue
-        seconds, procs = available(found.disturbed.outages, PROCS)
-        for second, used in usage(found):
-            assert used <= procs[np.searchsorted(seconds, second, side="right") - 1]
-
-
-def test_outages_that_never_come_change_nothing():
-    for seed in range(6):
-        workload = workload_of(seeded_workload(seed))
-        far = Outages([Reservation(10**9, 10**9 + 5, 3)], [Change(10**9, "fail", 1), Change(10**9 + 1, "repair", 1)])
-        for name in POLICIES:
-            plain, found = simulate(workload, make_policy(name)), simulate(workload, make_policy(name), outages=far)
-            assert found.start.tolist() == plain.start.tolist(), name
-            assert found.started_by.tolist() == plain.started_by.tolist(), name
-        assert simulate(workload, make_policy("easy"), outages=Outages()).disturbed is None
 
 
 def check_nodes(found, outages, nodes, site):
@@ -195,23 +103,6 @@ def test_nodes_that_are_reserved_or_down_are_given_to_nobody(name):
             for node, since, until in spans:
                 if node in mine and found.start[row] < until and since < found.end[row]:
                     assert found.disturbed.dropped[row] and since >= found.end[row], (seed, row)
-
-
-def test_named_nodes_by_hand():
-    """Nodes 0-3; 2 and 3 are reserved from 20 to 30, node 0 fails at 5 and is repaired at 12."""
-    w = Workload.from_columns([1, 2, 3, 4], submit=[0, 0, 0, 6], procs=[1, 2, 1, 1], requested=[15, 25, 15, 30],
-                              run_time=[15, 25, 15, 30], machine_procs=4)  # fmt: skip
-    outages = Outages(
-        [Reservation(20, 30, nodes=((2, 4),))],
-        [Change(5, "fail", nodes=((0, 1),)), Change(12, "repair", nodes=((0, 1),))],
-    )
-    found = simulate(w, make_policy("easy"), outages=outages, allocator=FirstFit(Topology.flat(4)))
-    # Job 1 runs on node 0 and is stopped at 5; until the reservation node 2 has 15 s left, so it starts anew there.
-    # Job 2 needs two nodes for 25 s, clear of the reservation: 0 and 1, from 15 on, when job 3 leaves node 1. Job 4
-    # would be in its way on node 0 at 12, and finds a node when the reservation ends.
-    assert found.start.tolist() == [5, 15, 0, 30]
-    assert found.disturbed.runs.tolist() == [[0, 0, 5]]
-    assert [found.nodes[row].tolist() for row in range(4)] == [[2], [0, 1], [1], [2]]
 
 
 def test_a_second_look_finds_jobs_in_a_window():
@@ -276,7 +167,7 @@ def test_figures_by_hand():
 def test_passes_note_why_nobody_else_starts(name):
     """At every instant what is noted is what happens, and noting changes nothing."""
     rules = Counter()
-    for seed in range(8):
+    for seed in range(4):
         outages, jobs = outages_of(calendar_by(seed)), seeded_workload(seed, least_run=seed % 2)
         estimates, policy = np.array(seeded_estimates(seed, jobs)), make_policy(name)
         simulation = Simulation(workload_of(jobs), policy, estimates, outages=outages)

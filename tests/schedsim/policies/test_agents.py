@@ -321,6 +321,7 @@ def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
         assert simulation.running.tolist() == [0]
 
 
+@pytest.mark.slow
 def test_an_explanation_tells_what_was_picked():
     """At 0 s job 1 takes 6 of 8; job 4, shortest, is picked at 1 s and reserved; job 3 is backfilled beside it."""
     jobs = Workload.from_columns(

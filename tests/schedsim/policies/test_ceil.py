@@ -22,10 +22,8 @@ from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import Contiguous
 from schedsim.machine.dilation import Dilation
 from schedsim.machine.topology import Topology
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.ceil import Postponing
 from schedsim.policies.gates import Verdict
-from schedsim.policies.orders import ORDERS, Order
 from schedsim.policies.policy import ceil, make_policy
 from schedsim.results.metrics import makespan
 from schedsim.results.schedule import STARTED_BY
@@ -412,27 +410,6 @@ def test_the_start_of_a_job_put_off_is_forecast_without_the_future():
     assert simulation.postponed.tolist() == [2]
     forecast = when_will_it_start(simulation, 3, Requested(simulation.workload.requested), n=3)
     assert forecast.p50 == 10 * HOUR  # as the workload has it, job 1 ends after an hour
-
-
-def test_a_users_own_order_ranks_those_put_off_too():
-    """The formula of WFP3 as a user's function gives the schedule of WFP3, as order and as backfill order."""
-
-    def formula(waiting):
-        ratio = waiting.wait / waiting.requested
-        return -(ratio * ratio * ratio * waiting.procs)
-
-    own = Order.by(formula)
-    for base in ("wfp3-easy", "easy"):
-        for seed in range(25):
-            random = Random(seed)
-            about, _ = settings_of(random)
-            jobs = seeded_workload(seed)
-            deadlines = deadlines_of(random, jobs)
-            policy = make_policy(base)
-            users = replace(policy, order=own) if base == "wfp3-easy" else replace(policy, backfill=Easy(own))
-            named = policy if base == "wfp3-easy" else replace(policy, backfill=Easy(ORDERS["wfp3"]))
-            found = [engine(jobs, ceil(one, **about), deadlines).start for one in (users, named)]
-            assert found[0] == found[1], (base, seed)
 
 
 def test_a_sites_commands_do_not_go_with_jobs_put_off_but_with_the_ceiling():

@@ -29,15 +29,6 @@ class Script:
         return Verdict(False, "not yet", self.recheck, self.counts)
 
 
-@pytest.mark.parametrize("name", ["fcfs", "easy", "easy-sjbf", "wfp3-easy", "easy+promise", "binpacking"])
-def test_a_gate_that_never_holds_changes_nothing(name):
-    jobs = busy_workload()
-    policy = make_policy(name)
-    gated, free = simulate(jobs, replace(policy, gate=Script({}))), simulate(jobs, policy)
-    assert np.array_equal(gated.start, free.start)
-    assert np.array_equal(gated.started_by, free.started_by)
-
-
 def test_a_held_job_lets_others_pass_and_reserves_nothing():
     """Row 0 is held at 0 s; rows 1 starts, row 2 is the head; at 10 s row 0 is asked again, by rank before row 2."""
     gate = Script({0: 10})

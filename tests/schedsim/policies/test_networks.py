@@ -256,6 +256,7 @@ def test_with_estimates_that_leak_the_run_times_of_candidates_picks_know_too_muc
     assert any(knows_the_future(random_workload(seed), policy, leaking) for seed in range(20))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["pg", "dql"])
 def test_picks_of_a_network_are_explained_and_keep_the_laws(kind):
     jobs = busy_workload(60)

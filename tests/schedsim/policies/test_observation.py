@@ -146,15 +146,6 @@ def test_a_wide_range_of_states_is_seen_right():
     assert (np.ptp(context, axis=0) > 0).all()
 
 
-@settings(max_examples=40)
-@given(seed=SEEDS, base=st.sampled_from(["easy", "easy-sjbf"]), reserve=st.sampled_from(list(RESERVES)))
-def test_who_chooses_the_first_follows_the_policy_without_an_agent(seed, base, reserve):
-    jobs, policy = random_workload(seed), make_policy(base)
-    assert np.array_equal(
-        simulate(jobs, replace(policy, agent=First(), reserve=reserve)).start, simulate(jobs, policy).start
-    )
-
-
 def seen_until(jobs, estimates, seed, instant=None):
     """Return all numbers seen up to an instant, and the schedule."""
     agent = Drawing(seed)

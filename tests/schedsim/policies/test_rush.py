@@ -59,13 +59,6 @@ def three_jobs(**more):
 # --- the script of three jobs ----------------------------------------------------------------------------------------
 
 
-def test_the_second_starts_and_the_first_is_asked_first_at_the_next_release():
-    model = Model(lambda row, now: row == 0 and now < 50)
-    schedule = simulate(three_jobs(), rush(EASY, model))
-    assert schedule.start.tolist() == [50, 0, 100]
-    assert model.calls == [(0, 0), (0, 1), (50, 0), (100, 2)], "the third, blocked, is not asked about"
-
-
 def test_after_ten_skips_a_job_starts_without_a_call():
     model = Model(lambda row, now: row == 0)
     policy = rush(EASY, model)
@@ -77,39 +70,6 @@ def test_after_ten_skips_a_job_starts_without_a_call():
     assert schedule.start.tolist() == [540, 0, 0]
     assert vars(policy.gate.tally) == {"calls": 12, "skips": 10, "met": 1}
     assert len(model.calls) == 12
-
-
-def test_a_job_at_its_threshold_that_does_not_fit_reserves_like_any_other():
-    """Row 0 is skipped once; at 50 s it is blocked by row 1 and holds a reservation that row 3 must not delay."""
-    w = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 0, 1, 2], procs=[5, 4, 2, 4], requested=[50, 100, 50, 200],
-        run_time=[50, 100, 50, 200], machine_procs=8,
-    )  # fmt: skip
-    model = Model(lambda row, now: row == 0)
-    schedule = simulate(w, rush(EASY, model, threshold=1))
-    assert [call for call in model.calls if call[1] == 0] == [(0, 0)]
-    assert schedule.start.tolist() == [100, 0, 1, 150]
-    assert simulate(w, rush(EASY, model, threshold=2)).start.tolist() != schedule.start.tolist()
-
-
-def test_submissions_neither_ask_nor_count():
-    w = Workload.from_columns(
-        range(6), submit=[0, 1, 2, 3, 4, 5], procs=[1] * 6, requested=[500] * 6, run_time=[500] * 6, machine_procs=8
-    )
-    model = Model(lambda row, now: row == 0 and now < 60)
-    schedule = simulate(w, rush(EASY, model))
-    assert [now for now, row in model.calls if row == 0] == [0, 60]
-    assert schedule.start.tolist() == [60, 1, 2, 3, 4, 5]
-
-
-def test_count_on_pass_asks_and_counts_at_every_pass():
-    w = Workload.from_columns(
-        range(6), submit=[0, 1, 2, 3, 4, 5], procs=[1] * 6, requested=[500] * 6, run_time=[500] * 6, machine_procs=8
-    )
-    policy = rush(EASY, model := Model(lambda row, now: row == 0), threshold=4, count_on="pass")
-    assert simulate(w, policy).start.tolist() == [4, 1, 2, 3, 4, 5]
-    assert [now for now, row in model.calls if row == 0] == [0, 1, 2, 3]
-    assert policy.gate.tally.met == 1
 
 
 def test_only_variation_delays_unless_little_is_asked_for():
@@ -201,13 +161,6 @@ def test_the_classifier_sees_the_nodes_of_the_tentative_placement():
 
 
 # --- copies ----------------------------------------------------------------------------------------------------------
-
-
-def test_equal_runs_are_equal():
-    for seed in range(5):
-        workload = workload_of(seeded_workload(seed))
-        runs = [simulate(workload, rush(EASY, Model(sometimes(seed)))).start.tolist() for _ in range(2)]
-        assert runs[0] == runs[1]
 
 
 @pytest.mark.parametrize("by_window", [False, True])

@@ -13,7 +13,6 @@ from schedsim.policies.policy import ceil, make_policy
 from schedsim.results.schedule import BACKFILLED, READY, STARTED_BY, Schedule
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
-from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
 from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
 from tests.by_hand.scenario import SCENARIO
@@ -32,33 +31,12 @@ from tests.schedsim.engine.test_broken_engines import (
 )
 from tests.schedsim.engine.test_revisions import as_log, random_jobs
 from tests.support.engine_runs import EVERY_POLICY, estimates_of, workload_of
-from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
+from tests.support.strategies import PROCS, seeded_workload
 
 
 def run(name, estimates="requested", jobs=SCENARIO, procs=SCENARIO_PROCS, correction="requested", kill=True):
     workload = workload_of(jobs, procs)
     return simulate(workload, make_policy(name), estimates_of(workload, estimates), correction, kill)
-
-
-@pytest.mark.parametrize("name", EVERY_POLICY)
-def test_the_engines_own_schedules_pass(name):
-    for seed in range(20):
-        kill = seed % 4 > 0
-        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
-        workload = workload_of(jobs)
-        for estimates in ("requested", "clairvoyant", "tsafrir", seeded_estimates(seed, jobs)):
-            given = estimates_of(workload, estimates)
-            schedule = simulate(workload, make_policy(name), given, "incremental", kill)
-            check(schedule, make_policy(name), given, kill)
-
-
-@pytest.mark.parametrize("name", ["easy+promise", "easy-sjbf", "saf-easy", "hybrid-2+promise"])
-def test_several_estimates_pass(name):
-    for seed in range(30):
-        jobs = seeded_workload(seed)
-        workload = workload_of(jobs)
-        given = Separate(*(np.array(seeded_estimates(31 * seed + i, jobs)) for i in range(3)))
-        check(simulate(workload, make_policy(name), given), make_policy(name), given)
 
 
 def test_what_is_checked_and_what_is_not():

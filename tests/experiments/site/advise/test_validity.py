@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from experiments.cli.advise import _source
-from experiments.cli.options import JobsOptions
+from experiments.cli.options.shared import JobsOptions
 from experiments.site.advise.advice import advise
 from experiments.site.advise.advise import BY_ESTIMATES, Question
 from experiments.site.advise.report import report_on

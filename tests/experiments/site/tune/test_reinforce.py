@@ -63,6 +63,7 @@ def test_without_generations_it_is_untrained(log):
     assert trained_on(log, Search(replace(FRAME, seed=4), "kept", 0)) == first_pooled(4)
 
 
+@pytest.mark.slow
 def test_a_training_is_the_same_again_and_another_seed_is_not(log):
     ticks, search = [], Search(FRAME, "oldest", 1)
     one = trained_on(log, search, ticks.append)

@@ -134,7 +134,7 @@ def test_the_agent_does_not_depend_on_the_workers(log):
 
 def test_a_missing_package_is_one_line(log, monkeypatch):
     monkeypatch.setitem(sys.modules, "cma", None)
-    with pytest.raises(JobcastError, match=r"needs the package cma; pip install 'jobcast\[rl\]'"):
+    with pytest.raises(JobcastError, match=r"needs the package cma, which is missing: pip install 'jobcast\[rl\]'"):
         Tuning(Split(log))
 
 

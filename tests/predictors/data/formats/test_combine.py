@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from experiments.cli.log import app
+from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.data.formats.combine import between, joined, read_logs
 from predictors.data.formats.detect import read_log, write_log
@@ -222,7 +222,7 @@ def test_moments_that_mean_nothing_are_refused():
 
 def run(*arguments):
     """Run `jobcast log`; its JSON."""
-    result = CliRunner().invoke(app, [*map(str, arguments), "--json"], catch_exceptions=False)
+    result = CliRunner().invoke(app, ["log", *map(str, arguments), "--json"], catch_exceptions=False)
     assert result.exit_code == 0
     return json.loads(result.stdout)
 
@@ -266,7 +266,9 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     assert {"name-hashed"} == {finding["rule"] for finding in said["account"]["findings"]}
     assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
-        CliRunner().invoke(app, ["join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False)
+        CliRunner().invoke(
+            app, ["log", "join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False
+        )
 
 
 ARRAY = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|State\n"

@@ -13,6 +13,7 @@ from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.variability.ring import CounterRing
 from predictors.variability.windows import file_windows, windows
 from tests.support.ldms_writer import write_ldms
+from tests.support.slow import slow_but
 
 NODES = [1, 4, 70000]
 
@@ -29,7 +30,7 @@ def write(folder, rates, period=10.0, first=1000.0, nodes=NODES, **options):
     return write_ldms(folder, nodes, samples, period, **options)
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=10, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     seed=st.integers(0, 10**6),
     period=st.sampled_from([1.0, 10.0, 7.5]),
@@ -99,20 +100,20 @@ def test_unknown_rates_cost_the_sample_after_as_well(tmp_path):
 
 
 def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_path):
-    rates = some_rates(7, instants=900)
+    rates = some_rates(7, instants=450)
     write(tmp_path / "csv", rates, rollover=600.0)
     before, _ = read_telemetry(tmp_path / "csv")
     parts = (
         part
-        for block in np.array_split(np.arange(900), 10)
+        for block in np.array_split(np.arange(450), 10)
         for part in [Telemetry(before.time[block], before.nodes, before.rates[block])]
     )
-    assert write_rates((part.samples() for part in parts), tmp_path / "rates") == 8100
+    assert write_rates((part.samples() for part in parts), tmp_path / "rates") == 4050
     after, account = read_telemetry(tmp_path / "rates")
     np.testing.assert_array_equal(before.rates, after.rates)
     np.testing.assert_array_equal(before.time, after.time)
     assert account.dropped == account.changed == 0
-    starts = [1500.0, 8500.0, 8555.0]
+    starts = [1500.0, 4000.0, 4055.0]
     whole = windows(before, starts)
     for folder in ("csv", "rates"):
         found, account = file_windows(tmp_path / folder, starts)
@@ -120,7 +121,7 @@ def test_parquet_keeps_rates_to_the_bit_and_yields_only_the_hours_asked_for(tmp_
         assert account.dropped == account.changed == 0
         np.testing.assert_array_equal(found.counts, whole.counts)
         some = sum(len(part) for part in Scan(tmp_path / folder, between=[[1200.0, 1500.0]]))
-        assert 3 * 3 * 30 <= some < 8100, folder
+        assert 3 * 3 * 30 <= some < 4050, folder
 
 
 def test_a_number_in_a_name_that_is_no_second_is_not_taken_for_one(tmp_path):
@@ -136,7 +137,7 @@ def test_a_number_in_a_name_that_is_no_second_is_not_taken_for_one(tmp_path):
     np.testing.assert_array_equal(found.values, windows(whole, starts).values)
 
 
-@pytest.mark.parametrize("milliseconds", [False, True])
+@pytest.mark.parametrize("milliseconds", slow_but((False, True), False))
 def test_of_a_long_file_only_the_pieces_asked_for_are_worked_on(tmp_path, monkeypatch, milliseconds):
     monkeypatch.setattr("predictors.data.telemetry.file_sets.CHUNK", 20_000)
     rates = some_rates(9, instants=1000)

@@ -474,7 +474,7 @@ def test_pieces_that_hold_what_is_asked_for_out_of_order_are_not_left_out(tmp_pa
         lines.insert(k + 8, lines.pop(k))
     whole, account = read_telemetry(write(tmp_path, lines))
     assert account.dropped == 0
-    for high in np.arange(1000.0, 1200.0, 2.5):
+    for high in np.arange(1000.0, 1200.0, 7.5):
         between = [[high - 20.0, high]]
         seen = [part for part in Scan(tmp_path, between=between) if len(part)]
         times = np.concatenate([part.time for part in seen])

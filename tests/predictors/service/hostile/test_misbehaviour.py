@@ -4,11 +4,9 @@ import http.client
 import json
 import logging
 import resource
-import shutil
 import signal
 import socket
 import ssl
-import subprocess
 import threading
 import time
 import tracemalloc
@@ -29,6 +27,7 @@ from predictors.service.client import Client, ServiceError
 from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
 from tests.predictors.service.test_auth import tokens_in
+from tests.support.certificates import self_signed
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
 
@@ -416,23 +415,15 @@ def test_connections_at_work_are_refused_and_counted_beyond_the_limit():
 
 
 def test_a_handshake_that_is_never_finished_ends(tmp_path, monkeypatch):
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: apt-get install openssl")
     monkeypatch.setattr(lines, "HANDSHAKE_SECONDS", 0.5)
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
-    subprocess.run(command.split(), check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     with running(tmp_path, listening=Listening(port=0, certificate=certificate, key=key)) as one, line_to(one) as line:
         assert ended(line) == b""
 
 
 def test_handshakes_that_are_not_finished_count_in_the_limit_of_their_address(tmp_path):
     """Sixty that never shake hands: one address has sixteen at most, the oldest go, and a client comes through."""
-    if shutil.which("openssl") is None:
-        pytest.skip("openssl is not installed: apt-get install openssl")
-    key, certificate = tmp_path / "key.pem", tmp_path / "certificate.pem"
-    command = f"openssl req -x509 -newkey rsa:2048 -nodes -keyout {key} -out {certificate} -days 2 -subj /CN=localhost"
-    subprocess.run([*command.split(), "-addext", "subjectAltName=IP:127.0.0.1"], check=True, capture_output=True)
+    certificate, key = self_signed(tmp_path)
     listening = Listening(port=0, certificate=certificate, key=key, limits=Limits(at_once=8))
     with running(tmp_path, listening=listening) as one:
         host, port = one.url.removeprefix("http://").split(":")
