@@ -72,9 +72,6 @@ KERNELS: Final[Mapping[Pass, Kernel]] = MappingProxyType(
     }
 )
 
-ON_NODES: Final = (easy.run, conservative.replan, conservative.compress)
-"""Those that know nodes that differ."""
-
 Setting = tuple[Allocator | None, RunTimes | None, bool, Rules | None, Outages | None]
 
 
@@ -152,7 +149,7 @@ class Simulation:
         sets = policy.backfill
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         self._placing = Placing.of(workload)
-        self._loops = LoopsNow.of(policy, len(workload))
+        self._loops = LoopsNow.of(policy, workload)
         self._standing = None if policy.order.following is None else policy.order.following.begun()
         self._asked: Policy | None = None  # the policy with the standing's keys
         groups = None if given is not None else self._source.groups(workload)
@@ -524,14 +521,12 @@ class Simulation:
     def _run(self) -> int:
         kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
-        machine: tuple[Any, ...] = ()
-        if self._loops is not None:
-            machine = (self._loops.arrays,)
         while True:
-            if kernel in ON_NODES:
-                machine = (self.nodes,)
+            machine: tuple[Any, ...] = () if kernel is knapsack.run else (self.nodes,)
             if kernel is easy.run:
                 machine += (self._state.agent,)
+            elif self._loops is not None:
+                machine = (self._loops.arrays, self.nodes, self._loops.cycle)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]

@@ -19,7 +19,8 @@ def reorder(sim: Arrays) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
-    if clock.phase == at.AT_ORDER and max(rules.order, rules.backfill_order) == USER:
+    is_users = max(rules.order, rules.backfill_order) == USER
+    if clock.phase == at.AT_ORDER and is_users and queue.n_queued + queue.n_postponed > 1:
         clock.phase = at.AT_REORDER
         return at.ASK_ORDER
     if queue.finds_first and rules.order >= WFP3:

@@ -15,6 +15,7 @@ gpus = 4
 memory_gb = 512
 partitions = ["gpu", "batch"]
 one_job = true             # a node serves one job at a time
+weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
 ```
 
 Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
@@ -61,6 +62,7 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
+MOST_WEIGHT: Final = 1 << 32
 MOST_RESERVED: Final = 1 << 27  # most reservations times kinds of nodes that they distinguish
 MOST_MEMORY: Final = 1 << 62  # larger requests count as this [KB]: no machine has it
 
@@ -81,6 +83,8 @@ class NodeGroup:
         The partitions that they serve; empty: every one.
     one_job : bool
         Whether a node serves one job at a time.
+    weight : int
+        Slurm's loops take nodes of the lowest weight first.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -92,6 +96,7 @@ class NodeGroup:
     memory_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     one_job: bool = False
+    weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
 
     @property
     def words(self) -> str:
@@ -100,6 +105,7 @@ class NodeGroup:
         words += f", gpus {self.gpus}" if self.gpus else ""
         words += "" if self.memory_gb is None else f", memory_gb {self.memory_gb!r}"
         words += f", partitions {' '.join(self.partitions)}" if self.partitions else ""
+        words += f", weight {self.weight}" if self.weight != 1 else ""
         return words + (", one_job" if self.one_job else "")
 
     @property
@@ -377,7 +383,9 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
     members, shape_of = np.nonzero(sets)[1].astype(np.int64), shape_of.reshape(-1).astype(np.int64)
     for array in (members, sets, shapes, shape_of):
         array.flags.writeable = False
-    return Demands(nodes, members, sets, shapes, shape_of)  # type: ignore[arg-type]
+    weights = [group.weight for group in machine.nodes]
+    weight_of = None if set(weights) == {1} else np.repeat(weights, [group.count for group in machine.nodes])
+    return Demands(nodes, members, sets, shapes, shape_of, weight_of=weight_of)  # type: ignore[arg-type]
 
 
 def _first_known(log: JobLog, *columns: str) -> Ints:

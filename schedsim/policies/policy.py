@@ -128,7 +128,7 @@ class Policy:
             traits.NOT_EASY: not isinstance(self.backfill, Easy),
             traits.GREEDY: self.kind == "greedy",
             traits.PLAN: self.kind not in ("counts", "greedy"),
-            traits.COUNTED: self.kind in ("knapsack", "loops"),
+            traits.KNAPSACK: self.kind == "knapsack",
             traits.KEPT_PLAN: self.kind == "compress",
             traits.SECOND_ORDER: self.backfill.order is not None,
             traits.PROMISE: promise is not None,

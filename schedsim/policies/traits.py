@@ -14,7 +14,7 @@ from predictors.core.errors import JobcastError
 NOT_EASY: Final = "backfilling other than EASY"
 GREEDY: Final = "greedy backfilling"
 PLAN: Final = "a plan of several jobs"  # hybrid and conservative backfilling, knapsacks, Slurm's loops
-COUNTED: Final = "a plan of processors alone"  # knapsacks, Slurm's loops
+KNAPSACK: Final = "a knapsack"
 KEPT_PLAN: Final = "kept reservations"  # conservative-compress
 SECOND_ORDER: Final = "an order of its own for backfills"
 PROMISE: Final = "a promise"
@@ -93,10 +93,9 @@ ROWS: Final = (
     ),
     Row(
         NODES,
-        (COUNTED,),
-        "such a plan counts processors alone, and the jobs take GPUs and memory of nodes",
-        "take an order (fcfs, sjf, wfp3, …), EASY on one (easy, easy-sjbf, wfp3-easy, …), hybrid or conservative "
-        "backfilling, careful, balanced, binpacking or random; or leave out the machine file",
+        (KNAPSACK,),
+        "a knapsack chooses by numbers of processors, and the jobs take GPUs and memory of nodes",
+        "take another policy, such as easy, wfp3-easy or binpacking; or leave out the machine file",
     ),
     Row(
         NODES,

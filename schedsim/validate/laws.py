@@ -59,7 +59,8 @@ class Run(NamedTuple):
     def is_static(self) -> bool:
         """Whether the queue's order follows from the schedule: its keys do not change while a job waits."""
         revised, order = isinstance(self.estimates, Separate | RevisedEstimates), self.policy.order
-        return order.code <= F4 and not (revised and order.name != "fcfs")
+        moves = revised or (self.policy.promise is not None and self.policy.promise.kept)  # a head keeps its place
+        return order.code <= F4 and not (moves and order.name != "fcfs")
 
 
 class Excuse(NamedTuple):

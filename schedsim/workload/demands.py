@@ -43,6 +43,7 @@ class Demands:
     windows: Ints | None = None
     closed: Bools | None = None  # which kinds of nodes, shape (n_windows, n_kinds)
     kind_of: Ints | None = None  # the kind of each node: those of one kind are reserved together, shape (n_nodes,)
+    weight_of: Ints | None = None  # of each node: Slurm takes the lightest first, shape (n_nodes,); None: all are equal
 
     __repr__ = short_repr
 
@@ -66,9 +67,15 @@ class Demands:
         """SHA-256 of the nodes, the demands and what is reserved."""
         sha = hashlib.sha256()
         reserved = [part for part in (self.windows, self.closed, self.kind_of) if part is not None and len(part)]
-        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved):
+        weights = () if self.weight_of is None else (self.weight_of,)
+        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved, *weights):
             sha.update(np.ascontiguousarray(part).tobytes())
         return sha.hexdigest()
+
+    @property
+    def weights(self) -> Ints:
+        """The weight of each node, shape (n_nodes,)."""
+        return np.zeros(len(self.nodes), dtype=np.int64) if self.weight_of is None else self.weight_of
 
     def total(self, field: str) -> int | None:
         """Return the machine's total of one of `FIELDS`; None if it counts on no node."""

@@ -3,7 +3,8 @@
     python -m tests.bench.bench_priorities --out FILE [--kind KIND] [--jobs N] [--speed N] [--again] SEED…
 
 Synthetic jobs wait on four nodes of a Slurm in accelerated time. Then the same jobs, with the submissions and run times
-of the cluster, are simulated by the cluster's own files, and by submission alone. The kinds of cluster:
+of the cluster, are simulated by the cluster's own files, by processors and on nodes, and by submission alone. The kinds
+of cluster:
 
 - `size`: size and partition; jobs take whole nodes.
 - `parts`: the same, but jobs take processors, and share nodes.
@@ -29,11 +30,13 @@ from experiments.runs.simulate import run_by_name
 from experiments.studies.closed_loop import Cluster
 from predictors.data.joblog import JobLog
 from predictors.schedulers.slurm import Slurm
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from tests.support.slurm.cluster import SlurmCluster
 
 PARTITIONS = ("p", "urgent")
 SHARE_URGENT = 0.3
 PER_NODE = 8
+MACHINE = Machine((NodeGroup("n", 4, PER_NODE),))
 TOLERANCE = 120
 """How far two starts may lie apart and count as equal [s of the cluster]: half a real second at the usual speed."""
 # No age: a Slurm without slurmdbd was seen to take PriorityWeightAge for 0.
@@ -152,8 +155,9 @@ def played(kind, log, partition, seed, speed, folder):
         "job_id": rows + 1, "submit": submit, "requested_time": asked,
         "run_time": np.minimum(end - start, asked), "requested_procs": procs[rows],
         "user": user[rows], "group": user[rows], "qos": qos[rows], "queue": partition[rows],
-        "requested_nodes": np.maximum(1, procs[rows] // PER_NODE),
     }  # fmt: skip
+    if whole:  # else they ask for no number of nodes
+        ran["requested_nodes"] = procs[rows] // PER_NODE
     if kind == "accounts":
         ran["queue"] = np.zeros_like(rows)
     names = {
@@ -194,6 +198,9 @@ def beside(ran, start, files, folder):
     for name, paths in names.items():
         schedule = run_by_name(ran, f"slurm:{','.join(map(str, paths))}")[0]
         found[name] = compared(start, schedule.start, submit)
+    first, paths = next(iter(names.items()))
+    policy, demands = f"slurm:{','.join(map(str, paths))}", demands_of(ran, MACHINE)[1]
+    found[f"{first}, on nodes"] = compared(start, run_by_name(ran, policy, demands=demands)[0].start, submit)
     return found
 
 

@@ -47,10 +47,11 @@ class Ask:
 
 @dataclass(frozen=True)
 class Box:
-    """What a node has, and whether it serves one job at a time."""
+    """What a node has, whether it serves one job at a time, and its weight to Slurm's loops."""
 
     has: tuple[int, int, int]
     one_job: bool = False
+    weight: int = 1
 
 
 @dataclass(frozen=True)

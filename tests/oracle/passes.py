@@ -11,6 +11,7 @@ from itertools import combinations, groupby
 
 from predictors.core.hash_random import unit
 from tests.oracle.machine import Span
+from tests.oracle.slurm import within_quota
 
 PICKING = 71  # purpose of an agent's draws
 
@@ -259,7 +260,7 @@ def loops(site) -> None:
     if site.now % interval or not site.changed:
         return
     waiting, plan = len(site.queue), site.plan()
-    for entry in site.queue[:tested]:
+    for entry in within_quota(site)[:tested]:
         length = entry.candidate
         span = site.earliest(entry, length + 1, plan)
         if span is not None and span.begin == site.now:

@@ -15,8 +15,9 @@ from predictors.core.hash_random import mixed
 from tests.oracle import passes as oracle_passes
 from tests.oracle.entry import Entry, corrected
 from tests.oracle.look_ahead import best_order
-from tests.oracle.machine import NEVER, Counts, Machine, Plan, Span
+from tests.oracle.machine import NEVER, Counts, Machine, Nodes, Plan, Span
 from tests.oracle.orders import MOVING, ORDERS, TICK
+from tests.oracle.slurm import loops_on_nodes
 
 
 @dataclass(frozen=True)
@@ -50,12 +51,14 @@ class Rule:
     agent: int | None = None  # the seed of random picks
     reserve: str = "kept"
     loops: tuple | None = None  # tested, interval, resolution, window
+    quota: int | None = None  # jobs of a user that a run of Slurm's backfill loop tests
     look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
     def run_pass(self, site) -> None:
         """Start whom this rule starts now."""
         if self.loops:
-            return oracle_passes.loops(site)
+            on_nodes = type(site.machine) is Nodes
+            return loops_on_nodes(site) if on_nodes else oracle_passes.loops(site)
         if self.knapsack:
             return oracle_passes.knapsack(site)
         if self.greedy:

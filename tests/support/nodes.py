@@ -32,9 +32,10 @@ def demands(boxes, asks):
     shape_of = np.array([alike.index((a.pieces, a.piece, a.spread, a.exclusive, a.nodes)) for a in asks])
     shapes = shapes[: len(alike)]
     members = np.concatenate([np.array(one) for one in sets])
-    for array in (nodes, serves, shapes, shape_of, members):
+    weights = np.array([box.weight for box in boxes])
+    for array in (nodes, serves, shapes, shape_of, members, weights):
         array.flags.writeable = False
-    return Demands(nodes, members, serves, shapes, shape_of)
+    return Demands(nodes, members, serves, shapes, shape_of, weight_of=None if (weights == 1).all() else weights)
 
 
 def workload_on(boxes, jobs):

@@ -22,7 +22,7 @@ from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
-from schedsim.sites.slurm.limits import Limits
+from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
 from schedsim.workload.workload import Workload
@@ -46,9 +46,12 @@ USED_WITH_ACCOUNTS: Final = frozenset(
 USED_OF_PARTITIONS: Final = frozenset(("priorityjobfactor", "prioritytier"))
 USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(("qos", "tresbillingweights"))
 _UNITS: Final = MappingProxyType(
-    {"bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes"}
-)
-USED_OPTIONS: Final = frozenset(_UNITS)
+    {
+        "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
+        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs",
+    }
+)  # fmt: skip
+USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
 USED_FLAGS: Final = frozenset(("small_relative_to_time",))
 USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
     ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "max_tres")
@@ -161,7 +164,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
     asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
     nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
     owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
-    loops = _loops(conf, None if owners is None else owners.limits())
+    loops = _loops(conf, log, None if owners is None else owners.limits())
     order = None
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
@@ -268,15 +271,23 @@ def _is(conf: SlurmConf, name: str, prefix: str, first: str, second: str) -> boo
     return kind == first
 
 
-def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
+def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
     given = conf.options("SchedulerParameters")
 
-    def number(name: str, usual: int, most: int) -> int:
+    def number(name: str, usual: int, most: int, least: int = 1) -> int:
         value = given.get(name, str(usual))
-        if re.fullmatch(r"[1-9]\d{0,9}", value) is None or int(value) > most:
+        if re.fullmatch(r"\d{1,10}", value) is None or not least <= int(value) <= most:
             place = conf.settings["schedulerparameters"].place
-            raise JobcastError(f"{place}: {name} is 1 to {most:,} {_UNITS[name]}; found {printable(value)[:40]!r}.")
+            raise JobcastError(
+                f"{place}: {name} is {least} to {most:,} {_UNITS[name]}; found {printable(value)[:40]!r}."
+            )
         return int(value)
+
+    def quota(name: str, column: str) -> tuple[Quota, ...]:
+        most = number(name, 0, 999_999, least=0)
+        if most == 0:
+            return ()
+        return (Quota(most, np.where(log.known(column), log.filled(column), -1)),)
 
     return Loops(
         tested=number("bf_max_job_test", 500, 999_999),
@@ -286,6 +297,7 @@ def _loops(conf: SlurmConf, limits: Limits | None) -> Loops:
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
         backfills=_is(conf, "SchedulerType", "sched/", "backfill", "builtin"),
         limits=limits,
+        quotas=quota("bf_max_job_user", "user") + quota("bf_max_job_part", log.partition_column),
     )
 
 

@@ -27,6 +27,24 @@ class Claims(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
+class Quota:
+    """How many jobs of each group, such as a user's, one run of the backfill loop tests.
+
+    Parameters
+    ----------
+    most : int
+        Of each group; the run passes over the jobs behind them.
+    group_of : int64 array of shape (n_jobs,)
+        The group of each job, from 0 on; -1: the job belongs to none.
+    """
+
+    most: int
+    group_of: Ints
+
+    __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False)
 class Limits:
     """Limits, and what each job counts against them.
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from predictors.core.errors import JobcastError
 from schedsim.policies.backfilling import MOST_SLACK, OwnPass, Pass
-from schedsim.sites.slurm.limits import Limits
+from schedsim.sites.slurm.limits import Limits, Quota
 
 
 @dataclass(frozen=True)
@@ -29,6 +29,8 @@ class Loops(OwnPass):
         Whether there is a backfill loop.
     limits : Limits, optional
         Limits on the jobs of one workload.
+    quotas : tuple of Quota
+        How many jobs of each user or partition of that workload a run of the backfill loop tests.
 
     Examples
     --------
@@ -43,6 +45,7 @@ class Loops(OwnPass):
     calc_period: int = 0
     backfills: bool = True
     limits: Limits | None = None
+    quotas: tuple[Quota, ...] = ()
 
     def __post_init__(self) -> None:
         for name in ("tested", "interval", "resolution", "window"):

@@ -12,6 +12,9 @@ slurm.conf(5), bf_interval, bf_resolution, bf_window and bf_max_job_test.
 
 Each pass adds up the use of each limit from the running jobs.
 
+Where jobs take GPUs and memory of nodes, a job that is blocked in the main loop closes the nodes of its partition to
+the jobs behind it, and the loop goes on while nodes are left; a reservation takes whole nodes (see `cycle`).
+
 Does not handle promises, gates, agents, ceilings, and node sets of a site.
 """
 
@@ -19,44 +22,78 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.instant import until_pass
+from schedsim.kernels.nodes.placement import find_place
+from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.nodes.site import date, demand_of, note_behind, spots_are_short
 from schedsim.kernels.ordered_lists import insert, leaf_at, node_at, slot_from
-from schedsim.kernels.profile import book, clears, earliest, is_free, note_start, plan_running, read_dates
+from schedsim.kernels.profile import book, book_dates, clears, earliest, is_free, note_start, plan_running, read_dates
 from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow
 from schedsim.kernels.reservation import reserve_head
 from schedsim.kernels.start_end import start
-from schedsim.sites.slurm.records import SlurmArrays
+from schedsim.sites.slurm.cycle import (
+    begin_slots,
+    close_nodes,
+    first_start,
+    has_unclosed_place,
+    open_all,
+    reserve_nodes,
+    slot_in_the_way,
+)
+from schedsim.sites.slurm.records import NodeCycle, SlurmArrays
 
 
 @lean
-def run(sim: Arrays, estimates: Estimates, reasons: Reasons | None, slurm: SlurmArrays) -> int:
+def run(
+    sim: Arrays,
+    estimates: Estimates,
+    reasons: Reasons | None,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state, pace = sim.state[0], slurm.pace[0]
     clock, queue = state.clock, state.queue
     while True:
-        stop = until_pass(sim, None, estimates)
+        stop = until_pass(sim, site, estimates)
         if stop != at.PASS_IS_DUE:
             return stop
+        if site is not None:
+            if spots_are_short(sim, site):
+                return at.GROW_SPOTS
+            date(sim, site)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)
         pace.is_changed |= clock.causes & ~at.BY_TIMER != 0
         _count(sim, slurm)
-        _main_loop(sim, reasons, slurm)
+        _main_loop(sim, reasons, slurm, site, cycle)
         is_due = pace.backfills and clock.now % pace.interval == 0
+        is_due &= pace.is_changed or clock.now == pace.timer
         queued = queue.n_queued
         if queue.head >= 0:
-            reserve_head(sim, None)
-            if reasons is not None:
-                _note_head(reasons, sim)
+            _hold_head(sim, reasons, site)
             if is_due:
-                _backfill_loop(sim, reasons, slurm)
+                _backfill_loop(sim, reasons, slurm, site, cycle)
             elif reasons is not None:
                 why.note_turns(reasons, sim)
         if is_due:
             pace.is_changed = queue.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
+
+
+@step
+def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) -> None:
+    """Find the head's shadow time, if somebody reads it."""
+    head = sim.state[0].queue.head
+    if site is None:
+        reserve_head(sim, None)
+    else:
+        sim.jobs_now[head].has_reservation = True
+    if reasons is not None:
+        _note_head(reasons, sim, site)
 
 
 @step
@@ -107,22 +144,29 @@ def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
 
 
 @step
-def _start(sim: Arrays, slurm: SlurmArrays, slot: int, how: int) -> None:
+def _start(sim: Arrays, slurm: SlurmArrays, site: NodeArrays | None, slot: int, how: int) -> None:
     """Start a job, which counts against its limits from now on; one of length zero does not."""
     job = sim.jobs_now[slot]
     row, lasts = job.row, job.run_time > 0
-    start(sim, None, slot, how)
+    start(sim, site, slot, how)
     if lasts:
         _claim(slurm, row)
 
 
 @step
-def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
-    """Start jobs in the queue's order until one does not fit: the head, or -1; pass over held jobs."""
+def _main_loop(
+    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays | None, cycle: NodeCycle | None
+) -> None:
+    """Start jobs in the queue's order until one does not fit: the head, or -1; pass over held jobs.
+
+    On nodes a job that does not fit closes the nodes of its partition, and the loop goes on until all are closed.
+    """
     lists, state = sim.lists, sim.state[0]
     queue = state.queue
     key, tie = at.FIRST_KEY, at.FIRST_TIE
     queue.head = -1
+    if cycle is not None:
+        open_all(cycle)
     while queue.n_queued > 0:
         slot = slot_from(lists, state, at.QUEUE, key, tie)
         if slot < 0:
@@ -132,22 +176,49 @@ def _main_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None
         refresh(sim, sim.changes, slot)
         if _is_held(sim, reasons, slurm, slot):
             continue
-        if job.procs > queue.free or not clears(sim, job):
-            queue.head = slot
-            queue.stale = True
-            return
+        if not _has_place(sim, site, cycle, job):
+            if queue.head < 0:
+                queue.head = slot
+                queue.stale = True
+            if _closes_all(site, cycle, job):
+                return
+            continue
         if reasons is not None:
             why.note(reasons, sim, slot, why.STARTS)
-        _start(sim, slurm, slot, at.BY_RESERVATION if job.has_reservation else at.READY)
+        _start(sim, slurm, site, slot, at.BY_RESERVATION if job.has_reservation else at.READY)
         note_start(sim, job)
 
 
 @step
-def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> None:
+def _has_place(sim: Arrays, site: NodeArrays | None, cycle: NodeCycle | None, job: JobNow) -> bool:
+    """Return whether the main loop may start a job; on nodes in the place found last."""
+    if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if cycle is not None:
+            return has_unclosed_place(sim, site, cycle, job)
+    return job.procs <= sim.state[0].queue.free and clears(sim, job)
+
+
+@step
+def _closes_all(site: NodeArrays | None, cycle: NodeCycle | None, job: JobNow) -> bool:
+    """Close the nodes of a blocked job; return whether the main loop then has none left."""
+    if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if cycle is not None:
+            return close_nodes(site, cycle, job.row)
+    return True
+
+
+@step
+def _backfill_loop(
+    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays | None, cycle: NodeCycle | None
+) -> None:
     """Start jobs that fit now next to the reservations before them; reserve the earliest second for the others."""
     lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
     queue = state.queue
-    plan_running(sim)
+    if cycle is None:
+        plan_running(sim)
+    else:
+        begin_slots(sim, pace, cycle)
+    slurm.tested_of[:] = 0
     queue.n_reservations = 0
     key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
     while queue.n_queued > 0 and (tested < pace.tested or reasons is not None):
@@ -156,18 +227,43 @@ def _backfill_loop(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays) -> 
             return
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
-        tested += 1
+        is_left_out = _exceeds_quota(slurm, job.row)
+        tested += not is_left_out
         refresh(sim, sim.changes, slot)
-        if tested > pace.tested:
+        if is_left_out or tested > pace.tested:
             if reasons is not None:
                 _note_window(reasons, sim, slot)
         elif not _is_held(sim, reasons, slurm, slot):
-            _start_or_reserve(sim, reasons, slurm, slot)
+            _start_or_reserve(sim, reasons, slurm, site, cycle, slot)
 
 
 @step
-def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
+def _exceeds_quota(slurm: SlurmArrays, row: int) -> bool:
+    """Return whether this run has tested as many jobs of a job's user or partition as it may; else count it."""
+    for i in range(len(slurm.quotas)):
+        group = slurm.group_of[i, row]
+        if group >= 0 and slurm.tested_of[i, group] >= slurm.quotas[i]:
+            return True
+    for i in range(len(slurm.quotas)):
+        if slurm.group_of[i, row] >= 0:
+            slurm.tested_of[i, slurm.group_of[i, row]] += 1
+    return False
+
+
+@step
+def _start_or_reserve(
+    sim: Arrays,
+    reasons: Reasons | None,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+    slot: int,
+) -> None:
     """Start a job in the backfill loop, or reserve the earliest second for it."""
+    if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if cycle is not None:
+            _start_or_reserve_nodes(sim, reasons, slurm, site, cycle, slot)
+            return
     job, state = sim.jobs_now[slot], sim.state[0]
     clock, queue = state.clock, state.queue
     procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
@@ -178,7 +274,7 @@ def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, 
             why.note_booking(reasons, sim, slot)
         if job.run_time > 0:
             book(sim, clock.now, procs, length, limit)
-        _start(sim, slurm, slot, at.BACKFILLED)
+        _start(sim, slurm, site, slot, at.BACKFILLED)
         return
     if reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if slot != queue.head:
@@ -192,6 +288,29 @@ def _start_or_reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, 
         _reserve(sim, reasons, slurm, slot)
 
 
+@step
+def _start_or_reserve_nodes(
+    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays, cycle: NodeCycle, slot: int
+) -> None:
+    """Start a job in the backfill loop, or reserve nodes for it from the first second at which it has a place."""
+    job, state, pace = sim.jobs_now[slot], sim.state[0], slurm.pace[0]
+    if reasons is not None:
+        _note_nodes(reasons, sim, site, cycle, slot)
+    first = first_start(sim, site, pace, cycle, job)
+    if first == state.clock.now:
+        if reasons is not None:
+            note_behind(reasons, sim, site, slot, why.STARTS)
+        _start(sim, slurm, site, slot, at.BACKFILLED)
+    elif first != at.NEVER and not slurm.unreserved[job.row]:
+        begin = reserve_nodes(site, pace, cycle, job, first)
+        job.planned_start = first
+        job.has_reservation = True
+        state.queue.n_reservations += 1
+        if reasons is not None:
+            why.note_booking(reasons, sim, slot)
+            reasons[slot].booked = begin
+
+
 @rare
 def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> None:
     """Book a job at the earliest second at which it fits, in whole slots, if that lies within the window."""
@@ -203,7 +322,9 @@ def _reserve(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
         return
     first, slots = _slots(job, planned, pace.resolution)
     first = max(first, clock.now)
-    book(sim, first, procs, max(1, slots - first), limit)
+    book(sim, first, procs, max(1, slots - first), 0)
+    if state.rules.dated:  # these it meets when it runs, not from the begin of its slot on
+        book_dates(sim, planned, procs, limit)
     job.planned_start = planned
     job.has_reservation = True
     state.queue.n_reservations += 1
@@ -241,12 +362,30 @@ def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
 
 
 @rare
-def _note_head(reasons: Reasons, sim: Arrays) -> None:
+def _note_head(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
     queue = sim.state[0].queue
+    if site is not None:
+        reserve_head(sim, site)
+        note_behind(reasons, sim, site, queue.head, why.HEAD)
+        return
     queue.after_key = at.FIRST_KEY
     queue.after_tie = at.FIRST_TIE
     why.note_head(reasons, sim)
     reasons[queue.head].booked = queue.shadow_time
+
+
+@rare
+def _note_nodes(reasons: Reasons, sim: Arrays, site: NodeArrays, cycle: NodeCycle, slot: int) -> None:
+    """Note what keeps a job from starting now, should it not start: the nodes, or what is reserved on them."""
+    job, state = sim.jobs_now[slot], sim.state[0]
+    if slot == state.queue.head:
+        return
+    if find_place(site, demand_of(site, job.row), state.clock.now + job.requested_time) == 0:
+        note_behind(reasons, sim, site, slot, why.RESOURCES)
+    else:
+        note_behind(reasons, sim, site, slot, why.RESERVATION)
+        reasons[slot].known = reasons[slot].number
+        reasons[slot].collides = slot_in_the_way(sim, site, cycle, job)
 
 
 @rare

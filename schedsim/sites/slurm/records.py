@@ -37,6 +37,49 @@ class Claim:
     holds: bool  # the limit may hold the job; else the job only counts
 
 
+class Slot:
+    """A span of a cycle's plan on nodes, until the next one begins; the last until the end of the window."""
+
+    begin: int
+    next: int  # the following slot, or -1
+
+
+class Run:
+    """Nodes with room for a job and of equal weight whose numbers follow one another."""
+
+    first: int
+    last: int
+    nodes: int  # 0: all of them were looked at
+    procs: int  # that the job might use there
+    weight: int
+
+
+class Cycle:
+    """Where the plan of a cycle on nodes stands."""
+
+    n_slots: int
+    window_end: int  # reservations that begin then or later are not kept
+    n_listed: int  # running jobs in `scratch`, by their planned ends; 0: they must be listed, and the nodes copied
+    n_released: int  # of these, those of which the nodes are free in `later`
+
+
+class NodeCycle(NamedTuple):
+    """Arrays of the two loops where jobs take GPUs and memory of nodes; sets of nodes are bits of whole numbers."""
+
+    slots: Records[Slot]
+    open: Ints  # nodes that no job planned before in this cycle takes in a slot, shape (slots, words)
+    sets: Ints  # nodes of each node set, shape (node sets, words); read-only
+    usable: Ints  # nodes that the job tested last might use, shape (words,)
+    unclosed: Ints  # nodes that no blocked job has closed in this run of the main loop, shape (words,)
+    weights: Ints  # of each node: the lowest are taken first; read-only
+    rooms: Ints  # pieces of the job for which each node has room; written before it is read
+    taken: Ints  # pieces that the place found last has on each node of the job's node set
+    runs: Records[Run]
+    most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
+    tried_from: Ints  # before then no job of a shape and a class of lengths finds a place, shape (shapes, classes)
+    one: Records[Cycle]  # one
+
+
 class SlurmArrays(NamedTuple):
     """All arrays of the two loops, as the kernels pass them on."""
 
@@ -46,8 +89,14 @@ class SlurmArrays(NamedTuple):
     first_claim: Ints  # read-only
     unreserved: Bools  # whether a job gets no reservation, by row; read-only
     held_by: Ints  # number of the limit that held a job last, by row, or -1
+    quotas: Ints  # how many jobs of each group a run of the backfill loop tests; read-only
+    group_of: Ints  # of each job, or -1, shape (quotas, jobs); read-only
+    tested_of: Ints  # jobs of each group tested in this run, shape (quotas, groups)
 
 
 PACE: Final = record_type(Pace)
 LIMIT: Final = record_type(Limit)
 CLAIM: Final = record_type(Claim)
+SLOT: Final = record_type(Slot)
+RUN: Final = record_type(Run)
+CYCLE: Final = record_type(Cycle)

@@ -1,14 +1,21 @@
 """Slurm's two loops at one moment of a simulation: their clock, and the use of each limit."""
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Final, Self
 
 import numpy as np
 
+from predictors.core.arrays import Ints
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.records import PACE, SlurmArrays
+from schedsim.sites.slurm.records import CYCLE, PACE, RUN, SLOT, NodeCycle, SlurmArrays
+from schedsim.workload.demands import FIELDS, Demands
+from schedsim.workload.workload import Workload
+
+CLASSES: Final = 8 * 42  # of lengths, eight to a doubling: no estimate has 2^45 s
+_OWN: Final = ("pace", "limits", "held_by", "tested_of")
+_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -17,11 +24,12 @@ class LoopsNow:
 
     arrays: SlurmArrays
     limits: Limits
+    cycle: NodeCycle | None  # where jobs take GPUs and memory of nodes
 
     @classmethod
-    def of(cls, policy: Policy, n_jobs: int) -> "LoopsNow | None":
+    def of(cls, policy: Policy, workload: Workload) -> "LoopsNow | None":
         """Return the loops before the first second; None where the policy has none."""
-        loops = policy.backfill
+        loops, n_jobs = policy.backfill, len(workload)
         if not isinstance(loops, Loops):
             return None
         limits = Limits.none(n_jobs) if loops.limits is None else loops.limits
@@ -31,15 +39,66 @@ class LoopsNow:
             pace[name] = getattr(loops, name)
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
-        arrays = SlurmArrays(pace, limits.table(), limits.records, limits.first_claim, unreserved, held_by)
-        return cls(arrays, limits)
+        groups = [quota.group_of for quota in loops.quotas]
+        group_of = np.array(groups, dtype=np.int64).reshape(len(groups), n_jobs)
+        arrays = SlurmArrays(
+            pace,
+            limits.table(),
+            limits.records,
+            limits.first_claim,
+            unreserved,
+            held_by,
+            np.array([quota.most for quota in loops.quotas], dtype=np.int64),
+            group_of,
+            np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
+        )
+        demands = workload.demands
+        return cls(arrays, limits, None if demands is None else _cycle(demands, min(loops.tested, n_jobs)))
 
     def fork(self) -> Self:
-        """Return an independent copy."""
-        own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in ("pace", "limits", "held_by")}
-        return type(self)(self.arrays._replace(**own), self.limits)
+        """Return an independent copy; nothing of a cycle is kept from one to the next."""
+        own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _OWN}
+        cycle = self.cycle
+        if cycle is not None:
+            cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
+        return type(self)(self.arrays._replace(**own), self.limits, cycle)
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job at the last check, or None."""
         number = int(self.arrays.held_by[row])
         return None if number < 0 else self.limits.names[number]
+
+
+def _cycle(demands: Demands, tested: int) -> NodeCycle:
+    """Return room for a cycle on nodes in which so many jobs reserve some; each lets two slots begin."""
+    n_nodes, n_slots = len(demands.nodes), 2 * tested + 1
+    bits = np.packbits(np.pad(demands.serves, ((0, 0), (0, -n_nodes % 64))), axis=1, bitorder="little")
+    sets = np.ascontiguousarray(bits).view("<i8")
+    words = sets.shape[1]
+    slots: Any = np.zeros(n_slots, SLOT)
+    runs: Any = np.zeros(n_nodes, RUN)
+    one: Any = np.zeros(1, CYCLE)
+    return NodeCycle(
+        slots=slots,
+        open=np.empty((n_slots, words), dtype=np.int64),
+        sets=sets,
+        usable=np.empty(words, dtype=np.int64),
+        unclosed=np.empty(words, dtype=np.int64),
+        weights=demands.weights,
+        rooms=np.zeros(n_nodes, dtype=np.int64),
+        taken=np.zeros(n_nodes, dtype=np.int64),
+        runs=runs,
+        most_on_node=_most_on_node(demands),
+        tried_from=np.zeros((len(demands.shapes), CLASSES), dtype=np.int64),
+        one=one,
+    )
+
+
+def _most_on_node(demands: Demands) -> Ints:
+    """Return how many pieces of each shape the node holds that has most room when it is empty; at least 1."""
+    nodes, shapes = demands.nodes, demands.shapes
+    most = np.full(len(shapes), np.iinfo(np.int64).max // 2)
+    for field in FIELDS:
+        has, asked = int(nodes[field].max(initial=0)), np.asarray(shapes[field])
+        most = np.minimum(most, np.where(asked > 0, has // np.maximum(1, asked), most))
+    return np.maximum(1, np.where(shapes["spread"], 1, np.minimum(most, shapes["pieces"])))

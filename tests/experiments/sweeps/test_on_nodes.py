@@ -138,14 +138,14 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
     [
         (
             "sweep site.parquet --machine machine.toml --policies easy,knapsack",
-            "Case 'knapsack': nodes with GPUs and memory and a plan of processors alone do not compose",
+            "Case 'knapsack': nodes with GPUs and memory and a knapsack do not compose",
         ),
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
         (
             "advise site.parquet --machine machine.toml --current knapsack",
-            "Case 'knapsack': nodes with GPUs and memory and a plan of processors alone do not compose",
+            "Case 'knapsack': nodes with GPUs and memory and a knapsack do not compose",
         ),
     ],
 )

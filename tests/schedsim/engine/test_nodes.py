@@ -11,9 +11,8 @@ from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RandomPicks
-from schedsim.policies.policy import FCFS, Policy, make_policy
+from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import disturbed_figures
-from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.laws import AVAILABLE, CEILING, ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.deadlines import with_deadlines
@@ -217,8 +216,7 @@ def test_an_agent_is_offered_a_job_that_finds_another_place_once_another_job_has
         assert found.start.tolist() == [0, 100, 2, 2]
 
 
-@pytest.mark.parametrize("policy", [make_policy("knapsack"), Policy(FCFS, Loops())], ids=["knapsack", "loops"])
-def test_policies_that_count_processors_are_refused(policy):
+def test_a_knapsack_is_refused():
     boxes, asks, _ = drawn(3)
-    with pytest.raises(JobcastError, match=r"counts processors alone.*easy-sjbf.*leave out the machine file"):
-        simulate(workload_on(boxes, asks), policy)
+    with pytest.raises(JobcastError, match=r"chooses by numbers of processors.*leave out the machine file"):
+        simulate(workload_on(boxes, asks), make_policy("knapsack"))

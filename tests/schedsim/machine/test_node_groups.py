@@ -222,7 +222,7 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     assert run("--schedule", str(out)).exit_code == 0
     assert out.read_text().splitlines()[1].endswith(",2")  # node 2 is the one with GPUs
     for more, says in (
-        (["--policy", "knapsack"], "counts processors alone"),
+        (["--policy", "knapsack"], "chooses by numbers of processors"),
         (["--procs", "7"], "have 24 processors; leave --procs out"),
         (["--allocator", "first-fit"], "leave one of them out"),
     ):

@@ -69,7 +69,7 @@ def test_a_conf_is_read_with_what_it_includes_and_what_is_not_used_is_told(conf)
     assert policy.depth == 50
     told = {one.rule: one.text for one in account.findings}
     assert "ClusterName" in told["slurm-unused-parameter"]
-    assert "bf_max_job_user" in told["slurm-unused-option"]
+    assert "slurm-unused-option" not in told
     assert "Nodes, State" in told["slurm-unused-of-partitions"]
     assert account.dropped == account.changed == 0
 

@@ -1,0 +1,315 @@
+"""The plan of a cycle of Slurm's backfill loop where jobs take GPUs and memory of nodes.
+
+A job that cannot start reserves *whole* nodes: `slots` holds, from when on which nodes no job planned before in this
+cycle has. Running jobs hold their own pieces until their planned ends. Slurm looks for the second at which a job can
+start in **end windows**: it releases the running jobs in the order of their ends, all of a window at once, and looks
+for a place after each window. The first window reaches 30 to 60 seconds beyond the first end, and each is twice as long
+as the one before. The job then starts at the last end of those jobs that lie on its nodes. See sched/backfill and
+select/cons_tres, `_future_run_test`.
+"""
+
+from typing import Final
+
+import schedsim.kernels.nodes.records as of
+import schedsim.kernels.records as at
+from predictors.core.jit import rare, step
+from schedsim.kernels.nodes.placement import change, copy_free, date_nodes, first_ahead, next_opening, room_on
+from schedsim.kernels.nodes.records import Demand, NodeArrays
+from schedsim.kernels.nodes.site import demand_of
+from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.records import Arrays, JobNow
+from schedsim.sites.slurm.placement import choose, count_bits, is_in, next_usable
+from schedsim.sites.slurm.records import NodeCycle, Pace
+
+FIRST_WINDOW: Final = 30  # [s]
+LONGEST_WINDOW: Final = 365 * 86_400  # [s]
+
+
+@step
+def open_all(cycle: NodeCycle) -> None:
+    """Let the main loop begin, in which no job has closed its nodes."""
+    for i in range(len(cycle.unclosed)):
+        cycle.unclosed[i] = -1
+
+
+@step
+def close_nodes(places: NodeArrays, cycle: NodeCycle, row: int) -> bool:
+    """Close the nodes that a blocked job may use to the jobs behind it; return whether all nodes are closed."""
+    node_set, left = demand_of(places, row).node_set, False
+    for i in range(len(cycle.unclosed)):
+        cycle.unclosed[i] &= ~cycle.sets[node_set, i]
+    for i in range(len(places.nodes)):
+        left |= is_in(cycle.unclosed, i)
+    return not left
+
+
+@step
+def has_unclosed_place(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow) -> bool:
+    """Return whether a job has a place now on the nodes that are not closed, which is then the place found last."""
+    demand, one, any_node = demand_of(places, job.row), places.one[0], 0
+    for i in range(len(cycle.usable)):
+        cycle.usable[i] = cycle.unclosed[i] & cycle.sets[demand.node_set, i]
+        any_node |= cycle.usable[i]
+    one.n_chosen = 0
+    if any_node != 0 and job.procs <= sim.state[0].queue.free:
+        one.n_chosen = choose(places, cycle, places.nodes, demand, sim.state[0].clock.now + job.requested_time)
+    return one.n_chosen > 0
+
+
+@step
+def begin_slots(sim: Arrays, pace: Pace, cycle: NodeCycle) -> None:
+    """Begin the plan of a cycle, in which nothing is reserved."""
+    one, now = cycle.one[0], sim.state[0].clock.now
+    one.n_slots = 1
+    one.window_end = _floor(now + pace.window, pace.resolution)
+    cycle.slots[0].begin = _floor(now, pace.resolution)
+    cycle.slots[0].next = -1
+    cycle.tried_from[:] = -at.NEVER
+    for i in range(len(cycle.usable)):
+        cycle.open[0, i] = -1
+
+
+@step
+def _floor(time: int, resolution: int) -> int:
+    return time - time % resolution
+
+
+@rare
+def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow) -> int:
+    """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
+    demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
+    now, shape, dated = sim.state[0].clock.now, places.shape_of[job.row], len(places.windows) > 0
+    begin = now if dated else max(now, cycle.tried_from[shape, _class_of(length)])
+    slot, is_first, one.n_listed = 0, True, at.NOTHING
+    while begin <= one.window_end:
+        while _slot_end(cycle, slot) <= begin and cycle.slots[slot].next >= 0:
+            slot = cycle.slots[slot].next
+        later = min(_next_opening_of(cycle, demand, slot), next_opening(places, begin))
+        start = at.NEVER
+        if _may_hold(cycle, demand, cycle.most_on_node[shape], slot, begin, begin + length):
+            start = _start_between(sim, places, cycle, job, begin, later)
+        if start == at.NEVER:
+            if later == at.NEVER:
+                return at.NEVER
+            begin = later
+            continue
+        if is_first:
+            is_first = False
+            for i in range(_class_of(length - 1) + 1, cycle.tried_from.shape[1]):
+                cycle.tried_from[shape, i] = max(cycle.tried_from[shape, i], begin)
+        if start == now or not _collides(places, pace, cycle, job, start):
+            return start if start <= now + pace.window else at.NEVER
+        begin = start if start > begin else start + pace.resolution
+        one.n_listed = at.NOTHING
+    return at.NEVER
+
+
+@step
+def _class_of(length: int) -> int:
+    """Return the class of a length, eight to a doubling; longer ones have no lower class."""
+    doublings, rest = 0, length
+    while rest >= 16:
+        rest >>= 1
+        doublings += 1
+    return 8 * doublings + rest
+
+
+@step
+def _slot_end(cycle: NodeCycle, slot: int) -> int:
+    following = cycle.slots[slot].next
+    return cycle.slots[following].begin if following >= 0 else cycle.one[0].window_end
+
+
+@step
+def _next_opening_of(cycle: NodeCycle, demand: Demand, slot: int) -> int:
+    """Return when the first slot from one on ends behind which another node of a job is open; or NEVER."""
+    following = cycle.slots[slot].next
+    while following >= 0:
+        for i in range(len(cycle.usable)):
+            if cycle.sets[demand.node_set, i] & cycle.open[following, i] & ~cycle.open[slot, i] != 0:
+                return int(cycle.slots[following].begin)
+        slot, following = following, cycle.slots[following].next
+    return at.NEVER
+
+
+@step
+def _may_hold(cycle: NodeCycle, demand: Demand, most_on_node: int, slot: int, begin: int, end: int) -> bool:
+    """Find the nodes of a job that nobody has reserved between two seconds, both included; return whether they suffice.
+
+    They do not if they could not hold the job even without other jobs. The first second lies in `slot`, or behind all.
+    """
+    nodes = 0
+    for i in range(len(cycle.usable)):
+        cycle.usable[i] = cycle.sets[demand.node_set, i]
+    while slot >= 0 and cycle.slots[slot].begin <= end:
+        if _slot_end(cycle, slot) > begin:
+            for i in range(len(cycle.usable)):
+                cycle.usable[i] &= cycle.open[slot, i]
+        slot = cycle.slots[slot].next
+    for i in range(len(cycle.usable)):
+        nodes += count_bits(cycle.usable[i])
+    return nodes * most_on_node >= demand.pieces
+
+
+@step
+def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow, begin: int, later: int) -> int:
+    """Return when a job finds a place on its usable nodes, from a second on and not after another; or NEVER.
+
+    Then `later` of the nodes holds what is free once all running jobs have ended that are planned to end by then.
+    """
+    nodes, one, listed, demand = places.later, places.one[0], cycle.one[0], demand_of(places, job.row)
+    end, room = begin + job.requested_time, 0
+    if listed.n_listed == 0 or len(places.windows) > 0:
+        _copy_now(places, begin)
+        listed.n_listed = list_slots(sim, at.RUNNING, len(sim.jobs_now))
+        listed.n_released = 0
+    n, i = listed.n_listed, listed.n_released
+    while i < n and _end_of(sim, i) <= begin:
+        _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
+        i += 1
+    number = next_usable(cycle, 0)
+    while number >= 0:
+        room += room_on(nodes[number], demand, end)
+        number = next_usable(cycle, number + 1)
+    first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
+    if room >= demand.pieces:
+        one.n_chosen = choose(places, cycle, nodes, demand, end)
+        start = begin
+    while start == at.NEVER and i < n and _end_of(sim, i) <= later:
+        last = -1
+        while i < n and _end_of(sim, i) <= later:
+            time = _end_of(sim, i)
+            more = _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
+            i += 1
+            if more >= 0:
+                room += more
+                last = i - 1
+                if bound == at.NEVER:
+                    bound = time + FIRST_WINDOW - time % FIRST_WINDOW
+                if i < n and _end_of(sim, i) > bound + window:
+                    break
+        if last >= 0 and room >= demand.pieces:
+            one.n_chosen = choose(places, cycle, nodes, demand, end)
+            start = _last_end_on(sim, places, cycle, first, last)
+        window *= 2
+        while i < n and window <= LONGEST_WINDOW and _end_of(sim, i) > bound + window:
+            window *= 2
+    listed.n_released = i
+    return start
+
+
+@step
+def _end_of(sim: Arrays, i: int) -> int:
+    """Return when the running job that was listed at a place ends as planned."""
+    job = sim.jobs_now[sim.scratch[i]]
+    return job.start + job.current_estimate
+
+
+@step
+def _copy_now(places: NodeArrays, begin: int) -> None:
+    """Write what is free on the nodes now into `later`, and what is reserved of them, seen from a second."""
+    nodes = places.later
+    for i in range(len(nodes)):
+        copy_free(nodes[i], places.nodes[i])
+        nodes[i].reserved_from = at.NEVER
+    if len(places.windows) > 0:
+        date_nodes(places, nodes, begin)
+
+
+@step
+def _release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end: int) -> int:
+    """Release what a running job has; return by how much the room on usable nodes grows, or -1: it has none there."""
+    own, number, more, lies_there = demand_of(places, row), places.first_part[row], 0, False
+    while number >= 0:
+        part = places.parts[number]
+        node = places.later[part.node]
+        if is_in(cycle.usable, part.node):
+            lies_there = True
+            more -= room_on(node, demand, end)
+        change(node, own, part.pieces, of.RELEASE)
+        if is_in(cycle.usable, part.node):
+            more += room_on(node, demand, end)
+        number = part.next
+    return more if lies_there else -1
+
+
+@step
+def _last_end_on(sim: Arrays, places: NodeArrays, cycle: NodeCycle, first: int, last: int) -> int:
+    """Return the last planned end of those jobs released that lie on the nodes of the place found last."""
+    for i in range(last, first - 1, -1):
+        number = places.first_part[sim.jobs_now[sim.scratch[i]].row]
+        while number >= 0:
+            part = places.parts[number]
+            if is_in(cycle.usable, part.node) and cycle.taken[part.node] > 0:
+                return _end_of(sim, i)
+            number = part.next
+    return _end_of(sim, last)
+
+
+@step
+def _collides(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow, start: int) -> bool:
+    """Return whether some node of the place found last is reserved while the job runs, in whole slots."""
+    begin = _floor(start, pace.resolution)
+    end = _floor(start + job.candidate_estimate + pace.resolution - 1, pace.resolution)
+    slot, n, window = 0, places.one[0].n_chosen, first_ahead(places, start)
+    for i in range(n):
+        if places.opens[window, places.kind_of[places.chosen[i]]] < start + job.requested_time:
+            return True
+    while slot >= 0:
+        if _slot_end(cycle, slot) > begin and cycle.slots[slot].begin < end:
+            for i in range(n):
+                if not is_in(cycle.open[slot], places.chosen[i]):
+                    return True
+        slot = cycle.slots[slot].next
+    return False
+
+
+@rare
+def slot_in_the_way(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow) -> int:
+    """Return when the first slot begins with nodes reserved that a job would need to start now, or NEVER."""
+    now, demand, slot = sim.state[0].clock.now, demand_of(places, job.row), 0
+    for i in range(len(cycle.usable)):
+        cycle.usable[i] = cycle.sets[demand.node_set, i]
+    while slot >= 0 and cycle.slots[slot].begin <= now + job.candidate_estimate:
+        for i in range(len(cycle.usable)):
+            cycle.usable[i] &= cycle.open[slot, i]
+        if choose(places, cycle, places.nodes, demand, now + job.requested_time) == 0:
+            return max(now, cycle.slots[slot].begin)
+        slot = cycle.slots[slot].next
+    return at.NEVER
+
+
+@step
+def reserve_nodes(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow, start: int) -> int:
+    """Reserve the nodes of the place found last from a second on, in whole slots; return where they begin."""
+    begin = max(_floor(start, pace.resolution), cycle.slots[0].begin)
+    end = _floor(start + job.candidate_estimate + pace.resolution - 1, pace.resolution)
+    end = max(end, begin + pace.resolution)
+    if begin >= cycle.one[0].window_end:
+        return begin
+    slot = _split_at(cycle, begin)
+    _split_at(cycle, end)
+    while slot >= 0 and cycle.slots[slot].begin < end:
+        for i in range(places.one[0].n_chosen):
+            number = places.chosen[i]
+            cycle.open[slot, number >> 6] &= ~(1 << (number & 63))
+        slot = cycle.slots[slot].next
+    return begin
+
+
+@step
+def _split_at(cycle: NodeCycle, time: int) -> int:
+    """Let a slot begin at a second, if the window reaches so far; return it."""
+    slot, one = 0, cycle.one[0]
+    while cycle.slots[slot].next >= 0 and cycle.slots[cycle.slots[slot].next].begin <= time:
+        slot = cycle.slots[slot].next
+    if cycle.slots[slot].begin == time or time >= one.window_end:
+        return slot
+    new = one.n_slots
+    one.n_slots += 1
+    cycle.slots[new].begin = time
+    cycle.slots[new].next = cycle.slots[slot].next
+    cycle.slots[slot].next = new
+    for i in range(len(cycle.usable)):
+        cycle.open[new, i] = cycle.open[slot, i]
+    return new

@@ -1,0 +1,203 @@
+"""Slurm's two loops on nodes that differ: blocked jobs close nodes, plans take whole ones (see slurm-priorities.md).
+
+Readings, where the page leaves something open
+----------------------------------------------
+1. Running jobs with the same planned end are released in the order of submission.
+2. A job that a cycle has started counts as a running job: by its running estimate.
+3. The last slot ends with the window; a reservation that begins there or later is not kept.
+"""
+
+from collections import Counter
+
+WINDOW, YEAR = 30, 365 * 86_400
+
+
+def loops_on_nodes(site) -> None:
+    """The main loop at each event; a cycle of the backfill loop by its own clock."""
+    main_loop(site)
+    tested, interval, slot, window = site.rule.loops
+    if site.now % interval or not site.changed:
+        return
+    waiting, cycle = len(site.queue), Cycle(site, slot, window)
+    for entry in within_quota(site)[:tested]:
+        start, place = cycle.first_start(entry)
+        if start == site.now:
+            site.start(entry, place, past=entry)
+            site.as_candidates.clear()
+        elif start is not None:
+            cycle.reserve(entry, start, place)
+    site.changed = len(site.queue) < waiting
+
+
+def within_quota(site) -> list:
+    """Return the waiting jobs without those behind the first so many of their user."""
+    seen, kept = Counter(), []
+    for entry in site.queue:
+        if site.rule.quota is None or entry.user < 0 or seen[entry.user] < site.rule.quota:
+            kept.append(entry)
+            seen[entry.user] += 1
+    return kept
+
+
+def main_loop(site) -> None:
+    """Start jobs in turn; one that is blocked closes the nodes of its set."""
+    closed: set[int] = set()
+    for entry in list(site.queue):
+        nodes = set(entry.job.ask.nodes) - closed
+        place = place_of(site, entry, nodes, site.spans(), site.now)
+        if place is None:
+            closed |= nodes
+        else:
+            site.start(entry, place)
+
+
+def place_of(site, entry, nodes, spans, begin) -> dict | None:
+    """Return Slurm's place for a job on some nodes next to spans, from a second on; None: there is none."""
+    machine, ask = site.machine, entry.job.ask
+    rooms = machine.without_dated(entry, machine.rooms(entry, spans), begin)
+    rooms = {node: room for node, room in rooms.items() if room and node in nodes}
+    procs = {node: room * ask.piece[0] for node, room in rooms.items()}
+    if ask.spread:
+        held = {node: sum(x.place[node] * x.entry.job.ask.piece[0] for x in spans if node in x.place) for node in rooms}
+        procs = {node: machine.boxes[node].has[0] - held[node] for node in rooms}
+    runs, left, place = runs_of(machine, rooms), ask.pieces, {}
+    while left and runs:
+        run = best_of(runs, procs, machine, left * ask.piece[0], left if ask.spread else 1)
+        runs.remove(run)
+        if left == 1 or not ask.spread:
+            enough = [node for node in run if procs[node] >= left * ask.piece[0]]
+            run = [min(enough, key=lambda node: procs[node])] if enough else run
+        for node in run:
+            if pieces := min(left, rooms[node]):
+                place[node] = pieces
+                left -= pieces
+    return None if left else dict(sorted(place.items()))
+
+
+def runs_of(machine, rooms) -> list[list[int]]:
+    """Return the nodes with room in runs of equal weight with neighbouring numbers."""
+    runs: list[list[int]] = []
+    for node in sorted(rooms):
+        if runs and runs[-1][-1] == node - 1 and machine.boxes[node].weight == machine.boxes[node - 1].weight:
+            runs[-1].append(node)
+        else:
+            runs.append([node])
+    return runs
+
+
+def best_of(runs, procs, machine, need, nodes) -> list[int]:
+    """Return the run to take next: the lightest; of these the smallest that holds all, else the largest."""
+    best, best_suffices = None, False
+    for run in runs:
+        size = sum(procs[node] for node in run)
+        suffices = size >= need and len(run) >= nodes
+        if best is not None:
+            weight, least = machine.boxes[run[0]].weight, machine.boxes[best[0]].weight
+            most = sum(procs[node] for node in best)
+            fits_better = (not best_suffices or size < most) if suffices else size > most
+            if weight > least or (weight == least and not fits_better):
+                continue
+        best, best_suffices = run, suffices
+    return best
+
+
+class Cycle:
+    """The plan of a cycle: from each second on the nodes that nobody has reserved."""
+
+    def __init__(self, site, resolution, window) -> None:
+        self.site, self.resolution, self.window = site, resolution, window
+        self.end = self.floor(site.now + window)
+        self.slots = [(self.floor(site.now), set(range(len(site.machine.boxes))))]
+
+    def floor(self, second) -> int:
+        """Return the multiple of the resolution before a second."""
+        return second // self.resolution * self.resolution
+
+    def until(self, i) -> int:
+        """Return when a slot ends."""
+        return self.slots[i + 1][0] if i + 1 < len(self.slots) else self.end
+
+    def first_start(self, entry) -> tuple[int | None, dict | None]:
+        """Return when and where a job starts."""
+        now = begin = self.site.now
+        while begin <= self.end:
+            nodes, later = self.usable(entry, begin)
+            later = min(self.site.machine.openings(begin) | {later or 10**18})
+            start, place = self.start_between(entry, nodes, begin, later)
+            if start is None:
+                if later == 10**18:
+                    return None, None
+                begin = later
+            elif start > now and self.collides(entry, start, place):
+                begin = start if start > begin else start + self.resolution
+            else:
+                return (start, place) if start <= now + self.window else (None, None)
+        return None, None
+
+    def usable(self, entry, begin) -> tuple[set[int], int | None]:
+        """Return the nodes that stay unreserved for a job, and when another one of its set comes free."""
+        own, later, end = set(entry.job.ask.nodes), None, begin + entry.candidate
+        nodes = set(own)
+        for i, (second, unreserved) in enumerate(self.slots):
+            if self.until(i) <= begin:
+                continue
+            if later is None and i + 1 < len(self.slots) and own & (self.slots[i + 1][1] - unreserved):
+                later = self.until(i)
+            if second <= end:
+                nodes &= unreserved
+        return nodes, later
+
+    def start_between(self, entry, nodes, begin, later) -> tuple[int | None, dict | None]:
+        """Return the first start that the end windows find."""
+        site = self.site
+        running = sorted(site.spans(), key=lambda x: (x.end, x.entry.row))
+        held = [x for x in running if x.end > begin]
+        place = place_of(site, entry, nodes, held, begin)
+        if place is not None:
+            return begin, place
+        released, bound, window, is_new = [], None, WINDOW, False
+        for i, span in enumerate(x for x in held if x.end <= later):
+            released.append(span)
+            if not nodes & set(span.place):
+                continue
+            is_new, bound = True, bound or (span.end // WINDOW + 1) * WINDOW
+            following = held[i + 1].end if i + 1 < len(held) else None
+            if following is not None and following <= bound + window:
+                continue
+            if (place := place_of(site, entry, nodes, held[i + 1 :], begin)) is not None:
+                return last_end(released, place), place
+            is_new, window = False, 2 * window
+            while following is not None and window <= YEAR and following > bound + window:
+                window *= 2
+        if is_new and (place := place_of(site, entry, nodes, held[len(released) :], begin)) is not None:
+            return last_end(released, place), place
+        return None, None
+
+    def collides(self, entry, start, place) -> bool:
+        """Whether the nodes of a place are reserved while the job runs."""
+        if any(self.site.machine.is_reserved(node, start, start + entry.requested) for node in place):
+            return True
+        begin, end = self.floor(start), self.floor(start + entry.candidate + self.resolution - 1)
+        return any(
+            self.until(i) > begin and second < end and set(place) - nodes
+            for i, (second, nodes) in enumerate(self.slots)
+        )
+
+    def reserve(self, entry, start, place) -> None:
+        """Reserve whole nodes in whole slots."""
+        begin = max(self.floor(start), self.slots[0][0])
+        end = max(self.floor(start + entry.candidate + self.resolution - 1), begin + self.resolution)
+        if begin >= self.end:
+            return
+        for second in (begin, end):
+            if second < self.end and second not in dict(self.slots):
+                i = max(i for i, slot in enumerate(self.slots) if slot[0] <= second)
+                self.slots.insert(i + 1, (second, set(self.slots[i][1])))
+        for second, nodes in self.slots:
+            if begin <= second < end:
+                nodes -= set(place)
+
+
+def last_end(spans, place) -> int:
+    """Return when the last of these ends that lie on the nodes of a place."""
+    return max(x.end for x in spans if set(place) & set(x.place))
