@@ -19,8 +19,8 @@ def world() -> Any:
     """Return the communicator of all ranks."""
     try:
         from mpi4py import MPI
-    except ImportError as error:
-        raise JobcastError(missing(error)) from error
+    except ImportError as error:  # also of an mpi4py that is there, and broken
+        raise JobcastError(missing(ImportError(name="mpi4py"))) from error
     except RuntimeError as error:
         raise JobcastError(
             f"Probes need an MPI library ({str(error).splitlines()[0]}); on Debian: apt-get install openmpi-bin."

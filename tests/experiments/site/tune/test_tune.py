@@ -260,7 +260,7 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(place, quick, mon
     def stopped(*given):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(search_module, "found_by", stopped)
+    monkeypatch.setattr(search_module, "Contest", stopped)
     monkeypatch.setattr(sys, "argv", ["jobcast", *WORDS])
     from experiments.cli.main import main
 
