@@ -134,7 +134,7 @@ def _next_opening_of(cycle: NodeCycle, demand: Demand, slot: int) -> int:
 
 @step
 def _may_hold(cycle: NodeCycle, demand: Demand, most_on_node: int, slot: int, begin: int, end: int) -> bool:
-    """Find the nodes of a job that nobody has reserved between two seconds, both included; return whether they suffice.
+    """Find the nodes of a job that no job has reserved between two seconds, both included; return whether they suffice.
 
     They do not if they could not hold the job even without other jobs. The first second lies in `slot`, or behind all.
     """

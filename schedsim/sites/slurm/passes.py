@@ -86,7 +86,7 @@ def run(
 
 @step
 def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) -> None:
-    """Find the head's shadow time, if somebody reads it."""
+    """Find the head's shadow time, if it is read."""
     head = sim.state[0].queue.head
     if site is None:
         reserve_head(sim, None)

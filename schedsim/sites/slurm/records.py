@@ -49,7 +49,7 @@ class Run:
 
     first: int
     last: int
-    nodes: int  # 0: all of them were looked at
+    nodes: int  # 0: they were tried
     procs: int  # that the job might use there
     weight: int
 
