@@ -3,6 +3,9 @@
 `tests/support/features.py` compares them with the slow oracle, next to all other features.
 """
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -15,8 +18,10 @@ from schedsim.sites.slurm.limits import Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
-from tests.oracle.machine import Box
-from tests.support.nodes import job_on, workload_on
+from tests.oracle.easy import Rule
+from tests.oracle.easy import simulate as oracle
+from tests.oracle.machine import Box, Nodes
+from tests.support.nodes import fits_alone, job_on, workload_on
 
 MAIN = Policy(FCFS, Loops(backfills=False))
 BOTH = Policy(FCFS, Loops(interval=1, resolution=10))
@@ -68,6 +73,26 @@ def test_a_reservation_takes_whole_nodes():
 def test_places_are_those_of_slurm(boxes, piece, pieces, spread, nodes):
     job = job_on(1, 0, 10, 10, pieces, (piece, 0, 0), spread, nodes=tuple(range(len(boxes))))
     assert placed(boxes, [job]) == ([0], [nodes])
+
+
+@pytest.mark.parametrize("n_nodes", [63, 64, 65, 130])
+def test_many_nodes_are_as_few(n_nodes):
+    """Sets of nodes are bits of whole numbers of 64 bits."""
+    random, jobs = Random(n_nodes), []
+    boxes = [Box(random.choice([(4, 0, 8), (8, 2, 16)]), weight=random.choice([1, 1, 1, 3])) for _ in range(n_nodes)]
+    sets = [tuple(range(n_nodes)), tuple(range(n_nodes // 2, n_nodes)), tuple(range(0, n_nodes, 2))]
+    while len(jobs) < 40:
+        requested = random.choice([60, 300, 1200])
+        job = job_on(
+            len(jobs), random.randint(0, 600), requested, random.randint(0, requested), random.choice([1, 5, 30, 60]),
+            (random.randint(1, 4), 0, random.choice([0, 4])), random.random() < 0.6, nodes=random.choice(sets),
+        )  # fmt: skip
+        jobs += [job] if fits_alone(boxes, job) else []
+    jobs = sorted(jobs, key=lambda job: (job.submit, job.job_id))
+    jobs = [replace(job, submit=job.submit - jobs[0].submit) for job in jobs]
+    found = placed(boxes, jobs, Policy(FCFS, Loops(50, window=7200)))
+    slow = oracle(jobs, Nodes(boxes=tuple(boxes)), Rule(loops=(50, 30, 60, 7200)))
+    assert found == (slow.start, [list(place) for place in slow.place])
 
 
 def test_running_jobs_are_released_window_by_window():
