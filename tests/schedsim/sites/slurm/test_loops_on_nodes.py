@@ -110,6 +110,20 @@ def test_running_jobs_are_released_window_by_window():
     assert waiting["planned_start"][waiting["row"] == 2].tolist() == [90]
 
 
+def test_each_job_is_searched_for_from_now_on():
+    """Job 8 is like job 7, which takes the node that opens at 100; else the first window reaches from 110 to 120."""
+    boxes = [Box((4, 0, 0), weight=2), *[Box((4, 0, 0))] * 3]
+    jobs = [
+        job_on(1, 0, 110, 110, 1, (3, 0, 0), nodes=(0,)), job_on(2, 0, 120, 120, 1, (4, 0, 0), nodes=(1,)),
+        job_on(3, 0, 50, 50, 1, (4, 0, 0), nodes=(2,)), job_on(4, 0, 130, 130, 1, (4, 0, 0), nodes=(3,)),
+        job_on(5, 1, 50, 50, 1, (4, 0, 0), nodes=(2,)),
+        job_on(6, 1, 100, 100, 2, (4, 0, 0), spread=True, nodes=(1, 3)),
+        job_on(7, 1, 50, 50, 1, (4, 0, 0), nodes=(0, 1, 2)), job_on(8, 1, 52, 52, 1, (4, 0, 0), nodes=(0, 1, 2)),
+        job_on(9, 1, 115, 115, 1, (1, 0, 0), nodes=(0,)),
+    ]  # fmt: skip
+    assert placed(boxes, jobs, BOTH)[0] == [0, 0, 0, 0, 50, 130, 100, 116, 1]
+
+
 def test_a_quota_leaves_the_others_of_a_user_out():
     boxes = [Box((4, 0, 0))]
     jobs = [job_on(1, 0, 100, 100, 1, (3, 0, 0), nodes=(0,)), job_on(2, 1, 10, 10, 1, (4, 0, 0), nodes=(0,))]
