@@ -64,7 +64,6 @@ def begin_slots(sim: Arrays, pace: Pace, cycle: NodeCycle) -> None:
     one.window_end = _floor(now + pace.window, pace.resolution)
     cycle.slots[0].begin = _floor(now, pace.resolution)
     cycle.slots[0].next = -1
-    cycle.tried_from[:] = -at.NEVER
     for i in range(len(cycle.usable)):
         cycle.open[0, i] = -1
 
@@ -78,40 +77,25 @@ def _floor(time: int, resolution: int) -> int:
 def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow) -> int:
     """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
     demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
-    now, shape, dated = sim.state[0].clock.now, places.shape_of[job.row], len(places.windows) > 0
-    begin = now if dated else max(now, cycle.tried_from[shape, _class_of(length)])
-    slot, is_first, one.n_listed = 0, True, at.NOTHING
+    now = sim.state[0].clock.now
+    begin, slot, one.n_listed = now, 0, at.NOTHING
     while begin <= one.window_end:
         while _slot_end(cycle, slot) <= begin and cycle.slots[slot].next >= 0:
             slot = cycle.slots[slot].next
         later = min(_next_opening_of(cycle, demand, slot), next_opening(places, begin))
         start = at.NEVER
-        if _may_hold(cycle, demand, cycle.most_on_node[shape], slot, begin, begin + length):
+        if _may_hold(cycle, demand, cycle.most_on_node[places.shape_of[job.row]], slot, begin, begin + length):
             start = _start_between(sim, places, cycle, job, begin, later)
         if start == at.NEVER:
             if later == at.NEVER:
                 return at.NEVER
             begin = later
-            continue
-        if is_first:
-            is_first = False
-            for i in range(_class_of(length - 1) + 1, cycle.tried_from.shape[1]):
-                cycle.tried_from[shape, i] = max(cycle.tried_from[shape, i], begin)
-        if start == now or not _collides(places, pace, cycle, job, start):
+        elif start == now or not _collides(places, pace, cycle, job, start):
             return start if start <= now + pace.window else at.NEVER
-        begin = start if start > begin else start + pace.resolution
-        one.n_listed = at.NOTHING
+        else:
+            begin = start if start > begin else start + pace.resolution
+            one.n_listed = at.NOTHING
     return at.NEVER
-
-
-@step
-def _class_of(length: int) -> int:
-    """Return the class of a length, eight to a doubling; longer ones have no lower class."""
-    doublings, rest = 0, length
-    while rest >= 16:
-        rest >>= 1
-        doublings += 1
-    return 8 * doublings + rest
 
 
 @step

@@ -76,7 +76,6 @@ class NodeCycle(NamedTuple):
     taken: Ints  # pieces that the place found last has on each node of the job's node set
     runs: Records[Run]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
-    tried_from: Ints  # before then no job of a shape and a class of lengths finds a place, shape (shapes, classes)
     one: Records[Cycle]  # one
 
 

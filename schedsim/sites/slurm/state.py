@@ -13,7 +13,6 @@ from schedsim.sites.slurm.records import CYCLE, PACE, RUN, SLOT, NodeCycle, Slur
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
-CLASSES: Final = 8 * 42  # of lengths, eight to a doubling: no estimate has 2^45 s
 _OWN: Final = ("pace", "limits", "held_by", "tested_of")
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
@@ -39,7 +38,7 @@ class LoopsNow:
             pace[name] = getattr(loops, name)
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
-        groups = [quota.group_of for quota in loops.quotas]
+        groups = [numbered(quota.group_of) for quota in loops.quotas]
         group_of = np.array(groups, dtype=np.int64).reshape(len(groups), n_jobs)
         arrays = SlurmArrays(
             pace,
@@ -69,6 +68,20 @@ class LoopsNow:
         return None if number < 0 else self.limits.names[number]
 
 
+def numbered(groups: Ints) -> Ints:
+    """Return groups numbered from 0 on, in the order of their own numbers; those below 0 are none, -1.
+
+    Examples
+    --------
+    >>> numbered(np.array([4_000_000_000, -1, 7])).tolist()
+    [1, -1, 0]
+    """
+    found = np.full(len(groups), -1)
+    known = groups >= 0
+    found[known] = np.unique(groups[known], return_inverse=True)[1]
+    return found
+
+
 def _cycle(demands: Demands, tested: int) -> NodeCycle:
     """Return room for a cycle on nodes in which so many jobs reserve some; each lets two slots begin."""
     n_nodes, n_slots = len(demands.nodes), 2 * tested + 1
@@ -89,7 +102,6 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         taken=np.zeros(n_nodes, dtype=np.int64),
         runs=runs,
         most_on_node=_most_on_node(demands),
-        tried_from=np.zeros((len(demands.shapes), CLASSES), dtype=np.int64),
         one=one,
     )
 

@@ -19,6 +19,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.laws import Run, check
+from tests.schedsim.engine.test_broken_engines import sees_the_future
 from tests.schedsim.engine.test_reference_schedules import jobs_of
 from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs, workload_of
 from tests.support.strategies import (
@@ -129,6 +130,13 @@ def test_time_has_no_unit(jobs, name, factor):
         for job in jobs
     ]
     assert engine(stretched, name).start == [factor * start for start in engine(jobs, name).start]
+
+
+@pytest.mark.parametrize("name", EVERY_POLICY)
+def test_engine_does_not_look_ahead(name):
+    """Changing a run time moves no start before the earlier of the two ends."""
+    for estimates in ("requested", "tsafrir"):
+        assert not sees_the_future(lambda some: engine(some, name, estimates).start, seeded_workload(1))  # noqa: B023
 
 
 def test_the_laws_cover_every_registered_name():

@@ -3,6 +3,9 @@
 `tests/support/features.py` compares them with the slow oracle, next to all other features.
 """
 
+from dataclasses import replace
+from random import Random
+
 import numpy as np
 import pytest
 
@@ -15,8 +18,10 @@ from schedsim.sites.slurm.limits import Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
-from tests.oracle.machine import Box
-from tests.support.nodes import job_on, workload_on
+from tests.oracle.easy import Rule
+from tests.oracle.easy import simulate as oracle
+from tests.oracle.machine import Box, Nodes
+from tests.support.nodes import fits_alone, job_on, workload_on
 
 MAIN = Policy(FCFS, Loops(backfills=False))
 BOTH = Policy(FCFS, Loops(interval=1, resolution=10))
@@ -70,6 +75,26 @@ def test_places_are_those_of_slurm(boxes, piece, pieces, spread, nodes):
     assert placed(boxes, [job]) == ([0], [nodes])
 
 
+@pytest.mark.parametrize("n_nodes", [63, 64, 65, 130])
+def test_many_nodes_are_as_few(n_nodes):
+    """Sets of nodes are bits of whole numbers of 64 bits."""
+    random, jobs = Random(n_nodes), []
+    boxes = [Box(random.choice([(4, 0, 8), (8, 2, 16)]), weight=random.choice([1, 1, 1, 3])) for _ in range(n_nodes)]
+    sets = [tuple(range(n_nodes)), tuple(range(n_nodes // 2, n_nodes)), tuple(range(0, n_nodes, 2))]
+    while len(jobs) < 40:
+        requested = random.choice([60, 300, 1200])
+        job = job_on(
+            len(jobs), random.randint(0, 600), requested, random.randint(0, requested), random.choice([1, 5, 30, 60]),
+            (random.randint(1, 4), 0, random.choice([0, 4])), random.random() < 0.6, nodes=random.choice(sets),
+        )  # fmt: skip
+        jobs += [job] if fits_alone(boxes, job) else []
+    jobs = sorted(jobs, key=lambda job: (job.submit, job.job_id))
+    jobs = [replace(job, submit=job.submit - jobs[0].submit) for job in jobs]
+    found = placed(boxes, jobs, Policy(FCFS, Loops(50, window=7200)))
+    slow = oracle(jobs, Nodes(boxes=tuple(boxes)), Rule(loops=(50, 30, 60, 7200)))
+    assert found == (slow.start, [list(place) for place in slow.place])
+
+
 def test_running_jobs_are_released_window_by_window():
     """Job 3 could lie on node 0 from 50 on; the window reaches to 120, and node 1 of less weight is free by then."""
     boxes = [Box((4, 0, 0), weight=2), Box((4, 0, 0))]
@@ -83,6 +108,20 @@ def test_running_jobs_are_released_window_by_window():
     simulation.run(until=10)
     waiting = simulation._state.jobs_now[simulation._state.slots(at.QUEUE)]
     assert waiting["planned_start"][waiting["row"] == 2].tolist() == [90]
+
+
+def test_each_job_is_searched_for_from_now_on():
+    """Job 8 is like job 7, which takes the node that opens at 100; else the first window reaches from 110 to 120."""
+    boxes = [Box((4, 0, 0), weight=2), *[Box((4, 0, 0))] * 3]
+    jobs = [
+        job_on(1, 0, 110, 110, 1, (3, 0, 0), nodes=(0,)), job_on(2, 0, 120, 120, 1, (4, 0, 0), nodes=(1,)),
+        job_on(3, 0, 50, 50, 1, (4, 0, 0), nodes=(2,)), job_on(4, 0, 130, 130, 1, (4, 0, 0), nodes=(3,)),
+        job_on(5, 1, 50, 50, 1, (4, 0, 0), nodes=(2,)),
+        job_on(6, 1, 100, 100, 2, (4, 0, 0), spread=True, nodes=(1, 3)),
+        job_on(7, 1, 50, 50, 1, (4, 0, 0), nodes=(0, 1, 2)), job_on(8, 1, 52, 52, 1, (4, 0, 0), nodes=(0, 1, 2)),
+        job_on(9, 1, 115, 115, 1, (1, 0, 0), nodes=(0,)),
+    ]  # fmt: skip
+    assert placed(boxes, jobs, BOTH)[0] == [0, 0, 0, 0, 50, 130, 100, 116, 1]
 
 
 def test_a_quota_leaves_the_others_of_a_user_out():
