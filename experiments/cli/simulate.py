@@ -152,7 +152,7 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
 
 def _print_reason(reason: Explanation, log: JobLog) -> None:
     def clock(second: int) -> str:
-        date = date_of(log, second)
+        date = date_of(log, second - log.origin)
         return f"t={second}" if date is None else date[:19].replace("T", " ")
 
     say("\n".join(in_words(reason, clock=None if log.epoch is None else clock)))

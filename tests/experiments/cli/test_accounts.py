@@ -1,6 +1,7 @@
 """Every command's account adds up, and what a log lacks is said first; on logs that are odd in one way each."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -248,3 +249,11 @@ def test_what_is_wrong_with_the_options_is_said_before_the_log_is_read(folder, m
     ):
         status, _, err = command(line)
         assert status == 2 and told in err and "nowhere" not in err
+
+
+def test_an_explanation_has_the_dates_of_its_log(tmp_path, command):
+    """Also where the log's own clock does not begin with its first job, as in sacct."""
+    (tmp_path / "a.txt").write_text(sacct(generate_log(N, seed=5, procs=64, load=1.0, users=9)))
+    done, out, _ = command(f"simulate {tmp_path}/a.txt --procs 64 --explain 3".split())
+    assert done == 0 and "2025-01-0" in out
+    assert set(re.findall(r"\b20\d\d-\d\d-\d\d\b", out)) <= {f"2025-01-{day:02}" for day in range(1, 32)}
