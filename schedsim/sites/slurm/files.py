@@ -14,7 +14,7 @@ from typing import Any, Final, Self
 import numpy as np
 
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import JobcastError, printable, unknown_name
+from predictors.core.errors import JobcastError, counted, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
@@ -321,10 +321,16 @@ def _partitions(conf: SlurmConf, log: JobLog) -> tuple[Floats, Ints]:
     codes, names, told = log.filled(column), log.names(column), _told(log)
     for code in np.unique(codes[told]).tolist() if rows else ():
         name, jobs = names[code] if 0 <= code < len(names) else str(code), told & (codes == code)
-        if name not in rows:
-            job = int(log.values["job_id"][int(np.argmax(jobs))])
-            raise JobcastError(f"Job {job}: {unknown_name(f'partition in {conf.source}', name, rows)}")
-        factor[jobs], tier[jobs] = factors[name] / most, tiers[name]
+        several = [one.strip() for one in name.split(",")]  # Slurm tries one after the other
+        if unknown := [one for one in several if one not in rows]:
+            job, n = int(log.values["job_id"][int(np.argmax(jobs))]), int(jobs.sum())
+            more = f" ({counted(n - 1, 'more job')} likewise)" if n > 1 else ""
+            raise JobcastError(
+                f"{log.name}: job {job}{more}: {unknown_name('partition', unknown[0], rows)} Add a PartitionName line "
+                f"for it to {conf.source}."
+            )
+        factor[jobs] = max(factors[one] for one in several) / most
+        tier[jobs] = max(tiers[one] for one in several)
     return factor, tier
 
 

@@ -140,7 +140,7 @@ def test_what_cannot_be_ranked_is_refused_before_anything_is_run(log, site, poli
     with pytest.raises(JobcastError, match="has a policy of its own; leave rule out"):
         Case("site", policy, rule=Case("easy", "easy").passes)
     (site / "slurm.conf").write_text(CONF.replace("Name=p", "Name=other"))
-    with pytest.raises(JobcastError, match=r"cannot rank the jobs of .*: Job 1: No partition in"):
+    with pytest.raises(JobcastError, match=r"cannot rank the jobs of .*: job 1.*: No partition"):
         plan(Sweep(policies=(policy,)), [log])
     with pytest.raises(JobcastError, match=r"Case .*slurm.*nodes"):
         plan(Sweep(policies=(policy,)), [log], Machine((NodeGroup("n", 2, 4),)))

@@ -151,7 +151,7 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         (f"NodeName=n Sockets={1 << 31} CoresPerSocket={1 << 31}\n", "slurm.conf:1: a node has at most"),
         ("PriorityType=priority/own\n", "slurm.conf:1: PriorityType is priority/multifactor or priority/basic"),
         ("SchedulerParameters=bf_max_job_test=0\n", "slurm.conf:1: bf_max_job_test is 1 to 999,999"),
-        ("PartitionName=other\n", "Job 1: No partition in"),
+        ("PartitionName=other\n", "job 1: No partition 'low'.* Add a PartitionName line"),
         ("PartitionName=low PriorityTier=x\n", "slurm.conf:1: PriorityTier is a whole number"),
     ],
 )
@@ -167,6 +167,11 @@ def test_nodes_are_counted_by_boards_and_sockets_and_a_byte_order_mark_is_none_o
     (tmp_path / "slurm.conf").write_text(text + "PartitionName=p\n")
     found = read_slurm_conf(tmp_path / "slurm.conf")
     assert (found.nodes, found.procs) == (3, 2 * 48 + 5)
+
+
+def test_a_job_in_several_partitions_has_the_highest_tier_of_them(conf):
+    log = made_log([(0, 8, 100, 1), (1, 8, 10, 1), (2, 8, 10, 0)], ("low,urgent", "high", "urgent"))
+    assert run_by_name(log, f"slurm:{conf}")[0].start.tolist() == [0, 110, 100]
 
 
 def test_partitions_that_the_log_does_not_name_are_told(conf):
