@@ -19,8 +19,7 @@ def reorder(sim: Arrays) -> int:
     """Sort the waiting lists by their keys now; return ASK_ORDER if the client must give the keys first, else 0."""
     state = sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
-    is_users = max(rules.order, rules.backfill_order) == USER
-    if clock.phase == at.AT_ORDER and is_users and queue.n_queued + queue.n_postponed > 1:
+    if clock.phase == at.AT_ORDER and max(rules.order, rules.backfill_order) == USER:
         clock.phase = at.AT_REORDER
         return at.ASK_ORDER
     if queue.finds_first and rules.order >= WFP3:

@@ -19,7 +19,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from schedsim.agents.files import NamedAgent, write_agent
-from schedsim.machine.node_groups import Machine, NodeGroup
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.policies.agents import OLDEST_FIRST, Linear
 
 CONF = """PriorityType=priority/multifactor
@@ -121,6 +121,10 @@ def test_the_same_jobs_of_other_users_are_another_log(log, policy):
     one, other = (run_sweep(sweep, [jobs]).runs["mean_wait_s"].tolist() for jobs in (log, swapped))
     assert [one, other] == [[run_by_name(jobs, policy)[1]["mean_wait_s"]] for jobs in (log, swapped)]
     assert one != other
+    machine = Machine((NodeGroup("n", 2, 4),))
+    demands = demands_of(log, machine)[1]
+    on_nodes = run_sweep(sweep, [log], machine=machine).runs["mean_wait_s"].tolist()
+    assert on_nodes == [run_by_name(log, policy, demands=demands)[1]["mean_wait_s"]]
 
 
 def test_the_command_takes_files_behind_other_policies(log, site, command, monkeypatch):
@@ -142,8 +146,6 @@ def test_what_cannot_be_ranked_is_refused_before_anything_is_run(log, site, poli
     (site / "slurm.conf").write_text(CONF.replace("Name=p", "Name=other"))
     with pytest.raises(JobcastError, match=r"cannot rank the jobs of .*: job 1.*: No partition"):
         plan(Sweep(policies=(policy,)), [log])
-    with pytest.raises(JobcastError, match=r"Case .*slurm.*nodes"):
-        plan(Sweep(policies=(policy,)), [log], Machine((NodeGroup("n", 2, 4),)))
 
 
 def test_advice_begins_with_the_sites_own_slurm(log, policy):

@@ -100,16 +100,16 @@ def test_a_thousand_sets_of_features_run_as_the_oracle_says():
         assert not wrong and ran > 200
 
 
-@pytest.mark.parametrize("name", [name for name in FEATURES if name not in GROUPS["rules"]])
+@pytest.mark.parametrize("name", [one for one in FEATURES if one not in GROUPS["rules"] and "loops" not in one])
 def test_a_feature_on_one_node_is_that_feature_on_counts(name):
-    """The law of the oracle, also for what the engine refuses on nodes."""
+    """The law of the oracle, also for what the engine refuses on nodes; Slurm's loops take whole nodes and break it."""
     others = GROUPS.keys() - {"machine", "dates", "failures", "rules"}
     groups = sorted(group for group in others if name not in GROUPS[group])
     for seed in range(12):
         random = Random(seed)
         others = [random.choice(sorted(GROUPS[group])) for group in random.sample(groups, 3)]
         case = Case((name, *others), seed)
-        if case.setup.machine != "counts" or case.marks & {"reserved", "failing"}:
+        if case.setup.machine != "counts" or case.marks & {"reserved", "failing"} or case.setup.rule.get("loops"):
             continue
         starts = [case.oracle().start, case.on_one_node().start]
         assert starts[0] == starts[1], (case.features, seed)
