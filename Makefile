@@ -1,7 +1,9 @@
 # Everything runs from .venv, which is built here from uv.lock. It needs Python >= 3.11 with venv, git, make and gcc.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 UV_VERSION := 0.13.8
-UV := UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
+# uv trusts the certificates of the machine where it has some, as pip does: it may reach PyPI through a proxy of the site.
+CERTIFICATES := $(if $(wildcard /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/ca-bundle.crt),1,0)
+UV := UV_SYSTEM_CERTS=$(CERTIFICATES) UV_PYTHON_DOWNLOADS=never UV_PROJECT_ENVIRONMENT=.venv .venv/bin/uv
 # Python keeps what it has parsed: some tests start new interpreters, which read it.
 RUN := env -u PYTHONDONTWRITEBYTECODE OMP_NUM_THREADS=1 .venv/bin
 

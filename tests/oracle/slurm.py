@@ -102,7 +102,7 @@ def best_of(runs, procs, machine, need, nodes) -> list[int]:
 
 
 class Cycle:
-    """The plan of a cycle: from each second on the nodes that nobody has reserved."""
+    """The plan of a cycle: from each second on the nodes that no job has reserved."""
 
     def __init__(self, site, resolution, window) -> None:
         self.site, self.resolution, self.window = site, resolution, window

@@ -53,7 +53,7 @@ class Train(shared.Accounted):
         list[Path], Argument(help="A job log, or several of one machine, such as months.", metavar="LOG...")
     ]
     predictor: Annotated[
-        str, Option(autocompletion=shared.PREDICTORS, help="What shall learn: forest, last-two, …")
+        str, Option(autocompletion=shared.PREDICTORS, help="Predictor to train: forest, last-two, …")
     ] = "forest"
     register: shared.Register = "runtime"
     alias: shared.Alias = None

@@ -29,7 +29,7 @@ class MachineOptions:
     outages: Annotated[
         Path | None, Option(help="Reservations, maintenance and failures: a CSV or TOML file.", metavar="FILE")
     ] = None
-    interrupted: Annotated[str | None, Option(help="What becomes of a job on a node that fails: requeue or drop.")] = (
+    interrupted: Annotated[str | None, Option(help="What happens to a job on a node that fails: requeue or drop.")] = (
         None
     )
     big_runs: Annotated[

@@ -231,10 +231,16 @@ def _last_end_on(sim: Arrays, places: NodeArrays, cycle: NodeCycle, first: int, 
 
 
 @step
+def _whole_slots(pace: Pace, job: JobNow, start: int) -> tuple[int, int]:
+    """Return from when until when a job takes nodes that starts at a second, in whole slots."""
+    end = start + job.candidate_estimate + pace.resolution - 1
+    return _floor(start, pace.resolution), _floor(end, pace.resolution)
+
+
+@step
 def _collides(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow, start: int) -> bool:
     """Return whether some node of the place found last is reserved while the job runs, in whole slots."""
-    begin = _floor(start, pace.resolution)
-    end = _floor(start + job.candidate_estimate + pace.resolution - 1, pace.resolution)
+    begin, end = _whole_slots(pace, job, start)
     slot, n, window = 0, places.one[0].n_chosen, first_ahead(places, start)
     for i in range(n):
         if places.opens[window, places.kind_of[places.chosen[i]]] < start + job.requested_time:
@@ -266,9 +272,7 @@ def slot_in_the_way(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobN
 @step
 def reserve_nodes(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow, start: int) -> int:
     """Reserve the nodes of the place found last from a second on, in whole slots; return where they begin."""
-    begin = max(_floor(start, pace.resolution), cycle.slots[0].begin)
-    end = _floor(start + job.candidate_estimate + pace.resolution - 1, pace.resolution)
-    end = max(end, begin + pace.resolution)
+    begin, end = _whole_slots(pace, job, start)
     if begin >= cycle.one[0].window_end:
         return begin
     slot = _split_at(cycle, begin)

@@ -45,7 +45,7 @@ class Slot:
 
 
 class Run:
-    """Nodes with room for a job and of equal weight whose numbers follow one another."""
+    """Neighbouring nodes of equal weight with room for a job."""
 
     first: int
     last: int
