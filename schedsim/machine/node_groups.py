@@ -80,7 +80,7 @@ class NodeGroup:
     memory_gb : float, optional
         Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
     partitions : tuple of str
-        The partitions that they serve; empty: every one.
+        The partitions that they serve; left out: every one.
     one_job : bool
         Whether a node serves one job at a time.
     weight : int
@@ -94,7 +94,7 @@ class NodeGroup:
     processors: Annotated[int, Field(ge=1, le=MOST_IN_A_NODE)]
     gpus: Annotated[int, Field(ge=0, le=MOST_IN_A_NODE)] = 0
     memory_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
-    partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    partitions: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = ()
     one_job: bool = False
     weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
 
