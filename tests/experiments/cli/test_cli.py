@@ -341,7 +341,7 @@ def test_a_signal_in_a_finaliser_ends_the_command_too(ending, then):
             def __del__(self):
                 signal.raise_signal({int(ending)})
 
-        def command():
+        def command(**how):
             Odd()
             {then}
 
