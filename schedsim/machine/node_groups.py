@@ -80,7 +80,7 @@ class NodeGroup:
     memory_gb : float, optional
         Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
     partitions : tuple of str
-        The partitions that they serve; left out: every one.
+        The partitions that they serve; empty: every one.
     one_job : bool
         Whether a node serves one job at a time.
     weight : int
@@ -94,7 +94,7 @@ class NodeGroup:
     processors: Annotated[int, Field(ge=1, le=MOST_IN_A_NODE)]
     gpus: Annotated[int, Field(ge=0, le=MOST_IN_A_NODE)] = 0
     memory_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
-    partitions: Annotated[tuple[Annotated[str, Field(min_length=1)], ...], Field(min_length=1)] = ()
+    partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     one_job: bool = False
     weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
 
@@ -209,6 +209,11 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
     """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
+    for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
+        if "partitions" in keys and not group.partitions:
+            raise JobcastError(
+                f"{path}: nodes {number} ({group.name!r}): partitions names none; leave it out: then they serve all."
+            )
     return Machine(made.nodes, os.fspath(path))
 
 

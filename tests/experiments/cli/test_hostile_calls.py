@@ -73,7 +73,7 @@ def shell(folder, line, **more):
             "misspelt.conf:2: 'bf_intervall' is nothing that Slurm knows",
         ),
         ("simulate log.swf --policy slurm:weight.conf", "did you mean 'priorityweightage'?"),
-        ("simulate log.swf --machine none.toml", "partitions must be a list of 1 or more; got []"),
+        ("simulate log.swf --machine none.toml", "none.toml: nodes 1 ('n'): partitions names none; leave it out"),
         ("serve last-two --db sqlite:///z.db --readers 4", "No such option: --readers"),
         ("simulate log.swf --polcy easy", "No such option: --polcy"),
         ("simulate", "Missing argument 'LOG'. See `jobcast simulate --help`."),
