@@ -12,6 +12,7 @@ import pandas as pd
 import typer
 
 from experiments.cli.options import evaluate as options
+from experiments.cli.options.shared import names_of
 from experiments.cli.reading import read
 from experiments.compare.measures import titled
 from experiments.console import (
@@ -29,7 +30,7 @@ from experiments.console import (
 from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
 from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
 from predictors.core.arrays import Floats
-from predictors.core.errors import JobcastError, counted, percent
+from predictors.core.errors import JobcastError, counted, percent, require
 from predictors.core.files import whole_file
 from predictors.data.formats.combine import read_logs
 from predictors.data.joblog import JobLog
@@ -104,17 +105,6 @@ def evaluate(args: options.Evaluate) -> None:
         for one in recommended:
             say(one.sentence)
         print_account(account, listed=args.list_account)
-
-
-def names_of(text: str) -> tuple[str, ...]:
-    """Return the names in a list separated by commas.
-
-    Examples
-    --------
-    >>> names_of("last-two, forest,")
-    ('last-two', 'forest')
-    """
-    return tuple(name.strip() for name in text.split(",") if name.strip())
 
 
 def print_evaluation(found: Evaluation, details: bool = False) -> None:
@@ -202,6 +192,7 @@ SHOWN: Final = ("sse_ratio_to_last_two", "mae_s", "median_ae_s", "r2", "mean_acc
 
 
 def train(args: options.Train) -> None:
+    require("mlflow")
     _check_kill(args.intervals, args.kill)
     check([args.predictor], args.share, "strict")
     checked_name(args.register)

@@ -19,14 +19,14 @@ from experiments.console import (
     say,
     working,
 )
-from experiments.registry import MANY, OWN_LOGS, perform
+from experiments.registry import MANY, NEEDED, OWN_LOGS, experiment_by_name, perform
 from experiments.reports.figures import report_folder
 from experiments.reports.manifest import read_manifest
 from experiments.reports.page import PAGE, files_of, write_page
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.compressed import read_bytes
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, require
 from predictors.data.cleaning import RequestsFrom, of_partition
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
@@ -61,6 +61,8 @@ PARTS: Final = {field.name for field in fields(Setting)} - {"log"}
 def experiment(args: options.Experiment) -> None:
     given = {name: value for name, value in vars(args).items() if name in PARTS and value is not None}
     given |= {name: make(given[name]) for name, make in MADE.items() if name in given}
+    require(*NEEDED.get(args.name, ()))
+    experiment_by_name(args.name)  # what it imports is there
     on_log = isinstance(args, options.FromLog)
     rule = RequestsFrom(given["requests_from"]) if "requests_from" in given else None
     with working("Reading the log"):

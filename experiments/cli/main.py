@@ -22,6 +22,9 @@ STUDIES: Final = (
 )  # fmt: skip
 """The names of `experiments.registry.EXPERIMENTS`, which is not loaded for help."""
 
+UsageError: Final[Any] = typer.BadParameter.__mro__[1]
+"""Click's error for options that cannot be used, which typer does not export."""
+
 app = group(
     "jobcast",
     "Job run-time and variability prediction for HPC centres, proved in a fast scheduling simulator.",
@@ -152,11 +155,14 @@ def main() -> None:
     try:
         try:
             with plain_warnings():
-                app()
+                status = app(prog_name="jobcast", standalone_mode=False)
         finally:
             sys.stdout.flush()  # a full disk shows here, where it can still be reported, not when the interpreter ends
+        sys.exit(status if isinstance(status, int) else 0)
     except JobcastError as error:
         _fail(str(error))
+    except UsageError as error:
+        _fail_usage(error)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] not in EXTRAS:
             raise
@@ -238,6 +244,15 @@ def _drop_output() -> None:
         nowhere = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nowhere, sys.stdout.fileno())
         os.close(nowhere)
+
+
+def _fail_usage(error: Any) -> None:
+    """Say in one line what is wrong with the options, and which help lists them."""
+    if type(error).__name__ == "NoArgsIsHelpError":  # the help has been printed
+        sys.exit(error.exit_code)
+    text = error.format_message()
+    help_of = f" See `{error.ctx.command_path} --help`." if error.ctx else ""
+    _fail(f"{text}{'' if text.endswith(('.', '?')) else '.'}{help_of}")
 
 
 def _fail(message: str) -> None:

@@ -81,6 +81,14 @@ def compare(
         pays.
     tolerated : float
         A price certainly above this ratio is paid.
+
+    Examples
+    --------
+    >>> from experiments.sweeps.run import simulate_many
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> found = compare(simulate_many([generate_log(800, seed=7)], ["fcfs", "easy"], seeds=6).runs, "easy", "fcfs")
+    >>> found.outcome, found.logs[0].samples, found.ratio.high < 1
+    ('better', 6, True)
     """
     measure = measure or MEASURE[kind]
     if measure not in COMPARED or measure not in runs:

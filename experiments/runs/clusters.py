@@ -19,7 +19,7 @@ from shutil import which
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from predictors.core.errors import JobcastError, counted, missing, unknown_name
+from predictors.core.errors import JobcastError, counted, missing, require, unknown_name
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -93,6 +93,8 @@ class Pool:
             raise JobcastError(f"Jobs of {self.queue} must say how much memory they need: --memory 4GB.")
         if self.walltime is not None and self.queue is None:
             raise JobcastError("A walltime is for workers of a batch system: --queue slurm or pbs.")
+        if not self.alone:
+            require("distributed", *(() if self.queue is None else ("dask_jobqueue",)))
 
     @property
     def alone(self) -> bool:

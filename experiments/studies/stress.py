@@ -229,7 +229,7 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     if len(games):
         columns = {name: with_intervals(games, name, ".2f") for name in GAMING}
         killed = with_intervals(games, "killed", ",.0f")
-        yield "who games, beside no gaming", games[["scenario", "case"]].assign(**columns, killed=killed)
+        yield "who games, compared with no gaming", games[["scenario", "case"]].assign(**columns, killed=killed)
 
 
 def stress_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":

@@ -2,6 +2,7 @@
 
 import difflib
 from collections.abc import Iterable, Mapping
+from importlib.util import find_spec
 from types import MappingProxyType
 from typing import Final
 
@@ -88,6 +89,20 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
     }
 )
 """The extra that brings a package, by the package's name in Python."""
+
+
+def require(*packages: str) -> None:
+    """Raise a ModuleNotFoundError for the first package that is not installed; none is imported.
+
+    Examples
+    --------
+    >>> require("numpy", "no_such_package")
+    Traceback (most recent call last):
+    ModuleNotFoundError: No module named 'no_such_package'
+    """
+    for name in packages:
+        if find_spec(name) is None:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 
 def missing(error: ImportError) -> str:

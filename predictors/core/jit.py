@@ -83,7 +83,7 @@ def door(function: Callable[P, R]) -> Callable[P, R]:
 def move(_typing: Any, numbers: Any, target: Any, source: Any, n: Any) -> Any:
     """Move `n` numbers of an array within it, all at once, in a few instructions.
 
-    For steps alone; `n` is a constant of the module that calls. Neither place is looked at: both must leave room for
+    For steps alone; `n` is a constant of the module that calls. Neither place is checked: both must leave room for
     `n` numbers.
     """
     if not isinstance(n, types.IntegerLiteral):
@@ -132,7 +132,7 @@ def lowest_bit(_typing: Any, bits: Any) -> Any:
 
 
 def machine_code(function: Callable[P, R]) -> Callable[P, R]:
-    """Return the code of a compiled function that was called once already; the arguments' types are looked at no more.
+    """Return the code of a compiled function that was called once already; the arguments' types are checked no more.
 
     A call then costs 0.2 microseconds instead of 3. All arguments must be of the types of that call. Of a function that
     was called with several, the function itself.

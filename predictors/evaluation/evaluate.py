@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Bools, Floats
-from predictors.core.errors import JobcastError, counted, percent, unknown_name
+from predictors.core.errors import JobcastError, counted, percent, require, unknown_name
 from predictors.core.intervals import ratio_interval
 from predictors.data.cleaning import RequestsFrom, of_partition, overran
 from predictors.data.joblog import JobLog
@@ -174,7 +174,7 @@ def check(predictors: Iterable[str], train: float | None, protocol: str, budget:
     """Raise what `evaluate` would raise for its arguments, before a log is read."""
     if not isinstance(predictors, Mapping):
         for name in predictors:
-            make_predictor(name)
+            require(*make_predictor(name).packages)
     if protocol not in PROTOCOLS:
         raise unknown_name("protocol", protocol, PROTOCOLS)
     if train is not None and not 0 < train < 1:

@@ -1,7 +1,7 @@
 """Rows of numbers by a whole-number key, in columns: what a dictionary of tuples holds, in a tenth of its memory.
 
 A table of open addressing with linear probing [1]_: keys, the order in which they came, and values lie in arrays, so
-that a key takes 16 bytes and its values, at a load of 0.58 to 0.75, and nothing of it is looked at by the collector of
+that a key takes 16 bytes and its values, at a load of 0.58 to 0.75, and nothing of it is visited by the collector of
 garbage. Like a dictionary it goes through its keys in the order in which they came.
 
 References

@@ -82,6 +82,9 @@ class Predictor(Parameters, ABC):
     features: ClassVar[tuple[str, ...]]
     """Columns of a row, from `predictors.history.features.FEATURES`; one is the requested time."""
 
+    packages: ClassVar[tuple[str, ...]] = ()
+    """Packages of extras that learning needs, so that a command can name a missing one before it reads a log."""
+
     cap: bool = True
     as_of: str = "strict"
 

@@ -213,6 +213,7 @@ class Boosted(BoostingPredictor):
     """
 
     name = "boosted"
+    packages = ("xgboost",)
     features = RICH_FEATURES
 
     objective: Literal["squared", "absolute", "quantile"] = "squared"
@@ -363,6 +364,7 @@ class Average(RefittingPredictor):
     """
 
     name = "average"
+    packages = ("sklearn", "xgboost")
     features = WIDE_FEATURES
 
     n_boosted: Count = 300

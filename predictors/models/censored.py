@@ -63,6 +63,7 @@ class Censored(BoostingPredictor):
     """
 
     name = "censored"
+    packages = ("xgboost",)
     features = RICH_FEATURES
 
     predicts: Literal["median", "mean"] = "median"

@@ -558,7 +558,7 @@ class WithBudget(Wrapper):
         submit, end : int64 arrays of shape (n_jobs,)
             Submissions and ends [s].
         seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is looked at when it has run for so long.
+            Run times [s]; that of a job is used once it has run for so long.
         """
         copy = self.clone()
         copy.base_ = self._base()

@@ -208,6 +208,7 @@ class Forest(RefittingPredictor):
     """
 
     name = "forest"
+    packages = ("sklearn",)
     features = REIS_FEATURES
 
     n_estimators: Count = 100

@@ -271,7 +271,7 @@ class Stack(Average):
         submit, end : int64 arrays of shape (n_jobs,)
             Submissions and ends [s].
         seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is looked at when it has ended.
+            Run times [s]; that of a job is used once it has ended.
         """
         rows, estimator, n = self._checked(rows), self.stacked, len(rows)
         jobs, ends = np.tile(np.arange(n), 2), np.repeat([1, 0], n)

@@ -301,7 +301,7 @@ class Adapter:
         try:
             ended = self._journal.not_counted([job for job in jobs if has_ended(job)])
             self._journal.add(self._outcomes(ended, config))
-            self._journal.add_ended(ended)  # after it: what ends in between is looked at again
+            self._journal.add_ended(ended)  # after it: what ends in between is read again
         except JobcastError as error:
             done.troubles.append(str(error))
         else:

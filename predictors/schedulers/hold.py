@@ -92,7 +92,7 @@ def decide_start(
     """Return whether a waiting job, `held` for so many seconds already, would be held now, or may start.
 
     Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
-    before one, and those of users or partitions that the site leaves out. Nothing but the arguments is looked at.
+    before one, and those of users or partitions that the site leaves out. It uses nothing but the arguments.
 
     Examples
     --------

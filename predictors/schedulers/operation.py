@@ -31,7 +31,7 @@ _CLOCKS: Final = 60  # clocks may differ by so much [s]
 
 @dataclass(frozen=True)
 class Finding:
-    """One line of the acceptance: ok, warn or fail; what was looked at, and what was found."""
+    """One line of the acceptance: ok, warn or fail; what was checked, and what was found."""
 
     status: str
     what: str

@@ -149,7 +149,7 @@ class ShadowedHolds:
             found = dict(zip(different, self._judge.answers(different, now), strict=True))
         except JobcastError as error:
             troubles.append(f"no answer about starts: {error}")
-        except Exception as error:  # half a file, another service's answer: whatever it is, the queue is looked at on
+        except Exception as error:  # half a file, another service's answer: whatever it is, the cycles go on
             troubles.append(f"no answer about starts: {type(error).__name__}: {error}")
         else:
             return [found[one] for one in asked]

@@ -188,7 +188,7 @@ class Decision:
 def decide(
     job: QueuedJob, bound: Bound, site: SiteState, rules: SiteRules, ours: frozenset[int] = frozenset()
 ) -> Decision:
-    """Return what is to be done about a job's soft limit. Nothing else is looked at, and nothing is changed.
+    """Return what is to be done about a job's soft limit. It uses nothing else, and changes nothing.
 
     `ours` are the soft limits that we set for this job [min]; any other is the user's own, and never touched.
 

@@ -1,4 +1,4 @@
-"""A learner beside a simulation: it is told what the policy's network picked, and may change the network's weights.
+"""A learner during a simulation: it gets what the policy's network picked, and may change the network's weights.
 
 The compiled pass keeps each pick of a `Dras` agent: what the network saw, the place of the job picked, what it earned.
 After so many scheduling instants it stops, the learner reads the picks and they are cleared.
@@ -39,7 +39,7 @@ class Reward:
     shares : tuple of float
         Weights of the three parts of equation 1.
     least_wait : int
-        Floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as nobody waits.
+        Floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as no job waits.
     shuffled : bool
         Whether a learner exchanges each reward for that of some earlier pick: a control that can learn nothing from
         them.

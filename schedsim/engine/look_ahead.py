@@ -2,7 +2,7 @@
 
 A copy of the state is run until every job that waits has started, once under each order, as if all jobs took exactly
 as long as is estimated and none came any more. Of the orders the one with the least cost ranks the queue in this pass;
-at the next instant all are tried anew. Nothing that is not known yet is read: neither run times nor later submissions.
+at the next instant all are tried again. Nothing that is not known yet is read: neither run times nor later submissions.
 Choosing among rules by simulating them is known as self-tuning (Streit) or portfolio scheduling (Deng et al.).
 
 References

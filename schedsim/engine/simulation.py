@@ -242,7 +242,7 @@ class Simulation:
             If the policy's agent is no network of DRAS.
         """
         if not isinstance(self.policy.agent, Dras):
-            raise JobcastError(f"Only a Dras agent learns beside a simulation; this one is {self.policy.agent!r}.")
+            raise JobcastError(f"Only a Dras agent learns during a simulation; this one is {self.policy.agent!r}.")
         self._learner = learner
         learning.begin(self._state, learner)
 
@@ -633,7 +633,7 @@ class Simulation:
         return self._asked
 
     def limit_on(self, row: int) -> str | None:
-        """Return the limit that held a job when it was looked at last, or None; see `schedsim.sites.slurm.limits`."""
+        """Return the limit that held a job when a pass last reached it, or None; see `schedsim.sites.slurm.limits`."""
         return None if self._loops is None else self._loops.limit_on(row)
 
     def _advance_machine(self) -> None:

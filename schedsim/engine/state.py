@@ -204,7 +204,7 @@ class State:
         self.agent = self.picker._replace(net=net, neurons=_neurons(net, layers, size))
 
     def with_choices(self, room: int) -> None:
-        """Make room for so many picks of which the learner is told; those that are there stay."""
+        """Make room for so many picks that the learner gets; those that are there stay."""
         old, n = self.picker, min(int(self.picking.n_choices), room)
         seen, choices = _choices(room, old.seen.shape[1])
         seen[:n], choices[:n] = old.seen[:n], old.choices[:n]
@@ -240,7 +240,7 @@ class State:
         _copy(self.jobs_now, jobs_now, self.record.clock.n_slots)
         _copy(self.lists, lists, self.record.queue.n_rows)
         one = _copied(self.one)
-        if self.record.queue.profile_size > 0:  # profiles are not copied but made anew
+        if self.record.queue.profile_size > 0:  # profiles are not copied but made again
             one["queue"]["profile_size"] = 0
             one["queue"]["stale"] = True
         profile, dates = _profile(slots)

@@ -32,13 +32,13 @@ ESTIMATES: Final = MappingProxyType({"requested": requested, "clairvoyant": clai
 tested by their true run times, which lets the future into the observations."""
 
 MOST_KEPT: Final = 64
-"""States along the log that are kept, so that a warm episode begins without the whole past being simulated anew."""
+"""States along the log that are kept, so that a warm episode begins without simulating the whole past again."""
 _WEEK: Final = 604_800
 _TO_MONDAY: Final = 259_200  # the first second of 1970 was on a Thursday
 
 
 class FromOutside:
-    """The agent of an environment: the environment steps the simulation, and nobody else."""
+    """The agent of an environment: the environment alone steps the simulation."""
 
     def choose(self, observation: Observation) -> int:
         """Refuse."""

@@ -25,7 +25,7 @@ class PickEnv(gymnasium.Env[Any, Any]):
     """One simulation that stops at each pick of its agent.
 
     The action is a place in the window. An action without a job there takes the first job; such actions are counted.
-    What is seen is told in `schedsim.kernels.agents.observation`; at the end of an episode it is zero.
+    `schedsim.kernels.agents.observation` says what is seen; at the end of an episode it is zero.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Rewards by name: what an environment pays for a pick.
 
-A reward may know how long jobs ran, which an observation never does: it is paid while an agent learns, and nobody reads
-it when the agent is used. Those that are sums over the jobs add up, from an episode's first pick on, to the measure
+A reward may know how long jobs ran, which an observation never does: it is paid while an agent learns, and not
+read when the agent is used. Those that are sums over the jobs add up, from an episode's first pick on, to the measure
 itself; jobs that wait when it begins count in the waits.
 
 References
@@ -66,8 +66,8 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
         ),
         "versus-easy": Reward(
             batch.VERSUS_EASY, _alike,
-            "at the end alone: minus the mean of ln(mean wait + 1 s) and ln(mean bounded slowdown) beside those of the "
-            "base policy on the same jobs",
+            "at the end alone: minus the mean of ln(mean wait + 1 s) and ln(mean bounded slowdown) relative to the "
+            "base policy's on the same jobs",
         ),
         "dras-capability": Reward(
             batch.BY_PICK, _alike,

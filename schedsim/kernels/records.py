@@ -10,7 +10,7 @@ The whole state of a simulation is a few arrays of records; a fork copies them a
   jobs whose estimates are revised as one (see `queue`).
 
 Read-only or append-only, hence shared: `jobs` (n_jobs,) of `Job`, the estimates, `log` (n, 3)
-the events (time, kind, job row), `start_notes` (n,) a number for each event. `scratch` is written anew before it is
+the events (time, kind, job row), `start_notes` (n,) a number for each event. `scratch` is written again before it is
 read. What only some simulations have stands in a tuple of its own, or is None: `Changes` of waiting jobs, a `Picker`.
 
 A class of this module names the fields of a record and their types; `record_type` makes the NumPy type of it. Kernels
@@ -211,7 +211,7 @@ class ListRow:
     procs_sum: int
     least_procs: int  # this and `least_length` are lower bounds of what the row holds, if the list has several leaves
     first: int  # row of the job that comes first, under an order that changes with time (see `keys.stays_ahead`)
-    first_until: int  # it must be looked for anew from this second on
+    first_until: int  # it must be searched again from this second on
     least_length: Annotated[Numbers, CLASSES]  # element c: of jobs with fewer than 2**(c + 1) processors, the shortest
     key: Annotated[Numbers, PLACES]  # of a leaf's entries, and so on
     tie: Annotated[Numbers, PLACES]
@@ -270,9 +270,9 @@ class Queue:
     head: int  # slot of the blocked head, or -1
     shadow_time: int
     extra_procs: int
-    stale: bool  # the shadow time must be computed anew
+    stale: bool  # the shadow time must be computed again
     guaranteed_start: int  # of the head, by its promise
-    extra_at_promise: int  # processors free beside the head at that second
+    extra_at_promise: int  # processors that the head leaves free at that second
     after_key: int  # the pass has tried all entries up to here
     after_tie: int
     searched: int  # which list the pass searches for backfills
@@ -331,7 +331,7 @@ class Rules:
         int  # so long before they must start by their requests they join the queue [s]; NEVER: none are postponed
     )
     idle_below: int  # all join it while fewer processors are in use
-    release_looks: int  # when it is looked at whether few are in use: sum of BEFORE and AFTER a pass
+    release_looks: int  # when few in use counts: sum of BEFORE and AFTER a pass
     backfills_postponed: bool
     dated: bool  # processors may be reserved or fail, and only their numbers count
     keeps_limits: bool  # the list LIMITS is kept
@@ -390,7 +390,7 @@ class NodeSet:
     used: int
     waiting_in_pass: int  # the last pass in which a job waited for it alone
     shadow_time: int  # when that job has its share
-    extra_procs: int  # processors of the set free then beside it
+    extra_procs: int  # processors of the set that it leaves free then
 
 
 class Account:
@@ -651,7 +651,7 @@ NO_REWARD: Final = 0
 EQUATION_1: Final = 1
 EQUATION_2: Final = 2
 
-# which job holds the reservation where an agent picks: the one picked, anew at each instant or until it starts; or the
+# which job holds the reservation where an agent picks: the one picked, again at each instant or until it starts; or the
 # first in the queue until it starts
 PICKED_AGAIN: Final = 0
 PICKED: Final = 1

@@ -1,8 +1,8 @@
 """The reservation of the head of the queue: shadow time and extra processors, and who may be backfilled.
 
 Jobs start in the queue's order until one is blocked: the head. Its shadow time is the earliest second at which by the
-estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem & Feitelson, IEEE TPDS
-12(6), 2001, doi:10.1109/71.932708). What it is guaranteed besides is in `promise`.
+estimates of the running jobs it fits; extra processors are those that it leaves free then (Mu'alem & Feitelson, IEEE
+TPDS 12(6), 2001, doi:10.1109/71.932708). What it is guaranteed besides is in `promise`.
 """
 
 import schedsim.kernels.reasons as why
@@ -168,7 +168,7 @@ def _reserve_among_dates(sim: Arrays, head: JobNow) -> None:
         book(sim, queue.shadow_time, procs, head.candidate_estimate, limit)
         queue.extra_procs = profile[level_at(sim, queue.shadow_time)].free - below
     if rules.promises and queue.guaranteed_start != at.NEVER:
-        for i in range(queue.n_dates):  # also then it must clear them, beside whoever starts now
+        for i in range(queue.n_dates):  # also then it must clear them, next to whoever starts now
             date = dates[i].time
             if queue.guaranteed_start < date < queue.guaranteed_start + limit and not (
                 queue.shadow_time < date < queue.shadow_time + limit
@@ -219,9 +219,9 @@ def tries_newcomers(rules: Rules, agent: Picker | None, site: NodeArrays | None,
 def start_newcomer(sim: Arrays, site: NodeArrays | None) -> bool:
     """Start a job that is submitted alone, without a pass, if it may start at once; else let it join the queue.
 
-    If nobody waits it starts if it fits. If somebody does, and nothing has changed for the blocked head since the last
+    If no job waits it starts if it fits. If one does, and nothing has changed for the blocked head since the last
     pass, then of all waiting jobs only the newcomer can start (see `nothing_changed`), by the rule of EASY. Such jobs,
-    often every second one, are in no list of waiting jobs, and nobody looks for them there. Returns whether it started.
+    often every second one, are in no list of waiting jobs, where no pass looks for them. Returns whether it started.
     """
     if site is not None:
         return False

@@ -209,6 +209,11 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
     """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
+    for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
+        if "partitions" in keys and not group.partitions:
+            raise JobcastError(
+                f"{path}: nodes {number} ({group.name!r}): partitions names none; leave it out: then they serve all."
+            )
     return Machine(made.nodes, os.fspath(path))
 
 

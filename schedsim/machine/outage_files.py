@@ -155,7 +155,15 @@ def _part(row: Mapping[str, str], at: str, clock: Clock) -> Reservation | Change
         raise JobcastError(f"{at}: {kind} needs the column 'until', when it ends.")
     if kind == "reserve" and count is None and nodes is None:
         raise JobcastError(f"{at}: reserve needs a count of nodes, or nodes; the whole machine is kind 'maintenance'.")
-    return Reservation(time, clock.read(until, at), count, nodes, at)
+    end = clock.read(until, at)
+    _check_order(row["time"], time, until, end, at)
+    return Reservation(time, end, count, nodes, at)
+
+
+def _check_order(time: object, start: int, until: object, end: int, at: str) -> None:
+    """Refuse an end that is not after its begin, in the words of the file."""
+    if end <= start:
+        raise JobcastError(f"{at}: until {str(until)!r} must be later than time {str(time)!r}; correct one.")
 
 
 def _count(text: str, at: str) -> int | None:
@@ -219,7 +227,9 @@ class _Window:
         count, nodes = _count(str(self.count), at), _nodes(str(self.nodes), at)
         if self.every_days is None:
             return [Reservation(begin, begin + length, count, nodes, at)]
-        starts = range(begin, clock.read(self.until, at) + 1, self.every_days * DAY)
+        last = clock.read(self.until, at)
+        _check_order(self.time, begin, self.until, last, at)
+        starts = range(begin, last + 1, self.every_days * DAY)
         if len(starts) > MOST_WINDOWS:
             raise JobcastError(f"{at}: {len(starts):,} repetitions are more than {MOST_WINDOWS:,}.")
         return [Reservation(start, start + length, count, nodes, at) for start in starts]

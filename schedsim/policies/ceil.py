@@ -14,6 +14,22 @@ CEIL [1]_ is both on any order. Read here as follows:
   requested time - `lead`), which is a scheduling instant. Backfills come from the queue first, then from the postponed
   jobs, by the same rules.
 
+Examples
+--------
+>>> from schedsim.engine.simulation import simulate
+>>> from schedsim.machine.dilation import Dilation
+>>> from schedsim.policies.policy import make_policy
+>>> from schedsim.results.site_metrics import user_figures
+>>> from schedsim.workload.workload import Workload
+>>> five = 5 * 3600
+>>> w = Workload.from_columns(range(1, 19), submit=[0] * 18, procs=[9] * 9 + [1] * 9, requested=[five] * 18,
+...                           run_time=[five] * 18, machine_procs=10)
+>>> for name in ("easy", "easy+ceil"):  # the paper's Figure 1: 54 hours, and 50
+...     schedule = simulate(w, make_policy(name), kill=False, run_times=Dilation(low=1.2, high=1.2))
+...     print(name, user_figures(schedule)["makespan_s"] / 3600, user_figures(schedule)["time_above_share"])
+easy 54.0 0.9814814814814815
+easy+ceil 50.0 0.0
+
 References
 ----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS

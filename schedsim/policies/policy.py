@@ -302,6 +302,15 @@ def policy_name(name: str) -> str:
     return ALIASES.get(base, base) + name[len(base) :]
 
 
+_OF_FILES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "slurm": "slurm:FILE for a site's slurm.conf, files of sacctmgr behind commas: slurm:slurm.conf,site.dump",
+        "agent": "agent:FILE for one that `jobcast tune` made",
+    }
+)
+"""The forms of policies that are read from files, which `experiments.runs.simulate.policy_named` reads."""
+
+
 def make_policy(name: str) -> Policy:
     """Return a policy by its name.
 
@@ -334,6 +343,8 @@ def make_policy(name: str) -> Policy:
     policy = POLICIES[base] if base in POLICIES else _by_added_order(base) or _with_reservations(base)
     if policy is not None:
         return replace(policy, promise=Promise()) if base != name else policy
+    if base in _OF_FILES:
+        raise JobcastError(f"Policy {name!r} names no file; write {_OF_FILES[base]}.")
     if base == "bold":
         raise JobcastError("bold names estimates, not a policy: take --policy careful --estimates bold.")
     if base == "rush" or (base.endswith("+rush") and base.removesuffix("+rush") in POLICIES):

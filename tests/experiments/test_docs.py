@@ -56,6 +56,12 @@ def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch):
     assert [row for row in shown if row not in rows_of(printed)] == []
 
 
+def test_pages_that_name_a_file_of_outages_lead_to_its_format():
+    for path in (ROOT / "docs").rglob("*.md"):
+        text = path.read_text(encoding="utf-8")
+        assert "--outages" not in text or "#reservations-and-maintenance)" in text, path.name
+
+
 def test_links_between_pages_lead_somewhere():
     for path in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")):
         for link in re.findall(r"\]\(([^)#]+)\)", path.read_text(encoding="utf-8")):

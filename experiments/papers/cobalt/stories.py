@@ -36,7 +36,7 @@ class Story:
 
     schedule: Schedule
     large: Ints  # rows of the large jobs
-    # the stretch of time that is looked at [s]
+    # the stretch of time that is shown [s]
     begin: int
     end: int
     overtakings: int  # jobs submitted after a large job that started before it, not as a backfill: they delayed it

@@ -71,7 +71,7 @@ def run(setting: Setting) -> Report:
         ends = {v: [h for h in hours if h * HOUR < versions[v].end] for v, hours in marks.items()}
         written += draw(setting.folder, name, story_table(versions), paint_story(title, ends), width=8.0)
     tables = dict(tables_of(medians, queues))
-    tables["Table 2, under Cobalt, beside the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
+    tables["Table 2, under Cobalt, and the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
     return Report(
         log=given.name,

@@ -187,7 +187,7 @@ def _objective(runs: pd.DataFrame, name: str) -> Floats:
 def copied(runs: pd.DataFrame) -> pd.DataFrame:
     """Compare agents that learnt from the very jobs of the test with those that did not: whether leakage is seen.
 
-    Each is looked at by what it learns for: the linear agent by the objective that it is tuned for, DRAS-PG by its
+    Each is judged by what it learns for: the linear agent by the objective that it is tuned for, DRAS-PG by its
     reward. An agent that can use what leaks is better there.
     """
     level, rows = of_each(LEVEL, 2), []

@@ -231,7 +231,7 @@ def _worst(runs: pd.DataFrame, level: float) -> Claim:
 
 
 def _modes(runs: pd.DataFrame, case: str, level: float) -> Claim:
-    """Both shares must be above a half: of each seed the smaller one is looked at, by requested times."""
+    """Both shares must be above a half: of each seed the smaller one counts, by requested times."""
     test = runs[runs["part"] == TEST]
     told = list[str]()
     for name, estimates in ((case, "requested times"), (case + CQSIM, "cqsim estimates"), (FCFS, "FCFS")):

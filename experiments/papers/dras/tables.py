@@ -190,11 +190,11 @@ def tables_of(
     runs: pd.DataFrame, training: pd.DataFrame, log: JobLog, parts: Parts, train: str, plan: Plan, window: int
 ) -> Iterator[tuple[str, pd.DataFrame]]:
     """Yield the tables of the report under their titles."""
-    yield "Months to test, beside FCFS with EASY backfilling", summary(runs)
+    yield "Months to test, compared with FCFS with EASY backfilling", summary(runs)
     yield "Months to test, on a machine at work (warm start)", summary(runs, WARM)
     yield "Table I: methods", table_1(runs, training)
     yield "Table II: the log and its parts", table_2(log, parts, train)
     yield "Table III: networks", table_3(plan.nodes, window)
     yield "Table IV: how jobs started", table_4(runs, (OPTIMIZATION, DECIMA, BINPACKING, RANDOM, FCFS, PG, DQL, KEPT,
                                                       OLDEST))  # fmt: skip
-    yield "Figure 5: rewards beside waits on the validation month", rewards_beside_waits(runs)
+    yield "Figure 5: rewards and waits on the validation month", rewards_beside_waits(runs)

@@ -127,7 +127,7 @@ def run(setting: Setting) -> Report:
             **tables,
         }
     tables = {
-        "beside the paper": beside_paper(trials),
+        "compared with the paper": beside_paper(trials),
         **tables,
         "by policy": summary(trials, FIGURES)[[*_LEADING, *FIGURES]],
         "gains on FCFS+EASY, means": summary(trials, GAINS)[[*_LEADING, *GAINS]],

@@ -2,7 +2,7 @@
 
 The training part is cut once more: on its first two thirds a short search is made under each reservation rule, and the
 rule is taken that gives the agent with the smallest objective on both pieces, each counting half, over shaken copies.
-Then the agent is searched on the whole training part under that rule. The rest of the log is never looked at.
+Then the agent is searched on the whole training part under that rule. The rest of the log is never read.
 """
 
 import re

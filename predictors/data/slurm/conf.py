@@ -16,10 +16,11 @@ from typing import Final
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
-from predictors.data.slurm.hosts import host_count
+from predictors.data.slurm.hosts import host_count, hostnames
 
 MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
 MOST_FILES: Final = 256  # files that one includes in all
+MOST_NAMES: Final = 1_000_000  # nodes whose names are compared; no cluster has more
 # possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
 _PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
@@ -60,6 +61,7 @@ class SlurmConf:
         partitions: dict[str, Mapping[str, Setting]] = {}
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
+        seen: dict[str, str] = {}  # where each node is named
         for place, line in lines:
             pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
             if not pairs or _PAIR.sub("", line).strip():
@@ -80,6 +82,12 @@ class SlurmConf:
                 continue
             count = _nodes_of(pairs[0])
             nodes += count
+            for name in hostnames(pairs[0].value) if nodes <= MOST_NAMES else ():
+                if name in seen:
+                    raise JobcastError(
+                        f"{place}: node {printable(name)[:40]!r} is named twice, first at {seen[name]}; leave one out."
+                    )
+                seen[name] = place
             procs += count * _procs_of(row)
         return cls(source, MappingProxyType(settings), MappingProxyType(partitions), nodes, procs)
 

@@ -69,6 +69,7 @@ class OnlineTree(StreamPredictor):
     """
 
     name = "online-tree"
+    packages = ("river",)
     features = FEATURES
 
     trees: Count = 1

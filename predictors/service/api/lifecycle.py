@@ -150,7 +150,7 @@ class Lifecycle:
                 failed.append(f"{what}: {error}")
                 log(_log, logging.ERROR, "Not reloaded, what was read before stays: %s", error, file=what)
         self._audit.reopen()
-        self._audit.write("files read anew", failed=failed)
+        self._audit.write("files read again", failed=failed)
         if not failed:
             log(_log, logging.INFO, "Tokens, certificate and audit log were read again.")
         if self._service.ready:

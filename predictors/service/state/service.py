@@ -255,7 +255,7 @@ class Service:
         """Look at the registry now; return what changed, by role. See `Roles.reload`."""
         changed = self.roles.reload()
         for one in changed:
-            self.on_change(one["role"], one["name"], one["version"], "the registry was looked at")
+            self.on_change(one["role"], one["name"], one["version"], "the registry was read")
         return changed
 
     # --- small steps --------------------------------------------------------------------------------------------------

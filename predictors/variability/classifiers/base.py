@@ -1,7 +1,7 @@
 """Classifier: the base of classifiers of variability.
 
 * Inputs are known by name. A table that lacks one of those that a model learnt from is refused, and so is an array of
-  another width; what a table has beyond them is not looked at.
+  another width; what a table has beyond them is ignored.
 * A missing input is NaN. The median of the training part stands in for it, and the answer counts for how many. An input
   of which the training part knows nothing is left out of the model: there is nothing to stand in for it.
 * Where too much is missing the classifier abstains: it answers class 0, with the reason
@@ -163,7 +163,7 @@ class Classifier(Parameters, ABC):
         features : sequence of str, optional
             Names of an array's columns.
         applications : array-like of str, shape (n,), optional
-            What is to be started; only looked at with `seen_only`.
+            What is to be started; only used with `seen_only`.
         """
         self.require_fit()
         rows = chosen(self.name, table, features, self.features_)

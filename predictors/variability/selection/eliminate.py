@@ -2,7 +2,7 @@
 
 Trees tell how much each input lessens the impurity. Neighbours tell nothing: there an input's importance is what the
 probability of the true class loses, on runs held out of the part learnt from, when the input is shuffled among them.
-Nothing outside the part learnt from is ever looked at.
+It uses nothing outside the part learnt from.
 """
 
 from typing import Final

@@ -41,7 +41,7 @@ CONTEXT: Final = (
     "sine of the time of the week",
     "cosine of the time of the week",
 )
-"""What an agent sees beside the jobs, in this order.
+"""What an agent sees besides the jobs, in this order.
 
 `backfilling` is 1 where candidates for backfills are picked from, else 0, as are then the three entries of the job
 reserved. Processors, free by the estimates of the running jobs, are shares of the machine; classes of width are

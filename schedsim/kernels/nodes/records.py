@@ -83,7 +83,7 @@ class Places:
     released_at_scan: int  # `n_released` and `n_occupied` when the last search for backfills began
     occupied_at_scan: int
     head_at_scan: int  # row of its head, or -1
-    dated_until: int  # from this second on `reserved_from` of the nodes must be found anew; NEVER: it stays
+    dated_until: int  # from this second on `reserved_from` of the nodes must be found again; NEVER: it stays
     n_chosen: int  # nodes of the place found last; 0: none was found
     head_end: int  # when the head would end by its requested time if it started at its shadow time
 
@@ -92,7 +92,7 @@ class NodeArrays(NamedTuple):
     """All arrays of the nodes of a simulation, as the kernels pass them on."""
 
     nodes: Records[Node]  # now
-    later: Records[Node]  # at the head's shadow time, by the estimates; written anew before it is read
+    later: Records[Node]  # at the head's shadow time, by the estimates; written again before it is read
     at_promise: Records[Node]  # at the start promised to the head, by requested times; likewise
     empty: Records[Node]  # without a job; read-only
     demands: Records[Demand]  # by shape; read-only

@@ -3,14 +3,14 @@
 Jobs start in the queue's order until one has no place now: the head. Its **shadow time** is the first planned end of a
 running job at which it has a place, all jobs gone that are planned to end by then; so it counts every resource at
 once, and on which nodes it becomes free. There are no extra processors: a job behind the head starts if it has a place
-now and either ends by the shadow time, or leaves the head a place at that time, beside all that is planned to run then.
+now and either ends by the shadow time, or leaves the head a place then, next to all that is planned to run then.
 With one node, or with nodes of one processor and nothing else, this is EASY on counts.
 
 A place is found by first fit (see `placement`) and not changed for the head's sake: a job whose place now is in the
 head's way does not look for another one.
 
 Under a **promise** the head's first shadow time by requested times, and some slack, is kept as well: a job behind the
-head must also end by the promise by its requested time, or leave the head a place then, beside all that may run then.
+head must also end by the promise by its requested time, or leave the head a place then, next to all that may run then.
 
 **Reservations** of nodes for maintenance are known from the beginning: a job is placed on a node only if by its
 requested time it ends before the node is reserved. The shadow time is the first planned end of a job, or end of a
@@ -378,7 +378,7 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
 
 @step
 def _leaves_head_room(sim: Arrays, places: NodeArrays, job: JobNow, n: int, at_promise: bool) -> bool:
-    """Return whether the head has a place at its shadow time or promise beside a job in the place found last.
+    """Return whether the head has a place at its shadow time or promise next to a job in the place found last.
 
     If so, the job takes that place.
     """

@@ -1,7 +1,7 @@
 """The scheduling pass of policies with no or one reservation.
 
 Jobs start in the queue's order until one is blocked: the head. It is promised its shadow time, the earliest second at
-which by the estimates of the running jobs it fits; extra processors are those free then beside it (Mu'alem &
+which by the estimates of the running jobs it fits; extra processors are those that it leaves free then (Mu'alem &
 Feitelson, IEEE TPDS 12(6), 2001, doi:10.1109/71.932708). The jobs behind it, in the backfill order, start if they fit
 now and either end by the shadow time or need no more than the extra ones, which they then use up. After them,
 postponed jobs may start likewise (see `postponed`). Under a ceiling on utilisation, jobs fit into fewer processors than
@@ -97,7 +97,7 @@ def run(
 def _next_phase(sim: Arrays, site: NodeArrays | None) -> int:
     """Return the phase after a pass: another pass, if postponed jobs have joined the queue after it.
 
-    That pass looks at every job anew, also at those that the first has passed over.
+    That pass looks at every job again, also at those that the first has passed over.
     """
     state = sim.state[0]
     if state.rules.release_looks & at.AFTER != 0 and release_if_idle(sim, sim.changes, site):
@@ -220,7 +220,7 @@ def _search_from_first(state: State, which: int) -> None:
 
 @step
 def _next_candidate(sim: Arrays, which: int) -> int:
-    """Return the next job of a list that fits beside the head by the estimates, or -1."""
+    """Return the next job of a list that fits next to the head by the estimates, or -1."""
     state = sim.state[0]
     queue = state.queue
     time_left, free = queue.shadow_time - state.clock.now, free_for(state, queue.free)
@@ -287,7 +287,7 @@ def _backfill_from_newcomer(sim: Arrays, site: NodeArrays | None) -> int:
 
 @step
 def _note_head(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> None:
-    """Note the head, if there is one, before any job behind it is looked at."""
+    """Note the head, if there is one, before any job behind it."""
     if site is None:
         why.note_head(reasons, sim)
     elif sim.state[0].queue.head >= 0:
@@ -324,7 +324,7 @@ def _look_ahead(sim: Arrays, site: NodeArrays | None) -> None:
 
 @rare
 def _next_and_note(reasons: Reasons, sim: Arrays, site: NodeArrays | None) -> int:
-    """Return the next job of the list searched that fits beside the head, or -1; note why those before do not."""
+    """Return the next job of the list searched that fits next to the head, or -1; note why those before do not."""
     state = sim.state[0]
     queue = state.queue
     key, tie = queue.after_key, queue.after_tie

@@ -26,7 +26,23 @@ ONE_QUEUE: Final = Router((Queue("jobs"),))
 
 @dataclass(frozen=True, eq=False)
 class Rules:
-    """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them."""
+    """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them.
+
+    Examples
+    --------
+    >>> from schedsim.engine.simulation import simulate
+    >>> from schedsim.policies.policy import make_policy
+    >>> from schedsim.sites.cobalt.queues import Queue
+    >>> from schedsim.workload.workload import Workload
+    >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[8, 2, 2], requested=[50, 900, 900],
+    ...                           run_time=[50, 900, 900], machine_procs=8)
+    >>> queues = Router((Queue("wide", least_procs=3), Queue("long", most_procs=2, share=2)))
+    >>> simulate(w, make_policy("cobalt"), rules=Rules(queues)).start.tolist()  # one long job at a time
+    [0, 50, 950]
+    >>> after = Dependencies(child=np.array([2]), parent=np.array([3]), think=np.array([60]))
+    >>> simulate(w, make_policy("easy"), rules=Rules(dependencies=after)).start.tolist()
+    [0, 1010, 50]
+    """
 
     router: Router = ONE_QUEUE
     score: Score = field(default_factory=Score)

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -52,6 +53,7 @@ _UNITS: Final = MappingProxyType(
     }
 )  # fmt: skip
 USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
+_NEARLY: Final = 0.92  # likeness of a misspelt name; bf_max_job_start and bf_max_job_part, both Slurm's, have .903
 USED_FLAGS: Final = frozenset(("small_relative_to_time",))
 USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
     ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "max_tres")
@@ -125,7 +127,9 @@ class SlurmFiles:
     def read(cls, policy: str) -> Self:
         """Read the files of a policy's name."""
         first, *others = files_of_policy(policy)
-        return cls(read_slurm_conf(first), read_accounts(tuple(others)) if others else None)
+        conf = read_slurm_conf(first)
+        _check_spelling(conf)
+        return cls(conf, read_accounts(tuple(others)) if others else None)
 
     @cached_property
     def digest(self) -> str:
@@ -338,6 +342,24 @@ def _told(log: JobLog) -> Bools:
     """Return which jobs' partitions a log names; without names there are none, as numbers are not Slurm's."""
     column = log.partition_column
     return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
+
+
+def _check_spelling(conf: SlurmConf) -> None:
+    """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
+    names = [(one.name, one.place, USED | USED_WITH_ACCOUNTS) for one in conf.settings.values()]
+    of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS
+    names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
+    for parameter, known in (
+        ("SchedulerParameters", USED_OPTIONS), ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS)
+    ):  # fmt: skip
+        names += [(name, conf.settings[parameter.lower()].place, known) for name in conf.options(parameter)]
+    for name, place, known in names:
+        near = [] if name.lower() in known else get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
+        if near:
+            raise JobcastError(
+                f"{place}: {printable(name)[:60]!r} is nothing that Slurm knows, which ignores it; did you mean "
+                f"{near[0]!r}? Correct it, or take it out."
+            )
 
 
 def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:

@@ -341,7 +341,7 @@ def test_a_signal_in_a_finaliser_ends_the_command_too(ending, then):
             def __del__(self):
                 signal.raise_signal({int(ending)})
 
-        def command():
+        def command(**how):
             Odd()
             {then}
 
@@ -391,7 +391,7 @@ def test_a_command_that_is_ended_leaves_nothing_half_done(ending, tmp_path):
         from experiments.cli import main as cli
         from predictors.core.files import whole_file
 
-        def command():
+        def command(**how):
             with whole_file({str(tmp_path / "table.csv")!r}) as part:
                 part.write_text("half")
                 signal.raise_signal({int(ending)})

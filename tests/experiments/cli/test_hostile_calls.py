@@ -23,6 +23,16 @@ def folder(tmp_path_factory):
     log = generate_log(100, seed=1, procs=64)
     write_swf(log, place / "log.swf")
     write_parquet(log, place / "log.parquet")
+    (place / "late.csv").write_text("time,until,kind\n100,50,maintenance\n")
+    (place / "late.toml").write_text(
+        '[[window]]\nkind = "maintenance"\ntime = 100\nhours = 1\nevery_days = 7\nuntil = 50\n'
+    )
+    (place / "twice.conf").write_text("NodeName=n[1-4] CPUs=8\nNodeName=x,n4 CPUs=8\n")
+    (place / "misspelt.conf").write_text(
+        "NodeName=n[1-8] CPUs=8\nSchedulerParameters=bf_max_job_start=9,bf_intervall=30\n"
+    )
+    (place / "weight.conf").write_text("NodeName=n[1-8] CPUs=8\nPriorityWeigthAge=1000\n")
+    (place / "none.toml").write_text('[[nodes]]\nname = "n"\ncount = 4\nprocessors = 64\npartitions = []\n')
     return place
 
 
@@ -53,6 +63,22 @@ def shell(folder, line, **more):
         ("simulate log.swf --commands /dev/zero", "is a device"),
         ("probes last /dev/zero", "is a device"),
         ("token a --file /dev/zero", "is a device"),
+        ("simulate log.swf --policy slurm", "write slurm:FILE for a site's slurm.conf"),
+        ("simulate log.swf --policy agent", "write agent:FILE"),
+        ("simulate log.swf --outages late.csv", "late.csv:2: until '50' must be later than time '100'"),
+        ("simulate log.swf --outages late.toml", "window 1: until '50' must be later than time '100'"),
+        ("simulate log.swf --policy slurm:twice.conf", "twice.conf:2: node 'n4' is named twice, first at twice.conf:1"),
+        (
+            "simulate log.swf --policy slurm:misspelt.conf",
+            "misspelt.conf:2: 'bf_intervall' is nothing that Slurm knows",
+        ),
+        ("simulate log.swf --policy slurm:weight.conf", "did you mean 'priorityweightage'?"),
+        ("simulate log.swf --machine none.toml", "none.toml: nodes 1 ('n'): partitions names none; leave it out"),
+        ("serve last-two --db sqlite:///z.db --readers 4", "No such option: --readers"),
+        ("simulate log.swf --polcy easy", "No such option: --polcy"),
+        ("simulate", "Missing argument 'LOG'. See `jobcast simulate --help`."),
+        ("simulat log.swf", "No such command 'simulat'. Did you mean 'simulate'? See `jobcast --help`."),
+        ("log generate new.swf --jobs many", "Invalid value for '--jobs'"),
     ],
 )
 def test_it_is_refused_before_anything_is_written(line, told, folder, command, monkeypatch):
@@ -61,6 +87,29 @@ def test_it_is_refused_before_anything_is_written(line, told, folder, command, m
     status, out, err = command(line)
     assert (status, out, len(err.splitlines())) == (2, "", 1), err
     assert told in err
+    assert sorted(folder.iterdir()) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "package", "extra"),
+    [
+        ("experiment reis --log none.swf", "sklearn", "models"),
+        ("experiment dras --log none.swf", "cma", "rl"),
+        ("sweep none.swf --workers 2", "distributed", "cluster"),
+        ("sweep none.swf --queue slurm --memory 4GB", "dask_jobqueue", "cluster"),
+        ("evaluate none.swf --predictors last-two,boosted", "xgboost", "models"),
+        ("evaluate none.swf --predictors online-tree", "river", "online"),
+        ("train none.swf --predictor forest", "sklearn", "models"),
+        ("train none.swf --predictor last-two", "mlflow", "tracking"),
+    ],
+)
+def test_an_extra_that_is_missing_is_named_before_the_log_is_read(line, package, extra, folder, command, monkeypatch):
+    monkeypatch.chdir(folder)
+    monkeypatch.setitem(sys.modules, package, None)
+    before = sorted(folder.iterdir())
+    assert command(line) == (
+        2, "", f"jobcast: This needs the package {package}, which is missing: pip install 'jobcast[{extra}]'.\n"
+    )  # fmt: skip
     assert sorted(folder.iterdir()) == before
 
 

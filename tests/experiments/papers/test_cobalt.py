@@ -32,7 +32,7 @@ def test_all_cases_and_the_paper_beside(report):
     machine = [table for name, table in report.tables.items() if name.startswith("The machine")]
     assert [len(table) for table in machine] == [6, 6, 4]
     assert len(report.seeds) == 3
-    second = report.tables["Table 2, under Cobalt, beside the paper's"]
+    second = report.tables["Table 2, under Cobalt, and the paper's"]
     assert {"here", "Mira"} == set(second["of"])
     assert set(PAPER) == set(second["queue"])
     kept = machine[0][machine[0]["prod_long_sees"] == "a third"]["prod-long_over_a_third_%"]

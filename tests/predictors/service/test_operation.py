@@ -420,7 +420,7 @@ def test_a_sighup_before_the_event_loop_stands_is_kept_until_then(tmp_path):
     finally:
         signal.signal(signal.SIGHUP, before)
     with running(tmp_path, listening=Listening(port=0, audit_log=file, early=early)):
-        until(lambda: [line["action"] for line in lines_of(file)] == ["service started", "files read anew"])
+        until(lambda: [line["action"] for line in lines_of(file)] == ["service started", "files read again"])
 
 
 def test_what_is_no_http_is_told_in_the_log_as_all_else(tmp_path, written, capfd):
@@ -474,7 +474,7 @@ def test_sighup_reloads_and_breaks_no_request(tmp_path):
         server.kill()
         server.wait()
     assert all(json.loads(line) for line in told) and "Traceback" not in "".join(told)
-    assert [line["action"] for line in lines_of(tmp_path / "audit")].count("files read anew") == 21
+    assert [line["action"] for line in lines_of(tmp_path / "audit")].count("files read again") == 21
 
 
 def ready(url):

@@ -298,7 +298,7 @@ HEADER = "time,until,kind,count,nodes\n"
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (HEADER + "5,3,maintenance,,\n", r"o.csv:2: a reservation from 5 to 3 s ends before it begins"),
+        (HEADER + "5,3,maintenance,,\n", r"o.csv:2: until '3' must be later than time '5'"),
         (HEADER + "5,9,maintenance,,\n7,,broken,1,\n", r"o.csv:3: No kind 'broken'"),
         (HEADER + "5,,maintenance,,\n", r"o.csv:2: maintenance needs the column 'until'"),
         (HEADER + "5,9,reserve,,\n", r"o.csv:2: reserve needs a count"),

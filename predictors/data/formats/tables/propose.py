@@ -26,7 +26,7 @@ from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
 from predictors.data.formats.tables.vectors import vector_of
 from predictors.data.report import ReportBuilder
 
-LOOKED_AT: Final = 10_000  # rows from the top of a table that are looked at
+LOOKED_AT: Final = 10_000  # rows from the top of a table on which guesses rest
 _SHOWN: Final = 3
 
 SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -318,10 +318,10 @@ def test_the_report_is_the_same_for_any_workers(tmp_path, monkeypatch):
     names = {path.name for path in report.figures}
     figures = {f"figure{n}.png" for n in ("2", "3a_by_day", "3b_by_hour", "3c_sizes", "3d_accuracy", *"456789")}
     assert figures | {"figure5_wait.svg", "figure7_by_size.csv", "curves.csv"} <= names
-    main = report.tables["Months to test, beside FCFS with EASY backfilling"].set_index("method")
+    main = report.tables["Months to test, compared with FCFS with EASY backfilling"].set_index("method")
     assert {*PAPER, KEPT, OLDEST, AGAIN, PG + FROZEN, "untrained"} <= set(main.index)
     assert main.loc[FIRST, "mean_wait_/_FCFS"] == "1.00"
-    checks = report.tables["Agents and controls, beside random picks in the same frame"].set_index("agent")
+    checks = report.tables["Agents and controls, compared with random picks in the same frame"].set_index("agent")
     assert checks.loc["zero reward", "mean_wait"] == checks.loc["untrained", "mean_wait"]
     assert report.account.used == PARTS.used
     (tmp_path / "two").mkdir()
