@@ -18,7 +18,7 @@ from schedsim.kernels.nodes.records import Demand, NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import list_slots
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.placement import choose, count_bits, is_in, next_usable
+from schedsim.sites.slurm.placement import choose, count_bits, find_rooms, is_in
 from schedsim.sites.slurm.records import NodeCycle, Pace
 
 FIRST_WINDOW: Final = 30  # [s]
@@ -52,7 +52,8 @@ def has_unclosed_place(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: J
         any_node |= cycle.usable[i]
     one.n_chosen = 0
     if any_node != 0 and job.procs <= sim.state[0].queue.free:
-        one.n_chosen = choose(places, cycle, places.nodes, demand, sim.state[0].clock.now + job.requested_time)
+        find_rooms(places, cycle, demand, sim.state[0].clock.now + job.requested_time)
+        one.n_chosen = choose(places, cycle, places.nodes, demand)
     return one.n_chosen > 0
 
 
@@ -62,8 +63,8 @@ def begin_slots(sim: Arrays, pace: Pace, cycle: NodeCycle) -> None:
     one, now = cycle.one[0], sim.state[0].clock.now
     one.n_slots = 1
     one.window_end = _floor(now + pace.window, pace.resolution)
-    cycle.slots[0].begin = _floor(now, pace.resolution)
-    cycle.slots[0].next = -1
+    cycle.begins[0] = _floor(now, pace.resolution)
+    cycle.rows[0] = 0
     for i in range(len(cycle.usable)):
         cycle.open[0, i] = -1
 
@@ -78,10 +79,10 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
     """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
     demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
     now = sim.state[0].clock.now
-    begin, slot, one.n_listed = now, 0, at.NOTHING
+    begin, slot, one.n_listed, one.last_joined = now, 0, at.NOTHING, -1
     while begin <= one.window_end:
-        while _slot_end(cycle, slot) <= begin and cycle.slots[slot].next >= 0:
-            slot = cycle.slots[slot].next
+        while slot + 1 < one.n_slots and cycle.begins[slot + 1] <= begin:
+            slot += 1
         later = min(_next_opening_of(cycle, demand, slot), next_opening(places, begin))
         start = at.NEVER
         if _may_hold(cycle, demand, cycle.most_on_node[places.shape_of[job.row]], slot, begin, begin + length):
@@ -100,19 +101,31 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
 
 @step
 def _slot_end(cycle: NodeCycle, slot: int) -> int:
-    following = cycle.slots[slot].next
-    return cycle.slots[following].begin if following >= 0 else cycle.one[0].window_end
+    one = cycle.one[0]
+    return int(cycle.begins[slot + 1]) if slot + 1 < one.n_slots else one.window_end
+
+
+@step
+def _slot_at(cycle: NodeCycle, time: int) -> int:
+    """Return the last slot that begins at a time or before; the first, if none does."""
+    low, high = 0, cycle.one[0].n_slots - 1
+    while low < high:
+        middle = (low + high + 1) >> 1
+        if cycle.begins[middle] <= time:
+            low = middle
+        else:
+            high = middle - 1
+    return low
 
 
 @step
 def _next_opening_of(cycle: NodeCycle, demand: Demand, slot: int) -> int:
     """Return when the first slot from one on ends behind which another node of a job is open; or NEVER."""
-    following = cycle.slots[slot].next
-    while following >= 0:
+    for following in range(slot + 1, cycle.one[0].n_slots):
+        before, row = cycle.rows[following - 1], cycle.rows[following]
         for i in range(len(cycle.usable)):
-            if cycle.sets[demand.node_set, i] & cycle.open[following, i] & ~cycle.open[slot, i] != 0:
-                return int(cycle.slots[following].begin)
-        slot, following = following, cycle.slots[following].next
+            if cycle.sets[demand.node_set, i] & cycle.open[row, i] & ~cycle.open[before, i] != 0:
+                return int(cycle.begins[following])
     return at.NEVER
 
 
@@ -122,17 +135,41 @@ def _may_hold(cycle: NodeCycle, demand: Demand, most_on_node: int, slot: int, be
 
     They do not if they could not hold the job even without other jobs. The first second lies in `slot`, or behind all.
     """
-    nodes = 0
+    nodes, is_behind_all = 0, _slot_end(cycle, slot) <= begin
+    if not is_behind_all:
+        _join(cycle, slot, end)
     for i in range(len(cycle.usable)):
         cycle.usable[i] = cycle.sets[demand.node_set, i]
-    while slot >= 0 and cycle.slots[slot].begin <= end:
-        if _slot_end(cycle, slot) > begin:
-            for i in range(len(cycle.usable)):
-                cycle.usable[i] &= cycle.open[slot, i]
-        slot = cycle.slots[slot].next
-    for i in range(len(cycle.usable)):
+        if not is_behind_all:
+            cycle.usable[i] &= cycle.joined[slot, i] & cycle.beyond[i]
         nodes += count_bits(cycle.usable[i])
     return nodes * most_on_node >= demand.pieces
+
+
+@step
+def _join(cycle: NodeCycle, slot: int, end: int) -> None:
+    """Find the nodes that are open in all slots from one on to a second.
+
+    Both only grow while the start of a job is searched: `joined` keeps the nodes open from each slot to `last_joined`,
+    `beyond` those open from there to `last_beyond`.
+    """
+    one, last = cycle.one[0], slot
+    if slot <= one.last_joined:
+        last = one.last_beyond
+    while last + 1 < one.n_slots and cycle.begins[last + 1] <= end:
+        last += 1
+        if slot <= one.last_joined:
+            for i in range(len(cycle.usable)):
+                cycle.beyond[i] &= cycle.open[cycle.rows[last], i]
+    one.last_beyond = last
+    if slot <= one.last_joined:
+        return
+    one.last_joined = last
+    for i in range(len(cycle.usable)):
+        cycle.beyond[i] = all_open = -1
+        for joined in range(last, slot - 1, -1):
+            all_open &= cycle.open[cycle.rows[joined], i]
+            cycle.joined[joined, i] = all_open
 
 
 @step
@@ -142,22 +179,18 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
     Then `later` of the nodes holds what is free once all running jobs have ended that are planned to end by then.
     """
     nodes, one, listed, demand = places.later, places.one[0], cycle.one[0], demand_of(places, job.row)
-    end, room = begin + job.requested_time, 0
+    end = begin + job.requested_time
     if listed.n_listed == 0 or len(places.windows) > 0:
-        _copy_now(places, begin)
+        _copy_now(places, cycle, demand, begin, end)
         listed.n_listed = list_slots(sim, at.RUNNING, len(sim.jobs_now))
         listed.n_released = 0
-    n, i = listed.n_listed, listed.n_released
+    n, i, room = listed.n_listed, listed.n_released, _room_on_usable(cycle)
     while i < n and _end_of(sim, i) <= begin:
-        _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
+        room += max(0, _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end))
         i += 1
-    number = next_usable(cycle, 0)
-    while number >= 0:
-        room += room_on(nodes[number], demand, end)
-        number = next_usable(cycle, number + 1)
     first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
     if room >= demand.pieces:
-        one.n_chosen = choose(places, cycle, nodes, demand, end)
+        one.n_chosen = choose(places, cycle, nodes, demand)
         start = begin
     while start == at.NEVER and i < n and _end_of(sim, i) <= later:
         last = -1
@@ -173,12 +206,13 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
                 if i < n and _end_of(sim, i) > bound + window:
                     break
         if last >= 0 and room >= demand.pieces:
-            one.n_chosen = choose(places, cycle, nodes, demand, end)
+            one.n_chosen = choose(places, cycle, nodes, demand)
             start = _last_end_on(sim, places, cycle, first, last)
         window *= 2
         while i < n and window <= LONGEST_WINDOW and _end_of(sim, i) > bound + window:
             window *= 2
     listed.n_released = i
+    listed.room = room
     return start
 
 
@@ -190,7 +224,7 @@ def _end_of(sim: Arrays, i: int) -> int:
 
 
 @step
-def _copy_now(places: NodeArrays, begin: int) -> None:
+def _copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, end: int) -> None:
     """Write what is free on the nodes now into `later`, and what is reserved of them, seen from a second."""
     nodes = places.later
     for i in range(len(nodes)):
@@ -198,6 +232,25 @@ def _copy_now(places: NodeArrays, begin: int) -> None:
         nodes[i].reserved_from = at.NEVER
     if len(places.windows) > 0:
         date_nodes(places, nodes, begin)
+    for i in range(len(nodes)):
+        cycle.rooms[i] = room_on(nodes[i], demand, end)
+    cycle.counted[:] = 0
+    cycle.one[0].room = 0
+
+
+@step
+def _room_on_usable(cycle: NodeCycle) -> int:
+    """Return the room on the usable nodes: that on the nodes counted last, without those that are not usable now."""
+    room = cycle.one[0].room
+    for i in range(len(cycle.usable)):
+        differs = cycle.usable[i] ^ cycle.counted[i]
+        while differs != 0:
+            bit = differs & -differs
+            more = cycle.rooms[(i << 6) + count_bits(bit - 1)]
+            room += more if cycle.usable[i] & bit else -more
+            differs ^= bit
+        cycle.counted[i] = cycle.usable[i]
+    return room
 
 
 @step
@@ -207,12 +260,12 @@ def _release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end
     while number >= 0:
         part = places.parts[number]
         node = places.later[part.node]
+        change(node, own, part.pieces, of.RELEASE)
+        room = room_on(node, demand, end)
         if is_in(cycle.usable, part.node):
             lies_there = True
-            more -= room_on(node, demand, end)
-        change(node, own, part.pieces, of.RELEASE)
-        if is_in(cycle.usable, part.node):
-            more += room_on(node, demand, end)
+            more += room - cycle.rooms[part.node]
+        cycle.rooms[part.node] = room
         number = part.next
     return more if lies_there else -1
 
@@ -241,31 +294,34 @@ def _whole_slots(pace: Pace, job: JobNow, start: int) -> tuple[int, int]:
 def _collides(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow, start: int) -> bool:
     """Return whether some node of the place found last is reserved while the job runs, in whole slots."""
     begin, end = _whole_slots(pace, job, start)
-    slot, n, window = 0, places.one[0].n_chosen, first_ahead(places, start)
+    slot, n, window = _slot_at(cycle, begin), places.one[0].n_chosen, first_ahead(places, start)
     for i in range(n):
         if places.opens[window, places.kind_of[places.chosen[i]]] < start + job.requested_time:
             return True
-    while slot >= 0:
-        if _slot_end(cycle, slot) > begin and cycle.slots[slot].begin < end:
-            for i in range(n):
-                if not is_in(cycle.open[slot], places.chosen[i]):
-                    return True
-        slot = cycle.slots[slot].next
+    if _slot_end(cycle, slot) <= begin:
+        return False
+    while slot < cycle.one[0].n_slots and cycle.begins[slot] < end:
+        for i in range(n):
+            if not is_in(cycle.open[cycle.rows[slot]], places.chosen[i]):
+                return True
+        slot += 1
     return False
 
 
 @rare
 def slot_in_the_way(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow) -> int:
     """Return when the first slot begins with nodes reserved that a job would need to start now, or NEVER."""
-    now, demand, slot = sim.state[0].clock.now, demand_of(places, job.row), 0
+    now, demand = sim.state[0].clock.now, demand_of(places, job.row)
     for i in range(len(cycle.usable)):
         cycle.usable[i] = cycle.sets[demand.node_set, i]
-    while slot >= 0 and cycle.slots[slot].begin <= now + job.candidate_estimate:
+    for slot in range(cycle.one[0].n_slots):
+        if cycle.begins[slot] > now + job.candidate_estimate:
+            break
         for i in range(len(cycle.usable)):
-            cycle.usable[i] &= cycle.open[slot, i]
-        if choose(places, cycle, places.nodes, demand, now + job.requested_time) == 0:
-            return max(now, cycle.slots[slot].begin)
-        slot = cycle.slots[slot].next
+            cycle.usable[i] &= cycle.open[cycle.rows[slot], i]
+        find_rooms(places, cycle, demand, now + job.requested_time)
+        if choose(places, cycle, places.nodes, demand) == 0:
+            return max(now, int(cycle.begins[slot]))
     return at.NEVER
 
 
@@ -277,27 +333,26 @@ def reserve_nodes(places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow,
         return begin
     slot = _split_at(cycle, begin)
     _split_at(cycle, end)
-    while slot >= 0 and cycle.slots[slot].begin < end:
+    while slot < cycle.one[0].n_slots and cycle.begins[slot] < end:
         for i in range(places.one[0].n_chosen):
             number = places.chosen[i]
-            cycle.open[slot, number >> 6] &= ~(1 << (number & 63))
-        slot = cycle.slots[slot].next
+            cycle.open[cycle.rows[slot], number >> 6] &= ~(1 << (number & 63))
+        slot += 1
     return begin
 
 
 @step
 def _split_at(cycle: NodeCycle, time: int) -> int:
     """Let a slot begin at a second, if the window reaches so far; return it."""
-    slot, one = 0, cycle.one[0]
-    while cycle.slots[slot].next >= 0 and cycle.slots[cycle.slots[slot].next].begin <= time:
-        slot = cycle.slots[slot].next
-    if cycle.slots[slot].begin == time or time >= one.window_end:
+    slot, one = _slot_at(cycle, time), cycle.one[0]
+    if cycle.begins[slot] == time or time >= one.window_end:
         return slot
-    new = one.n_slots
-    one.n_slots += 1
-    cycle.slots[new].begin = time
-    cycle.slots[new].next = cycle.slots[slot].next
-    cycle.slots[slot].next = new
+    for i in range(one.n_slots, slot + 1, -1):
+        cycle.begins[i] = cycle.begins[i - 1]
+        cycle.rows[i] = cycle.rows[i - 1]
+    cycle.begins[slot + 1] = time
+    cycle.rows[slot + 1] = one.n_slots
     for i in range(len(cycle.usable)):
-        cycle.open[new, i] = cycle.open[slot, i]
-    return new
+        cycle.open[one.n_slots, i] = cycle.open[cycle.rows[slot], i]
+    one.n_slots += 1
+    return slot + 1

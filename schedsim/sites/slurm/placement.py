@@ -44,12 +44,21 @@ def next_usable(cycle: NodeCycle, number: int) -> int:
 
 
 @step
-def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: Demand, end: int) -> int:
+def find_rooms(places: NodeArrays, cycle: NodeCycle, demand: Demand, end: int) -> None:
+    """Write the room for a job on its usable nodes as they are now; by its requested time it runs until `end`."""
+    number = next_usable(cycle, 0)
+    while number >= 0:
+        cycle.rooms[number] = room_on(places.nodes[number], demand, end)
+        number = next_usable(cycle, number + 1)
+
+
+@step
+def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> int:
     """Write the place of a job on its usable nodes into `chosen`; return its number of nodes, 0 for none.
 
-    By its requested time it runs until `end`.
+    The rooms are those of `nodes`.
     """
-    n_runs, left = _find_runs(cycle, nodes, demand, end), demand.pieces
+    n_runs, left = _find_runs(cycle, nodes, demand), demand.pieces
     while left > 0:
         best = _best_run(cycle, n_runs, demand, left)
         if best < 0:
@@ -66,14 +75,12 @@ def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: D
 
 
 @step
-def _find_runs(cycle: NodeCycle, nodes: Records[Node], demand: Demand, end: int) -> int:
+def _find_runs(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> int:
     """Find the runs of nodes with room; return how many there are."""
     n, before, number = 0, -2, next_usable(cycle, 0)
     while number >= 0:
-        room = room_on(nodes[number], demand, end)
-        cycle.rooms[number] = room
         cycle.taken[number] = 0
-        if room > 0:
+        if cycle.rooms[number] > 0:
             if number != before + 1 or cycle.weights[number] != cycle.runs[n - 1].weight:
                 run = cycle.runs[n]
                 run.first = number

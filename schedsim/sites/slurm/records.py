@@ -37,13 +37,6 @@ class Claim:
     holds: bool  # the limit may hold the job; else the job only counts
 
 
-class Slot:
-    """A span of a cycle's plan on nodes, until the next one begins; the last until the end of the window."""
-
-    begin: int
-    next: int  # the following slot, or -1
-
-
 class Run:
     """Neighbouring nodes of equal weight with room for a job."""
 
@@ -57,22 +50,29 @@ class Run:
 class Cycle:
     """Where the plan of a cycle on nodes stands."""
 
-    n_slots: int
+    n_slots: int  # spans of time, each until the next one begins; the last until the end of the window
     window_end: int  # reservations that begin then or later are not kept
     n_listed: int  # running jobs in `scratch`, by their planned ends; 0: they must be listed, and the nodes copied
     n_released: int  # of these, those of which the nodes are free in `later`
+    last_joined: int  # the last slot of those joined in `joined`, or -1
+    last_beyond: int  # the last slot of those joined in `beyond`
+    room: int  # for pieces of the job on the nodes in `counted`, in `later`
 
 
 class NodeCycle(NamedTuple):
     """Arrays of the two loops where jobs take GPUs and memory of nodes; sets of nodes are bits of whole numbers."""
 
-    slots: Records[Slot]
+    begins: Ints  # of each slot, in ascending order
+    rows: Ints  # of each slot, in `open`
     open: Ints  # nodes that no job planned before in this cycle takes in a slot, shape (slots, words)
+    joined: Ints  # nodes that are open from a slot on up to another one, shape (slots, words)
+    beyond: Ints  # nodes that are open from there on as long as the job runs, shape (words,)
     sets: Ints  # nodes of each node set, shape (node sets, words); read-only
     usable: Ints  # nodes that the job tested last might use, shape (words,)
     unclosed: Ints  # nodes that no blocked job has closed in this run of the main loop, shape (words,)
     weights: Ints  # of each node: the lowest are taken first; read-only
     rooms: Ints  # pieces of the job for which each node has room; written before it is read
+    counted: Ints  # nodes of which `room` is the sum, shape (words,)
     taken: Ints  # pieces that the place found last has on each node of the job's node set
     runs: Records[Run]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
@@ -96,6 +96,5 @@ class SlurmArrays(NamedTuple):
 PACE: Final = record_type(Pace)
 LIMIT: Final = record_type(Limit)
 CLAIM: Final = record_type(Claim)
-SLOT: Final = record_type(Slot)
 RUN: Final = record_type(Run)
 CYCLE: Final = record_type(Cycle)

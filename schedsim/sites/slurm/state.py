@@ -9,7 +9,7 @@ from predictors.core.arrays import Ints
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.records import CYCLE, PACE, RUN, SLOT, NodeCycle, SlurmArrays
+from schedsim.sites.slurm.records import CYCLE, PACE, RUN, NodeCycle, SlurmArrays
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
@@ -88,18 +88,21 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
     bits = np.packbits(np.pad(demands.serves, ((0, 0), (0, -n_nodes % 64))), axis=1, bitorder="little")
     sets = np.ascontiguousarray(bits).view("<i8")
     words = sets.shape[1]
-    slots: Any = np.zeros(n_slots, SLOT)
     runs: Any = np.zeros(n_nodes, RUN)
     one: Any = np.zeros(1, CYCLE)
     return NodeCycle(
-        slots=slots,
+        begins=np.zeros(n_slots, dtype=np.int64),
+        rows=np.zeros(n_slots, dtype=np.int64),
         open=np.empty((n_slots, words), dtype=np.int64),
+        joined=np.empty((n_slots, words), dtype=np.int64),
+        beyond=np.empty(words, dtype=np.int64),
         sets=sets,
         usable=np.empty(words, dtype=np.int64),
         unclosed=np.empty(words, dtype=np.int64),
         weights=demands.weights,
         rooms=np.zeros(n_nodes, dtype=np.int64),
         taken=np.zeros(n_nodes, dtype=np.int64),
+        counted=np.zeros(words, dtype=np.int64),
         runs=runs,
         most_on_node=_most_on_node(demands),
         one=one,
