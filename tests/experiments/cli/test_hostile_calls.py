@@ -74,7 +74,6 @@ def shell(folder, line, **more):
         ),
         ("simulate log.swf --policy slurm:weight.conf", "did you mean 'priorityweightage'?"),
         ("simulate log.swf --machine none.toml", "none.toml: nodes 1 ('n'): partitions names none; leave it out"),
-        ("serve last-two --db sqlite:///z.db --readers 4", "No such option: --readers"),
         ("simulate log.swf --polcy easy", "No such option: --polcy"),
         ("simulate", "Missing argument 'LOG'. See `jobcast simulate --help`."),
         ("simulat log.swf", "No such command 'simulat'. Did you mean 'simulate'? See `jobcast --help`."),

@@ -13,6 +13,7 @@ from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
 from predictors.registry import make_predictor
 from predictors.service import client
+from predictors.service.api import server
 from predictors.tracking import client as tracking
 from predictors.tracking.store import Store
 from tests.support.killing import free_port
@@ -144,3 +145,16 @@ def test_a_replay_without_a_service_ends_at_once(tmp_path, monkeypatch):
     with pytest.raises(JobcastError, match="no service is there; start it with `jobcast serve`"):
         raise run("replay", tmp_path / "log.swf", "--url", f"http://127.0.0.1:{free_port()}").exception
     assert waits == []
+
+
+def test_a_unit_that_still_asks_for_readers_starts_and_is_told_why_there_are_none(tmp_path, monkeypatch):
+    started = []
+    monkeypatch.setattr(server, "serve", lambda api, listening: started.append(api.service.store.close()))
+    db = f"sqlite:///{tmp_path}/x.db"
+    for words, told in ((("--readers", 4), 1), ((), 0)):
+        done = run("serve", "last-two", "--db", db, *words)
+        assert done.exit_code == 0
+        assert len([line for line in done.stderr.splitlines() if "--readers is ignored: there are no" in line]) == told
+    assert len(started) == 2
+    done = run("serve", "--help")
+    assert done.exit_code == 0 and "--readers" not in done.stdout
