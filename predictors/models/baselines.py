@@ -226,6 +226,8 @@ class LastTwo(ColumnPredictor):
 class Tsafrir(ColumnPredictor):
     """Integer mean of the user's last two ended run times; fewer than two: the requested time.
 
+    As the paper has it, where `LastTwo` keeps fractions and takes one ended job too.
+
     References
     ----------
     .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user

@@ -29,8 +29,8 @@ from schedsim.kernels.queue import refresh, static_key_of
 from schedsim.kernels.records import Arrays, Estimates
 from schedsim.kernels.sorting import put_in_order
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead
+from schedsim.results.metrics import BOUND
 
-BOUND: Final = 10  # of the bounded slowdown [s]
 WAIT: Final = AIMS.index("wait")
 SLOWDOWN: Final = AIMS.index("slowdown")
 WAIT_SLOWDOWN: Final = AIMS.index("wait-slowdown")

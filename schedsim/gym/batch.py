@@ -25,6 +25,7 @@ from schedsim.kernels.agents.scoring import reward_of
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.passes import easy
 from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
+from schedsim.results.metrics import BOUND
 
 PER_JOB: Final = 3
 """Arrays of the workload that follow the engine's: starts, weights, run times."""
@@ -36,7 +37,6 @@ BY_PICK: Final = 2  # what the state says that a pick earns
 VERSUS_EASY: Final = 3
 
 HOUR: Final = 3600.0
-BOUND: Final = 10  # of the bounded slowdown [s]
 
 
 class Tally:

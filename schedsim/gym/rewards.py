@@ -21,6 +21,7 @@ from predictors.core.arrays import Floats
 from predictors.core.errors import unknown_name
 from schedsim.engine.learning import Reward as Pick
 from schedsim.gym import batch
+from schedsim.results.metrics import BOUND
 from schedsim.workload.workload import Workload
 
 
@@ -38,7 +39,7 @@ def _by_width(workload: Workload) -> Floats:
 
 def _by_length(workload: Workload) -> Floats:
     run_time = np.minimum(workload.run_time, workload.requested)
-    return np.asarray(batch.HOUR / np.maximum(run_time, batch.BOUND))
+    return np.asarray(batch.HOUR / np.maximum(run_time, BOUND))
 
 
 @dataclass(frozen=True)

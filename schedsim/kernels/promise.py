@@ -2,7 +2,7 @@
 
 The first time a job is the head, it is promised its shadow time by requested times, and some slack. A job behind it
 keeps the promise if by its requested time it ends before the guaranteed start, or needs no more than is spare then
-next to the head. See `Promise` in `schedsim.policies.backfilling`.
+next to the head; on nodes see `verdict_beside_head` in `nodes.site`. See `Promise` in `schedsim.policies.backfilling`.
 """
 
 import schedsim.kernels.records as at

@@ -259,7 +259,8 @@ def _is_all_that_counts(sim: Arrays, job: JobNow) -> bool:
 def fits_beside_head(job: JobNow, state: State) -> bool:
     """Return whether a job may start now without delaying the head, by the estimates: the rule of EASY.
 
-    It may if it ends by the shadow time, or needs extra processors only.
+    It may if it ends by the shadow time, or needs extra processors only. Many jobs are searched by the same rule in
+    `ordered_lists.next_fitting`.
     """
     queue = state.queue
     if job.procs > free_for(state, job.procs):

@@ -1,6 +1,7 @@
 """Queue orders: FCFS, SJF, WFP3, UNICEP, F1 to F4, and user-defined ones.
 
-Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id).
+Orders rank the waiting jobs by a key, smaller first; ties by (submit, job id). The formulas stand in
+`schedsim.kernels.keys`.
 """
 
 import re
@@ -275,7 +276,7 @@ TAKEN: Final = (
     *("balanced", "binpacking", "bold", "careful", "ceil", "cobalt", "conservative-compress", "conservative-replan"),
     *("default", "easy", "knapsack", "look-ahead", "priority", "random", "rush", "score", "user", "widest"),
 )
-"""Names of other policies and orders."""
+"""Names of other policies and orders; `widest` serves passes alone. An order of your own has another name."""
 
 ORDERS: Final[Registry[Order]] = Registry(
     "order",

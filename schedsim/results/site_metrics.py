@@ -77,7 +77,7 @@ def delivered(schedule: Schedule, until: int) -> Floats:
     return np.asarray(workload.procs.astype(np.float64) * ran / HOUR, dtype=np.float64)
 
 
-BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
+USER_BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
 
 
 def user_wait(schedule: Schedule) -> Ints:
@@ -120,8 +120,8 @@ def user_figures(schedule: Schedule, share: float = CEILING) -> dict[str, float 
         "makespan_s": makespan(schedule),
         "time_above_share": time_above(schedule, share) / max(1, makespan(schedule)),
         "mean_user_wait_s": float(wait.mean()),
-        "mean_user_slowdown": float(bounded_slowdown(wait, schedule.run_time, BOUND).mean()),
-        "mean_user_slowdown_undilated": float(bounded_slowdown(wait, alone, BOUND).mean()),
+        "mean_user_slowdown": float(bounded_slowdown(wait, schedule.run_time, USER_BOUND).mean()),
+        "mean_user_slowdown_undilated": float(bounded_slowdown(wait, alone, USER_BOUND).mean()),
         "mean_user_wait_regular_s": _mean(wait[~may_wait]),
         "mean_user_wait_postponable_s": _mean(wait[may_wait]),
         "postponable": int(may_wait.sum()),

@@ -30,14 +30,14 @@ from predictors.data.joblog import JobLog
 from schedsim.agents.gradients import Adam
 from schedsim.agents.pooled_gradients import PooledBatch, first_pooled
 from schedsim.engine.simulation import simulate
-from schedsim.gym.batch import BOUND, HOUR, WAIT
+from schedsim.gym.batch import HOUR, WAIT
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.rewards import Reward
 from schedsim.gym.rollouts import Rollouts
 from schedsim.kernels.agents.observation import N_FEATURES
 from schedsim.policies.policy import make_policy
 from schedsim.policies.pooled import Pooled
-from schedsim.results.metrics import widest
+from schedsim.results.metrics import BOUND, widest
 from schedsim.workload.workload import Workload
 
 ROLLOUTS: Final = 8  # forks of a state at an update

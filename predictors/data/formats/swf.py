@@ -1,6 +1,6 @@
 """Job logs in the Standard Workload Format (SWF): 18 fields a row, -1 for unknown, a header of `;` lines.
 
-Rows of 21 fields go on with GPUs, a soft walltime and a descriptor.
+`_swf_scan.FIELDS` names the 18 fields. Rows of 21 fields go on with GPUs, a soft walltime and a descriptor.
 
 Format: Feitelson et al., The Standard Workload Format, version 2.2 (Parallel Workloads Archive); Chapin et al.,
 Benchmarks and Standards for the Evaluation of Parallel Job Schedulers, JSSPP 1999, doi 10.1007/3-540-47954-6_4.

@@ -1,4 +1,7 @@
-"""The store: events, models, predictions and snapshots, each stored once and durable before it is acknowledged."""
+"""The store: events, models, predictions and snapshots, each stored once and durable before it is acknowledged.
+
+A receipt follows the commit (`state.writer`), and a commit survives a power cut (`database`).
+"""
 
 import io
 import os

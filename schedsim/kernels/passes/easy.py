@@ -7,6 +7,9 @@ now and either end by the shadow time or need no more than the extra ones, which
 postponed jobs may start likewise (see `postponed`). Under a ceiling on utilisation, jobs fit into fewer processors than
 are free (see `reservation.free_for`).
 
+`reservation.fits_beside_head` states the rule for one job, `ordered_lists.next_fitting` finds the next job that keeps
+it, and `nodes.site` has it for nodes.
+
 Where nodes differ, a job needs a place on them, and `site` has them (see `nodes.site`); it is None where numbers of
 processors are all that counts.
 
