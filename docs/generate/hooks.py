@@ -12,7 +12,8 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
-from docs.generate import command_line, interfaces, notebooks
+from docs.generate import command_line, interfaces, names, notebooks
+from predictors.history import features
 from schedsim.policies import traits
 
 ROOT = Path(__file__).parents[2]
@@ -34,7 +35,7 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add what is made from the code, from the notebooks and from the top folder."""
     made: dict[str, str | bytes] = {**command_line.pages(), **interfaces.pages()}
-    made["reference/composition.md"] = traits.page()
+    made |= {"reference/composition.md": traits.page(), "names.md": names.page(), "features.md": features.page()}
     for path in sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")):
         made |= notebooks.page(path)
     for name, page in AT_THE_TOP.items():

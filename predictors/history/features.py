@@ -355,8 +355,6 @@ missing (NaN). Units stand in square brackets; without them the unit is the seco
 * The numbers in brackets name the sets: *16* is `REIS_FEATURES` (the sixteen of Reis), *40* is `RICH_FEATURES`
   (`boosted`, `censored`), *61* is `WIDE_FEATURES` (`average`), which holds the 40, too.
 
-`python -m predictors.history.features > docs/features.md` makes this page.
-
 ## The job, its user and the machine
 
 """
@@ -404,7 +402,7 @@ def _unit(unit: str, kind: str = "number") -> str:
 
 
 def page() -> str:
-    """Return the page docs/features.md: every feature with its unit and definition; groups and facts apart."""
+    """Return the page of features: every feature with its unit and definition; groups and facts apart."""
     own = {f"of_{name}": members for name, members in _GROUPS.items()}
     groups = {"similar": _MOST_SPECIFIC, "named": _BY_NAME} | own
     of_groups = {f"{group}_{fact}" for group in groups for fact in _OF_GROUP}
@@ -427,7 +425,3 @@ def page() -> str:
         facts.append(f"* `{fact}`: {definition.format('jobs')}{_unit(unit)} ({found})\n")
     rows = (f"* `{group}`: {members.removeprefix('ended jobs ')}\n" for group, members in groups.items())
     return "".join((_PAGE, *alone, _PAGE_GROUPS, *rows, _PAGE_FACTS, *facts))
-
-
-if __name__ == "__main__":
-    print(page(), end="")

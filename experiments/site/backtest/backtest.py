@@ -67,7 +67,7 @@ class Backtest:
         if self.predictor == CLAIRVOYANT:
             raise JobcastError(
                 f"The predictor {CLAIRVOYANT} knows the run times, so no site could have had its soft limits: a "
-                "backtest learns from earlier jobs alone. Take another --predictor; docs/names.md lists them."
+                "backtest learns from earlier jobs alone. Take another --predictor; the page of names lists them."
             )
 
     @cached_property

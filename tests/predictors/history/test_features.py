@@ -13,9 +13,6 @@ from predictors.history.features import (
     feature_plan,
     page,
 )
-from tests.support.places import ROOT
-
-PAGE = ROOT / "docs" / "features.md"
 
 
 def test_every_fact_has_exactly_one_name():
@@ -44,10 +41,6 @@ def test_rich_features_are_forty_and_known():
     assert feature_plan(RICH_FEATURES).size == 40
     assert len(set(WIDE_FEATURES)) == len(WIDE_FEATURES) == 61
     assert feature_plan(WIDE_FEATURES).size == 61 and WIDE_FEATURES[:40] == RICH_FEATURES
-
-
-def test_the_page_is_made_from_the_table():
-    assert PAGE.read_text(encoding="utf-8") == page(), "run python -m predictors.history.features > docs/features.md"
 
 
 def test_the_page_tells_of_every_feature():

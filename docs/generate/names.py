@@ -1,6 +1,5 @@
-"""The page of names, docs/names.md, made from the registries of predictors, policies and corrections."""
+"""The page of names, made from the registries of predictors, policies and corrections."""
 
-import sys
 from collections.abc import Sequence
 from typing import Final
 
@@ -12,9 +11,8 @@ from schedsim.policies.policy import POLICIES, Policy
 
 HEAD = """# Names
 
-This page lists the names that commands take. The behaviour of a name never changes. `python -m experiments.cli.names >
-docs/names.md` makes the page from the registries. Installed packages may add names: [write your
-own](how-to/write-your-own.md).
+This page lists the names that commands take. The behaviour of a name never changes. Installed packages may add names:
+[write your own](how-to/write-your-own.md).
 
 """
 
@@ -142,7 +140,3 @@ def _in_words(policy: Policy) -> str:
 def _list(title: str, lead: str, entries: Sequence[tuple[str, str]]) -> str:
     lines = [f"## {title}", "", f"{lead}", "", *(f"* {name}: {text}" for name, text in entries)]
     return "\n".join(lines) + "\n\n"
-
-
-if __name__ == "__main__":
-    sys.stdout.write(page())
