@@ -20,12 +20,15 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
+from schedsim.policies.orders import Order
 from schedsim.policies.policy import Policy
-from schedsim.sites.slurm.accounts import Owners
+from schedsim.sites.slurm import preempting as about_preemption
+from schedsim.sites.slurm.accounts import Owners, words_of
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
 from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
+from schedsim.sites.slurm.preempting import Precedence, Preempting
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
@@ -162,19 +165,26 @@ def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, st
 
 
 def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:
-    findings = list(_unused(conf, accounts is not None))
     workload = Workload.from_log(log)
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
     nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
     owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
     loops = _loops(conf, log, None if owners is None else owners.limits())
+    preempting = Preempting.of(conf, words_of(log, log.partition_column), owners)
+    findings = list(_unused(conf, accounts is not None, preempting is not None))
     order = None
+    if preempting is not None:
+        tier = _partitions(conf, log)[1]
+        loops = replace(loops, preemption=preempting.preemption(tier, nodes))
+        findings += preempting.findings()
+        order = Order.by(Precedence(preempting.precedence(tier)).keys, "preemptors first")
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
     else:
         rule = _rule(conf, findings, owners is not None)
         factor, tier = _partitions(conf, log)
+        tier = tier if preempting is None else preempting.precedence(tier)
         if conf.partitions and (unnamed := int((~_told(log)).sum())):
             text = "the log does not name their partition; its factor is 0 and its tier 1"
             findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
@@ -190,7 +200,8 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
             share = _fair_share(conf, owners)
         order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
     if owners is not None:
-        findings += [*owners.findings, *owners.unused()]
+        of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS
+        findings += [*owners.findings, *owners.unused(of_qos)]
     return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))
 
 
@@ -346,11 +357,11 @@ def _told(log: JobLog) -> Bools:
 
 def _check_spelling(conf: SlurmConf) -> None:
     """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
-    names = [(one.name, one.place, USED | USED_WITH_ACCOUNTS) for one in conf.settings.values()]
-    of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS
+    names = [(one.name, one.place, USED | USED_WITH_ACCOUNTS | about_preemption.USED) for one in conf.settings.values()]
+    of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS | about_preemption.USED_OF_PARTITIONS
     names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
     for parameter, known in (
-        ("SchedulerParameters", USED_OPTIONS), ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS)
+        ("SchedulerParameters", USED_OPTIONS | about_preemption.USED_OPTIONS), ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS)
     ):  # fmt: skip
         names += [(name, conf.settings[parameter.lower()].place, known) for name in conf.options(parameter)]
     for name, place, known in names:
@@ -362,15 +373,18 @@ def _check_spelling(conf: SlurmConf) -> None:
             )
 
 
-def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
-    used, flags, of_partitions = USED, USED_FLAGS, USED_OF_PARTITIONS
+def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding]:
+    used, options, flags, of_partitions = USED, USED_OPTIONS, USED_FLAGS, USED_OF_PARTITIONS
     if has_accounts:
         used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS
         of_partitions |= USED_OF_PARTITIONS_WITH_ACCOUNTS
+    if preempts:
+        used, options = used | about_preemption.USED, options | about_preemption.USED_OPTIONS
+        of_partitions |= about_preemption.USED_OF_PARTITIONS
     groups = {
         "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in used],
         "slurm-unused-option": [
-            name for name in conf.options("SchedulerParameters") if name not in USED_OPTIONS
+            name for name in conf.options("SchedulerParameters") if name not in options
         ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags],
         "slurm-unused-of-partitions": sorted(
             {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}

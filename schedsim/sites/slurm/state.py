@@ -1,6 +1,6 @@
 """Slurm's two loops at one moment of a simulation: their clock, and the use of each limit."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -9,7 +9,7 @@ from predictors.core.arrays import Ints
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.records import CYCLE, PACE, RUN, NodeCycle, SlurmArrays
+from schedsim.sites.slurm.records import CYCLE, PACE, RUN, NodeCycle, PreemptionArrays, SlurmArrays
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
@@ -24,6 +24,7 @@ class LoopsNow:
     arrays: SlurmArrays
     limits: Limits
     cycle: NodeCycle | None  # where jobs take GPUs and memory of nodes
+    preemption: PreemptionArrays | None = None
 
     @classmethod
     def of(cls, policy: Policy, workload: Workload) -> "LoopsNow | None":
@@ -51,8 +52,11 @@ class LoopsNow:
             group_of,
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
         )
-        demands = workload.demands
-        return cls(arrays, limits, None if demands is None else _cycle(demands, min(loops.tested, n_jobs)))
+        demands, preemption = workload.demands, None
+        if loops.preemption is not None:
+            preemption = loops.preemption.arrays(n_jobs, workload.machine_procs)
+        cycle = None if demands is None else _cycle(demands, min(loops.tested, n_jobs))
+        return cls(arrays, limits, cycle, preemption)
 
     def fork(self) -> Self:
         """Return an independent copy; nothing of a cycle is kept from one to the next."""
@@ -60,7 +64,32 @@ class LoopsNow:
         cycle = self.cycle
         if cycle is not None:
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
-        return type(self)(self.arrays._replace(**own), self.limits, cycle)
+        preemption = self.preemption
+        if preemption is not None:
+            preemption = preemption._replace(one=preemption.one.copy(), stops=preemption.stops.copy())
+        return type(self)(self.arrays._replace(**own), self.limits, cycle, preemption)
+
+    @property
+    def stops(self) -> Ints:
+        """The runs stopped so far: job row, start, end [s], row of the job that took their place, shape (n, 4)."""
+        if self.preemption is None:
+            return np.empty((0, 4), dtype=np.int64)
+        return self.preemption.stops[: int(self.preemption.one[0].n_stops)]
+
+    @property
+    def cancelled(self) -> Ints:
+        """Rows of the jobs that were stopped and are gone."""
+        if self.preemption is None:
+            return np.empty(0, dtype=np.int64)
+        rows = self.stops[:, 0]
+        return rows[self.preemption.is_cancelled[rows]]
+
+    def with_room_for_stops(self) -> Self:
+        """Return the same with room to write down more stopped runs."""
+        assert self.preemption is not None
+        stops = np.empty((2 * len(self.preemption.stops), 4), dtype=np.int64)
+        stops[: len(self.stops)] = self.stops
+        return replace(self, preemption=self.preemption._replace(stops=stops))
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job at the last check, or None."""
