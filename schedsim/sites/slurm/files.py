@@ -28,7 +28,7 @@ from schedsim.sites.slurm.fair_share import Algorithm, FairShare
 from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
-from schedsim.sites.slurm.preempting import Precedence, Preempting
+from schedsim.sites.slurm.preempting import Precedence, Preempting, Resubmitted
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
@@ -199,6 +199,8 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         if owners is not None and rule.fair_share:
             share = _fair_share(conf, owners)
         order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
+    if preempting is not None and order is not None:
+        order = Order.by_following(Resubmitted(order, workload.submit), order.name)
     if owners is not None:
         of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS
         findings += [*owners.findings, *owners.unused(of_qos)]

@@ -1,18 +1,19 @@
 """What a site's files say of preemption, by QOS or by partition, for the jobs of a log."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, printable
+from predictors.core.events import JOB, KIND, RETURNED, TIME
 from predictors.data.report import Finding
 from predictors.data.slurm.accounts import wall_of
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
 from predictors.data.slurm.hosts import host_count, hostnames
-from schedsim.policies.orders import Waiting
+from schedsim.policies.orders import Order, Standing, Waiting
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.preemption import CRED_EXPIRE, Preemption
 
@@ -38,6 +39,47 @@ class Precedence:
     def keys(self, waiting: Waiting) -> Ints:
         """Return keys that sort waiting jobs."""
         return -self.rank[waiting.row]
+
+
+@dataclass(frozen=True, eq=False)
+class Resubmitted:
+    """An order by which equal jobs come by submission, and a job that was stopped counts as submitted then."""
+
+    order: Order
+    submit: Ints  # when each job was submitted [s], shape (n_jobs,)
+
+    def begun(self) -> "ResubmittedNow":
+        """Return the order before the first second."""
+        following = self.order.following
+        return ResubmittedNow(self.order, self.submit.copy(), None if following is None else following.begun())
+
+
+@dataclass(frozen=True, eq=False)
+class ResubmittedNow:
+    """Such an order at one moment of a simulation."""
+
+    order: Order
+    submit: Ints
+    standing: Standing | None  # of an order that itself follows the jobs
+
+    def advance(self, events: Ints) -> None:
+        """Take in which jobs were stopped."""
+        back = events[events[:, KIND] == RETURNED]
+        self.submit[back[:, JOB]] = back[:, TIME]
+        if self.standing is not None:
+            self.standing.advance(events)
+
+    def keys(self, waiting: Waiting) -> Ints:
+        """Return keys that sort waiting jobs: their places."""
+        rule = self.order if self.standing is None else replace(self.order, function=self.standing.keys)
+        places = np.empty(len(waiting.row), dtype=np.int64)
+        places[np.lexsort((waiting.row, self.submit[waiting.row], rule.keys(waiting)))] = np.arange(len(places))
+        return places
+
+    def fork(self) -> "ResubmittedNow":
+        """Return an independent copy."""
+        standing = None if self.standing is None else self.standing.fork()
+        return ResubmittedNow(self.order, self.submit.copy(), standing)
 
 
 @dataclass(frozen=True, eq=False)

@@ -230,6 +230,12 @@ def test_a_policy_of_files_preempts_by_qos(files):
     assert "slurm-unused-of-qos" not in {one.rule for one in account.findings}
 
 
+def test_of_equal_jobs_one_that_was_stopped_counts_as_submitted_then(files):
+    """Both wait at 210: job 1, stopped at 10, and job 2, submitted at 5."""
+    rows = [(0, 8, 100, SCAVENGER, IN_LOW), (5, 8, 50, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW)]
+    assert run_by_name(made_log(rows), files())[0].start.tolist() == [260, 210, 10]
+
+
 def test_without_preemption_nothing_is_told_of_it(files):
     schedule, figures = run_by_name(made_log(ROWS), files(mode="OFF"))
     assert schedule.preempted is None and "preemptions" not in figures and "preempted" not in schedule.columns()
@@ -291,7 +297,7 @@ def test_jobs_that_may_stop_others_come_before_these(files, kind):
     ]  # fmt: skip
     policy, _ = slurm_policy_of(files(rows=rows, more=kind), made_log(jobs))
     row = np.arange(4)
-    keys = policy.order.keys(Waiting(9, row, 9 - row, row + 9, row + 9, row + 1))
+    keys = policy.order.following.begun().keys(Waiting(9, row, 9 - row, row + 9, row + 9, row + 1))
     assert row[np.argsort(keys, kind="stable")].tolist() == [3, 2, 1, 0]
 
 
