@@ -8,6 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.cli.set_up import preemption_note
 from experiments.runs.simulate import run_by_name
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -137,6 +138,15 @@ def test_a_limit_counts_the_part_that_ran():
     assert run(rows, [LOW, HIGH, LOW], limits=limits)[0].start.tolist() == [131, 10, 11]
 
 
+def test_a_job_that_runs_twice_at_once_breaks_a_law():
+    schedule, policy = run([(0, 8, 100), (10, 4, 10)], [LOW, HIGH])
+    runs = schedule.preempted.runs.copy()
+    runs[0, 2] = 140
+    wrong = replace(schedule, preempted=replace(schedule.preempted, runs=runs))
+    with pytest.raises(JobcastError, match="job 1 starts again at 131 s, while it runs until 140 s.*" + PARTS):
+        check(wrong, policy)
+
+
 def test_a_fork_and_a_snapshot_know_whom_it_has_stopped():
     workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
     loops = Loops(interval=1, resolution=1, preemption=preemption([LOW, HIGH, HIGH], workload.procs))
@@ -226,6 +236,8 @@ def test_a_policy_of_files_preempts_by_qos(files):
     assert schedule.start.tolist() == [131, 10]
     names = ("preemptions", "preempted_jobs", "preempted_processor_seconds", "cancelled")
     assert [figures[name] for name in names] == [1, 1, 80.0, 0]
+    told = "1 jobs were preempted, 1 times in all: 80 processor seconds lost, 0 jobs cancelled."
+    assert preemption_note(figures) == told
     account = slurm_policy_of(files(), made_log(ROWS))[1]
     assert "slurm-unused-of-qos" not in {one.rule for one in account.findings}
 
