@@ -81,7 +81,7 @@ def find_candidates(
 
 @step
 def forget_exempt(preempt: PreemptionArrays) -> None:
-    """Forget which exempt times hindered the job looked at last: it starts."""
+    """Forget which exempt times hindered the job tried last: it starts."""
     preempt.one[0].exempt_until = preempt.one[0].exempt_before
 
 

@@ -66,7 +66,7 @@ class Preempting:
     reorders: int  # how often candidates come in another order before the last choice
     strict: bool  # then only the last one needed comes first; else the others by what the job takes of theirs, too
     youngest: bool  # candidates come by their starts, the latest first
-    n_candidates: int  # of the job looked at last
+    n_candidates: int  # of the job tried last
     exempt_until: int  # the first second after now at which a job of this pass may have another candidate, or NEVER
     exempt_before: int  # the same of the jobs before that one
     timer: int  # the second of the timer that is set for that, and its number
@@ -84,7 +84,7 @@ class PreemptionArrays(NamedTuple):
     nodes: Ints  # of each job, by row, where only processors are counted; read-only
     exempt: Ints  # how long each job runs at least, by row [s]; read-only
     is_cancelled: Bools  # whether a stopped job is gone, by row; else it starts again later; read-only
-    # candidates of the job looked at last: their slots, sorted by key and tie; written before they are read
+    # candidates of the job tried last: their slots, sorted by key and tie; written before they are read
     slots: Ints
     keys: Ints
     ties: Ints
