@@ -359,12 +359,14 @@ def _told(log: JobLog) -> Bools:
 
 def _check_spelling(conf: SlurmConf) -> None:
     """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
-    names = [(one.name, one.place, USED | USED_WITH_ACCOUNTS | about_preemption.USED) for one in conf.settings.values()]
+    of_conf = USED | USED_WITH_ACCOUNTS | about_preemption.USED
+    names = [(one.name, one.place, of_conf) for one in conf.settings.values()]
     of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS | about_preemption.USED_OF_PARTITIONS
     names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
     for parameter, known in (
-        ("SchedulerParameters", USED_OPTIONS | about_preemption.USED_OPTIONS), ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS)
-    ):  # fmt: skip
+        ("SchedulerParameters", USED_OPTIONS | about_preemption.USED_OPTIONS),
+        ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS),
+    ):
         names += [(name, conf.settings[parameter.lower()].place, known) for name in conf.options(parameter)]
     for name, place, known in names:
         near = [] if name.lower() in known else get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
