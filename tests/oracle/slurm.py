@@ -68,6 +68,8 @@ def main_loop(site) -> None:
         place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
         if place is None:
             closed |= nodes
+            if len(closed) == len(site.machine.boxes):
+                return
         else:
             site.start(entry, place)
 
