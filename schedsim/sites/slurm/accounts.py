@@ -21,8 +21,9 @@ from predictors.data.slurm.accounts import (
     wall_of,
 )
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
-from schedsim.sites.slurm.fair_share import OF_PARENT, Shares
+from schedsim.sites.slurm.fair_share import Shares
 from schedsim.sites.slurm.limits import Limits, LimitsBeingMade
+from schedsim.sites.slurm.usage import OF_PARENT
 from schedsim.workload.workload import Workload
 
 USED_OF_ASSOCIATIONS: Final = frozenset(

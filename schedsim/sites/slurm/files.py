@@ -25,7 +25,7 @@ from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
 from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of, slurm_policy
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
@@ -183,12 +183,13 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
                 f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
             )
             findings.append(Finding("slurm-other-size", "noted", text))
-        qos = share = None
+        size = rule.sizes(workload.procs, nodes, workload.requested, machine, max(1, -(-machine // per_node)))
+        parts = parts_of(len(log), size=rule.size * size, partition=rule.partition * factor, tier=tier)
         if owners is not None and rule.qos:
-            qos = owners.priorities(normal="no_normal_qos" not in conf.options("PriorityFlags"))
-        if owners is not None and rule.fair_share:
-            share = _fair_share(conf, owners)
-        order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
+            normal = "no_normal_qos" not in conf.options("PriorityFlags")
+            parts["qos"] = rule.qos * owners.priorities(normal)
+        share = _fair_share(conf, owners) if owners is not None and rule.fair_share else None
+        order = rule.order(workload, parts, share)
     if owners is not None:
         findings += [*owners.findings, *owners.unused()]
     return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))

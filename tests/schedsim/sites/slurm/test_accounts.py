@@ -93,7 +93,7 @@ def test_equal_accounts_come_by_name(files):
         dump = Path(policy.split(",")[1])
         lines = dump.read_text().replace("'a'", "'first'").replace("'b'", "'second'")
         dump.write_text(lines.replace("'first'", f"'{one}'").replace("'second'", f"'{other}'"))
-        order = slurm_policy_of(policy, made_log([(0, 1, 60, 0, 0), (0, 1, 60, 1, 0)]))[0].order.following
+        order = slurm_policy_of(policy, made_log([(0, 1, 60, 0, 0), (0, 1, 60, 1, 0)]))[0].order.ranking
         parent = order.fair_share.tree.parent[order.fair_share.user_of]
         found.append(bool(parent[0] < parent[1]))
     assert found == [True, False, False]
@@ -159,13 +159,13 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     conf = CONF.replace("CPU=1.0", "CPU=1.0,GRES/gpu=10,Mem=0.5G")
     log = made_log([(0, 4, 60, 0, 0), (1, 4, 60, 1, 0)], requested_gpus=np.array([2, 0]))
     policy, account = slurm_policy_of(files(conf=conf), log)
-    assert policy.order.following.fair_share.billed.tolist() == [24.0, 4.0]
+    assert policy.order.ranking.fair_share.billed.tolist() == [24.0, 4.0]
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
     unused = "PartitionName=other TRESBillingWeights=GRES/gpu=10\n"
     account = slurm_policy_of(files(conf=CONF + unused), made_log([(0, 4, 60, 0, 0)]))[1]
     assert account.count("slurm-not-billed") == 0  # no job is in that partition
     policy, account = slurm_policy_of(files(conf=CONF.replace("CPU=1.0", "GRES/gpu=10")), made_log([(0, 4, 60, 0, 0)]))
-    assert policy.order.following.fair_share.billed.tolist() == [4.0]
+    assert policy.order.ranking.fair_share.billed.tolist() == [4.0]
     assert "not billed: processors are instead" in next(
         one.text for one in account.findings if one.rule == "slurm-not-billed"
     )

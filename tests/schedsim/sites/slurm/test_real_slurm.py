@@ -73,7 +73,7 @@ def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, mon
         "qos": np.array([list(QOS).index(qos) for _, qos in waiting.values()]),
     }  # fmt: skip
     log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": tuple(users), "qos": tuple(QOS)})
-    order = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following
+    order = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.ranking
     tree, user_of = order.fair_share.tree, order.fair_share.user_of
     assert tree.n_users == len(USERS) + 1  # root is a user of root
     place = {user: int(user_of[i]) for i, (user, _) in enumerate(waiting.values())}
@@ -91,7 +91,7 @@ def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, mon
     for row, (job, (user, _)) in enumerate(waiting.items()):
         share, by_qos, whole, age, *others = jobs[job]
         assert share == int(order.rule.fair_share * ours[place[user]] + 0.5)
-        assert by_qos == int(order.fixed[row] + 0.5)
+        assert by_qos == int(order.parts["qos"][row] + 0.5)
         assert abs(whole - (share + by_qos + age)) <= 1
         assert not any(others)
 
@@ -140,6 +140,6 @@ def test_fair_tree_ranks_equal_entries_as_slurm_does(tmp_path):
         "group": np.array([accounts.index(account) for account, _ in owners]),
     }  # fmt: skip
     log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": users, "group": accounts})
-    share = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following.fair_share
+    share = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.ranking.fair_share
     ours = share.tree.factors(np.zeros(len(share.tree)))[share.user_of]
     assert dict(zip(owners, ours.round(6).tolist(), strict=True)) == factors
