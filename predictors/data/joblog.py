@@ -48,6 +48,8 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "state": "the scheduler's own last word on the job (code)",
         "mode": "how it was submitted, such as script or c16 (code)",
         "qos": "quality of service (code)",
+        "nice": "nice value: what Slurm takes off its priority, below 0 what it adds",
+        "site_factor": "what a site's own plugin adds to its priority under Slurm",
         "nodes": "nodes given",
         "requested_nodes": "nodes asked for",
         "cores": "cores given, where processors are nodes",

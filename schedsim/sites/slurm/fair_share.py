@@ -14,7 +14,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 from schedsim.kernels.records import Records
-from schedsim.sites.slurm.records import ENTRY, LEDGER, USING_JOB, Entry, UsageArrays
+from schedsim.sites.slurm.records import ENTRY, TALLY, USING_JOB, Entry, UsageArrays
 from schedsim.sites.slurm.usage import OF_PARENT, factors
 
 Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
@@ -172,7 +172,7 @@ class FairShare:
     def begun(self) -> UsageArrays:
         """Return the usage before the first second."""
         tree, n = self.tree, len(self.tree)
-        entries, one, jobs = tree.entries, np.zeros(1, LEDGER), np.zeros(len(self.user_of), USING_JOB)
+        entries, one, jobs = tree.entries, np.zeros(1, TALLY), np.zeros(len(self.user_of), USING_JOB)
         if self.usage is not None:
             entries["used"] = self.usage
         one["algorithm"], one["damp"], one["period"] = ALGORITHMS.index(self.algorithm), self.damp, self.calc_period

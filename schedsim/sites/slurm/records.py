@@ -63,7 +63,7 @@ class Parts:
     tier: int  # PriorityTier of its partition
 
 
-class Ledger:
+class Tally:
     """How usage counts, and where it stands; times in seconds."""
 
     algorithm: int  # place among `ALGORITHMS` of `fair_share`
@@ -151,7 +151,7 @@ class NodeCycle(NamedTuple):
 class UsageArrays(NamedTuple):
     """Arrays of the usage of users and accounts."""
 
-    one: Records[Ledger]  # one
+    one: Records[Tally]  # one
     entries: Records[Entry]
     upward: Ints  # the entries but the root, the deepest first, read-only
     first_child: Ints  # those of entry i are `children[first_child[i]:first_child[i + 1]]`; read-only
@@ -183,7 +183,7 @@ LIMIT: Final = record_type(Limit)
 CLAIM: Final = record_type(Claim)
 RANKING: Final = record_type(Ranking)
 PARTS: Final = record_type(Parts)
-LEDGER: Final = record_type(Ledger)
+TALLY: Final = record_type(Tally)
 ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)

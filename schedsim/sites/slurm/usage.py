@@ -13,7 +13,7 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, rare, step
-from schedsim.sites.slurm.records import Entry, Ledger, UsageArrays
+from schedsim.sites.slurm.records import Entry, Tally, UsageArrays
 
 FAIR_TREE: Final = 0
 CLASSIC: Final = 1
@@ -152,7 +152,7 @@ def find_factors(usage: UsageArrays) -> None:
 
 
 @step
-def _classic_factor(usage: UsageArrays, one: Ledger, entry: Entry) -> float:
+def _classic_factor(usage: UsageArrays, one: Tally, entry: Entry) -> float:
     """Return 2^(-usage/shares/dampening) of a user; one with the shares of its parent has what the parent has."""
     if not entry.is_user:
         return 0.0

@@ -94,6 +94,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "queue": ("queue", "queuename", "partition", "partitionname", "class"),
         "partition": ("cluster", "machine", "partitionid"),
         "qos": ("qos", "idqos", "qualityofservice"),
+        "nice": ("nice", "nicevalue"),
+        "site_factor": ("sitefactor",),
         "executable": ("jobname", "name", "jnam", "executable", "application", "app", "program", "title"),
         "directory": ("workdir", "directory", "workingdirectory", "cwd"),
         "command": ("submitline", "command", "commandline", "cmd", "script"),

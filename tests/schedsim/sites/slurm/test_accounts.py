@@ -79,6 +79,12 @@ def test_who_has_used_less_comes_first(files):
     assert slurm_policy_of(alone, made_log(rows))[1].count("slurm-no-accounts") == 1
 
 
+def test_priorities_that_only_grow(files):
+    """Nobody has used anything when Ann's second job comes: it keeps the factor 1, which Bob's job has, too."""
+    rows = [(0, 8, 600, 0, 0), (1, 8, 60, 0, 0), (2, 8, 60, 1, 0)]
+    assert starts(rows, files(conf=f"{CONF}PriorityFlags=INCR_ONLY\n")) == [0, 600, 660]
+
+
 def test_factors_are_those_of_the_last_multiple_of_the_period(files):
     """At 60 Ann has used less than Bob. What she uses until 80 counts from 120 on, though no pass asks before 81."""
     rows = [(0, 3, 80, 0, 0), (0, 4, 50, 1, 0), (81, 8, 60, 1, 0), (81, 8, 60, 0, 0)]
@@ -169,6 +175,14 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     assert "not billed: processors are instead" in next(
         one.text for one in account.findings if one.rule == "slurm-not-billed"
     )
+
+
+@pytest.mark.parametrize(("flag", "billed"), [("", 27), ("MAX_TRES", 20), ("MAX_TRES_GRES", 24)])
+def test_flags_tell_how_billed_resources_add_up(files, flag, billed):
+    """4 processors, one node at 3, 2 GPUs at 10."""
+    conf = CONF.replace("CPU=1.0", "CPU=1.0,Node=3,GRES/gpu=10") + f"PriorityFlags={flag}\n"
+    log = made_log([(0, 4, 60, 0, 0)], requested_gpus=np.array([2]))
+    assert slurm_policy_of(files(conf=conf), log)[0].order.ranking.fair_share.billed.tolist() == [billed]
 
 
 def test_a_bad_limit_of_a_qos_without_jobs_is_refused(files):

@@ -142,7 +142,7 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("PriorityWeightAge=many\n", "slurm.conf:1: PriorityWeightAge is a whole number"),
         ("PriorityMaxAge=soon\n", "slurm.conf:1: PriorityMaxAge is a time above 0, such as 7-0"),
         ("PriorityCalcPeriod=0\n", "slurm.conf:1: PriorityCalcPeriod is a time above 0"),
-        ("PriorityFavorSmall=maybe\n", "slurm.conf:1: PriorityFavorSmall is no or yes here; found 'maybe'"),
+        ("PriorityFavorSmall=maybe\n", "slurm.conf:1: PriorityFavorSmall is YES or NO; found 'maybe'"),
         ("NodeName=n[1-9000000000] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
         ("NodeName=n[5-1] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
         ("NodeName=n[1- CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
