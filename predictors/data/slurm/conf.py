@@ -144,18 +144,7 @@ class SlurmConf:
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
         found = self.settings.get(name.lower())
-        if found is None:
-            return usual
-        if found.value.upper() in _ENDLESS:
-            return _BIGGEST
-        seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
-        if seconds is None or (seconds == 0 and not may_be_0):
-            least = "from 0 on" if may_be_0 else "above 0"
-            raise JobcastError(
-                f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
-                f"{printable(found.value)[:40]!r}."
-            )
-        return seconds
+        return usual if found is None else seconds_of(found, may_be_0=may_be_0)
 
     def options(self, name: str) -> dict[str, str]:
         """Return the comma-separated options of a parameter, by name in small letters; the value is empty for a flag.
@@ -204,6 +193,26 @@ def _nodes_of(names: Setting) -> int:
             f"{printable(names.value)[:40]!r}."
         )
     return count
+
+
+def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
+    """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
+
+    Examples
+    --------
+    >>> seconds_of(Setting("MaxTime", "1-12", "slurm.conf:3")), seconds_of(Setting("MaxTime", "90", "slurm.conf:3"))
+    (129600, 5400)
+    """
+    if found.value.upper() in _ENDLESS:
+        return _BIGGEST
+    seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
+    if seconds is None or (seconds == 0 and not may_be_0):
+        least = "from 0 on" if may_be_0 else "above 0"
+        raise JobcastError(
+            f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
+            f"{printable(found.value)[:40]!r}."
+        )
+    return seconds
 
 
 def _whole(found: Setting | None, usual: int) -> int:

@@ -1,7 +1,7 @@
 """Map the jobs of a log to a site's Slurm users, accounts and QOS, with what jobs are billed and the limits."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -167,6 +167,15 @@ class Owners:
     def user_of(self) -> Ints:
         """Entry of each job's user in the tree, or `NO_ACCOUNT`."""
         return self._places[1]
+
+    def within(self, accounts: Sequence[str]) -> Bools:
+        """Return which jobs are of some accounts, named in small letters, or of accounts below them."""
+        entries, place = self._places
+        inside: dict[str, bool] = {}
+        for one in entries:  # accounts stand behind those above them
+            if not one.user:
+                inside[one.account] = one.account.lower() in accounts or inside.get(one.parent, False)
+        return np.array([*(inside[one.account] for one in entries), False])[place]  # NO_ACCOUNT is the last
 
     def shares(self) -> Shares:
         """Return the tree of shares."""

@@ -1,4 +1,7 @@
-"""The priority of a site's slurm.conf: its weights and flags, and of each job what stays the same while it waits."""
+"""The priority of a site's slurm.conf: its weights and flags, and of each job what stays the same while it waits.
+
+Also what partitions say of their jobs: factors, tiers, resources, and whom they refuse.
+"""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -10,7 +13,7 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, counted, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding
-from predictors.data.slurm.conf import Setting, SlurmConf
+from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of
 from schedsim.kernels.records import Records
 from schedsim.sites.slurm.accounts import Owners, amounts_of, weights_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
@@ -120,6 +123,42 @@ def _jobs_by_partition(conf: SlurmConf, log: JobLog) -> Iterator[tuple[Bools, li
                 f"PartitionName line for it to {conf.source}."
             )
         yield jobs, several
+
+
+def refused(conf: SlurmConf, log: JobLog, workload: Workload, owners: Owners | None) -> Iterator[Finding]:
+    """Count the jobs that none of their partitions takes."""
+    taken = np.ones(len(log), dtype=np.bool_)
+    for jobs, several in _jobs_by_partition(conf, log):
+        taken[jobs] = np.any([_takes(conf.partitions[one], workload, owners)[jobs] for one in several], axis=0)
+    if not taken.all():
+        text = (
+            "their partition does not take them, by its MaxTime, accounts or QOS: Slurm would never start them; here "
+        )
+        yield Finding("slurm-refused", "noted", f"{text}they run", int((~taken).sum()))
+
+
+def _takes(row: Mapping[str, Setting], workload: Workload, owners: Owners | None) -> Bools:
+    """Return which jobs a partition would take."""
+    taken = np.ones(len(workload), dtype=np.bool_)
+    if "maxtime" in row:
+        taken &= workload.requested <= -(-seconds_of(row["maxtime"]) // 60) * 60
+    if owners is None:
+        return taken
+
+    def listed(name: str) -> list[str]:
+        words = [one.strip().lower() for one in row[name].value.split(",")] if name in row else ["all"]
+        return [] if "all" in words else words
+
+    qos = np.array([one.lower() for one in owners.qos])
+    if allowed := listed("allowqos"):
+        taken &= np.isin(qos, [*allowed, ""])
+    else:
+        taken &= ~np.isin(qos, listed("denyqos"))
+    if allowed := listed("allowaccounts"):
+        taken &= owners.within(allowed) | (owners.user_of < 0)
+    else:
+        taken &= ~owners.within(listed("denyaccounts"))
+    return taken
 
 
 def _partitions(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, Ints]:

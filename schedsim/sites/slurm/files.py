@@ -27,6 +27,7 @@ from schedsim.sites.slurm.factors import (
     WITHOUT_EFFECT,
     fixed_parts,
     flags_of,
+    refused,
     rule_of,
     told_partitions,
 )
@@ -53,8 +54,10 @@ USED_WITH_ACCOUNTS: Final = frozenset(
     )
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
-USED_OF_PARTITIONS: Final = frozenset(("priority", "priorityjobfactor", "prioritytier"))
-USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(("qos", "tresbillingweights"))
+USED_OF_PARTITIONS: Final = frozenset(("priority", "priorityjobfactor", "prioritytier", "maxtime"))
+USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
+    ("qos", "tresbillingweights", "allowqos", "denyqos", "allowaccounts", "denyaccounts")
+)
 _UNITS: Final = MappingProxyType(
     {
         "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
@@ -179,7 +182,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         loops = replace(loops, calc_period=0)
     else:
         rule = rule_of(conf, owners is not None)
-        findings += _notes(conf, rule, owners is not None)
+        findings += [*_notes(conf, rule, owners is not None), *refused(conf, log, workload, owners)]
         if conf.partitions and (unnamed := int((~told_partitions(log)).sum())):
             text = "the log does not name their partition; its factor is 0 and its tier 1"
             findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))

@@ -1,5 +1,7 @@
 """The parts of the priority: each by hand, all of them against a plain second reading, and bad settings."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -8,7 +10,11 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import SlurmConf
+from schedsim.policies.backfilling import Easy
+from schedsim.sites.slurm.fair_share import NO_SHARES
 from schedsim.sites.slurm.files import slurm_policy_of
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
+from schedsim.workload.workload import Workload
 from tests.oracle.slurm_priority import priority
 
 NAMES = ("Age", "Assoc", "Fairshare", "JobSize", "Partition", "QOS")
@@ -156,12 +162,37 @@ def test_an_association_has_the_priority_of_the_account_above_it(site):
         ("PriorityWeightTRES=CPU=1\nPartitionName=low Nodes=gone", "slurm.conf:2: Nodes of partition low names 'gone'"),
         ("PriorityWeightTRES=CPU=1\nNodeName=n Gres=a:b:c:d\nPartitionName=low Nodes=n", "2: Gres is a list such as"),
         ("PriorityFavorSmall=maybe", "slurm.conf:1: PriorityFavorSmall is YES or NO; found 'maybe'"),
+        ("PartitionName=low MaxTime=soon", "slurm.conf:1: MaxTime is a time above 0"),
         ("PartitionName=low Priority=high", "slurm.conf:1: Priority is a whole number"),
     ],
 )
 def test_bad_settings_are_refused_with_the_place(site, conf, says):
     with pytest.raises(JobcastError, match=says):
         site(conf, [{}], 0)
+
+
+@pytest.mark.parametrize(
+    ("line", "n_refused"),
+    [
+        ("MaxTime=1-0", 0), ("MaxTime=59:30", 1), ("MaxTime=UNLIMITED", 0), ("AllowQos=high", 2), ("DenyQos=high", 1),
+        ("AllowQos=ALL", 0), ("AllowAccounts=a", 1), ("DenyAccounts=a", 2), ("AllowAccounts=low", 2),
+        ("AllowAccounts=root DenyAccounts=a", 0),
+    ],
+)  # fmt: skip
+def test_jobs_that_a_partition_does_not_take_are_counted(tmp_path, line, n_refused):
+    """Three jobs: Ann's of an account below a, Bob's of a itself, Cid's of b for more than an hour and of high QOS."""
+    dump = (
+        "Cluster - 't':Fairshare=1\nParent - 'root'\nAccount - 'a':Fairshare=1\nAccount - 'b':Fairshare=1\n"
+        "Parent - 'a'\nAccount - 'low':Fairshare=1\nUser - 'bob':Fairshare=1\nParent - 'low'\n"
+        "User - 'ann':Fairshare=1\nParent - 'b'\nUser - 'cid':Fairshare=1\n"
+    )
+    texts = {"slurm.conf": f"PartitionName=low {line}\n", "t.dump": dump, "qos": "Name|Priority\nnormal|0\nhigh|1\n"}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    jobs = [{}, {"user": "bob"}, {"user": "cid", "requested": 3660, "qos": "high"}]
+    account = slurm_policy_of("slurm:" + ",".join(str(tmp_path / name) for name in texts), log_of(jobs))[1]
+    assert account.count("slurm-refused") == n_refused
+    assert account.count("slurm-unused-of-partitions") == 0
 
 
 def test_what_the_log_does_not_tell_is_said(tmp_path):
@@ -171,6 +202,15 @@ def test_what_the_log_does_not_tell_is_said(tmp_path):
     assert "license/x" in told["slurm-priority-untold"]
     assert "slurm-no-weights" not in told
     assert "slurm-unused-of-partitions" not in told
+
+
+def test_the_order_goes_with_the_loops_and_one_period_alone(tmp_path):
+    (tmp_path / "slurm.conf").write_text("PriorityWeightAge=1\n")
+    policy = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log_of([{}]))[0]
+    with pytest.raises(JobcastError, match="The order multifactor goes with Slurm's loops alone; got Easy"):
+        replace(policy, backfill=Easy())
+    with pytest.raises(JobcastError, match="one calc_period; got 300 and 60"):
+        Multifactor(calc_period=60).order(Workload.from_log(log_of([{}])), parts_of(1), NO_SHARES)
 
 
 def test_resources_of_partitions_are_counted_over_their_nodes():
