@@ -83,6 +83,8 @@ SIGNATURE_BITS: Final = 52  # signs in each word of a signature; a word of a vec
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns of codes that may have names."""
+SIGNED: Final = ("nice", "site_factor")
+"""Columns of numbers that may be below 0."""
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 
