@@ -41,6 +41,7 @@ from schedsim.sites.slurm.cycle import (
     reserve_nodes,
     slot_in_the_way,
 )
+from schedsim.sites.slurm.priorities import rank
 from schedsim.sites.slurm.records import NodeCycle, SlurmArrays
 
 
@@ -64,6 +65,8 @@ def run(
             if spots_are_short(sim, site):
                 return at.GROW_SPOTS
             date(sim, site)
+        if slurm.ranking[0].ranks:
+            rank(sim, slurm)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)

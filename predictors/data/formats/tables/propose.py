@@ -94,6 +94,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "queue": ("queue", "queuename", "partition", "partitionname", "class"),
         "partition": ("cluster", "machine", "partitionid"),
         "qos": ("qos", "idqos", "qualityofservice"),
+        "nice": ("nice", "nicevalue"),
+        "site_factor": ("sitefactor",),
         "executable": ("jobname", "name", "jnam", "executable", "application", "app", "program", "title"),
         "directory": ("workdir", "directory", "workingdirectory", "cwd"),
         "command": ("submitline", "command", "commandline", "cmd", "script"),
@@ -359,7 +361,7 @@ def _may_be(texts: list[str], target: str) -> bool:
     sample = texts[:500]
     if kind == "time":
         fitting = sum(bool(_DATE.match(text)) or _is_number(text) or bool(_pattern([text])) for text in sample)
-    elif kind in ("span", "count"):
+    elif kind in ("span", "count", "number"):
         fitting = sum(_is_number(text) or (kind == "span" and _is_clock(text)) for text in sample)
     elif kind == "memory":
         fitting = sum(_is_number(text) or slurm.memory(text) is not None for text in sample)

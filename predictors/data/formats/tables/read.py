@@ -40,7 +40,7 @@ from predictors.data.formats.tables.table_map import (
     TableMap,
 )
 from predictors.data.formats.tables.vectors import sign_vectors
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import SIGNED, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
@@ -219,7 +219,7 @@ def table_log(
     _check_units(draft, table_map)
     if "wait" in draft.numbers:
         _start_from_wait(draft)
-    for target in COUNTS:
+    for target in (*COUNTS, *SIGNED):
         if target in used:
             values = numbers(used[target], target, draft.report)
             in_thousandths = _of(table_map)[target][1] == "milli"
