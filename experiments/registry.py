@@ -74,14 +74,12 @@ def perform(name: str, setting: Setting) -> Report:
 def _written(name: str, setting: Setting, run: "Callable[[Setting], Report]") -> Report:
     begin = perf_counter()
     report = run(setting)
-    seconds = perf_counter() - begin
     question: str = import_module(EXPERIMENTS[name]).QUESTION
     facts = dict(report.facts or _facts(name, setting))
     if setting.requests_from is not None:
         facts["requested times made from"] = setting.requests_from
-    report = replace(report, experiment=name, seconds=seconds, question=report.question or question, facts=facts)
-    write_report(setting.folder, report)
-    return report
+    report = replace(report, experiment=name, question=report.question or question, facts=facts)
+    return write_report(setting.folder, report, begin)
 
 
 def _facts(name: str, setting: Setting) -> dict[str, Any]:

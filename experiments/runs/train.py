@@ -1,20 +1,19 @@
 """A predictor that has learnt from a whole log, until when it did, and the figures that are shown of it."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Axes, draw, write_table
 from predictors.data.joblog import JobLog
 from predictors.models.base import Predictor
 from predictors.models.stream import keep_full_history
 from predictors.registry import make_predictor, seeded
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from predictors.evaluation.results import Evaluation, Score
 
 
@@ -67,18 +66,14 @@ def files_of_run(found: "Evaluation", predictor: str, folder: Path) -> list[Path
     return [
         write_table(scores, folder / "scores.csv"),
         write_table(slices, folder / "slices.csv"),
-        *draw(folder, "error_by_run_time", by_run_time, _paint(predictor)),
+        *draw(folder, "error_by_run_time", by_run_time, partial(_paint, predictor=predictor)),
     ]
 
 
-def _paint(predictor: str) -> "Any":
-    """Return what draws the error of each slice relative to last-two."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        table = table[np.isfinite(table["sse_ratio_to_last_two"])]  # there is no ratio to an error of 0
-        axes.barh(table["slice"], table["sse_ratio_to_last_two"], color="#4477aa")
-        axes.axvline(1.0, color="black", linewidth=1)
-        axes.invert_yaxis()
-        axes.set(title=f"{predictor}, by run time", xlabel="squared error / last-two (left of 1 is better)")
-
-    return paint
+def _paint(axes: Axes, table: pd.DataFrame, predictor: str) -> None:
+    """Draw the error of each slice relative to last-two."""
+    table = table[np.isfinite(table["sse_ratio_to_last_two"])]  # there is no ratio to an error of 0
+    axes.barh(table["slice"], table["sse_ratio_to_last_two"], color="#4477aa")
+    axes.axvline(1.0, color="black", linewidth=1)
+    axes.invert_yaxis()
+    axes.set(title=f"{predictor}, by run time", xlabel="squared error / last-two (left of 1 is better)")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED
-from experiments.reports.figures import COLOURS, bar_lengths, draw, ticks_between, write_table
+from experiments.reports.figures import COLOURS, Axes, Picture, bar_lengths, ticks_between
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
@@ -22,8 +22,6 @@ from experiments.sweeps.sweep import Case, Sweep, first_seeds
 from predictors.data.joblog import JobLog
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from experiments.sweeps.results import Results
 
 QUESTION: Final = "What does the simulator expect of soft limits on a small cluster, by mean wait and by width?"
@@ -124,15 +122,12 @@ def run(setting: Setting) -> Report:
     planned = plan(sweep, logs)
     found = run_plan(planned, setting.pool, setting.folder / f"runs-{planned.identity()[:12]}")
     each, whole = _each(found), _whole(found)
-    paths = [
-        write_table(each, setting.folder / "workloads.csv"),
-        *draw(setting.folder, "changes", whole, paint_changes, width=7.5, height=3.8),
-    ]
     return Report(
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",
         seeds=seeds,
         tables={"over all workloads": whole, "each workload": each},
-        figures=tuple(paths),
+        data={"workloads": each},
+        pictures=(Picture("changes", whole, paint_changes, 7.5, 3.8),),
         notes=_notes(len(seeds)),
         verdict=tuple(_verdict(whole)),
         facts={"workloads": WORKLOADS, "jobs of each": Cluster().jobs, "processors": Cluster().procs,
@@ -204,7 +199,7 @@ def _notes(n_seeds: int) -> tuple[str, ...]:
     )
 
 
-def paint_changes(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_changes(axes: Axes, table: pd.DataFrame) -> None:
     """Ratio of each figure to the limits as asked, by rule."""
     rules, figures = list(dict.fromkeys(table["rule"])), list(dict.fromkeys(table["figure"]))
     axes.axvline(1.0, color="#555555", linewidth=1)

@@ -7,14 +7,13 @@ learn online, full splits on categories, distributions, and what squared and sig
 """
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Paint, Picture
 from experiments.reports.report import Report
 from experiments.runs.clusters import PoolError
 from experiments.runs.setting import Setting
@@ -184,7 +183,7 @@ def run(setting: Setting) -> Report:
         split: evaluate(log, followed if how["train"] is None else names, seed=setting.seed, **how)
         for split, how in SPLITS.items()
     }
-    tables, notes, paths = dict[str, pd.DataFrame](), list[str](), list[Path]()
+    tables, notes = dict[str, pd.DataFrame](), list[str]()
     if left_out:
         notes.append(f"Not followed job by job on so many jobs: {', '.join(left_out)}.")
     for name, make in _makers(setting, log, followed, found).items():
@@ -194,18 +193,15 @@ def run(setting: Setting) -> Report:
             raise
         except JobcastError as error:
             notes.append(f"No table {name}: {error}")
-            continue
-        paths.append(write_table(tables[name], setting.folder / f"{name}.csv"))
-    for name, table, paint, height in _figures(tables):
-        paths += draw(setting.folder, f"figure_{name}", table, paint, height=height, width=8.0)
-    verdict = tuple(_sentences(tables))
     return Report(
         log=log.name,
         seeds=(setting.seed,),
         tables=tables,
-        figures=tuple(paths),
+        pictures=tuple(
+            Picture(f"figure_{name}", table, paint, 8.0, height) for name, table, paint, height in _figures(tables)
+        ),
         notes=tuple(notes),
-        verdict=verdict,
+        verdict=tuple(_sentences(tables)),
         account=account,
     )
 
@@ -254,7 +250,8 @@ def _calibration(log: JobLog, quick: bool, seed: int) -> pd.DataFrame:
     return pd.concat([calibration(log, name, quick=quick, seed=seed) for name in names], ignore_index=True)
 
 
-def _figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[pictures.Picture]:
+def _figures(tables: Mapping[str, pd.DataFrame]) -> Iterator[tuple[str, pd.DataFrame, Paint, float]]:
+    """Yield of each picture its name, table, painter and height [inches]."""
     strict = tables["errors"][tables["errors"]["split"] == "strict"]
     yield "errors", tables["errors"], pictures.paint_errors, 6.5
     yield "by_run_time", tables["by_run_time"], pictures.paint_slices, 5.0

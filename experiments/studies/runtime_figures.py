@@ -1,17 +1,16 @@
 """Pictures of the study of predictors: errors with intervals, errors by run time, costs, and what an error buys."""
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from experiments.compare.measures import MEASURES
 from experiments.reports.figures import (
     COLOURS,
     HATCHES,
     MARKERS,
+    Axes,
     bar_lengths,
     legend_beside,
     legend_of_points,
@@ -19,8 +18,6 @@ from experiments.reports.figures import (
     number_beside,
 )
 from predictors.registry import PREDICTORS
-
-Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None], float]  # name, table, painter, height [inches]
 
 WAY_MARKERS = {"EASY": "P", "request": "o", "incremental": "^", "doubling": "v", "promise with slack": "D"}
 TOP_ATTRIBUTES = 15

@@ -1,21 +1,16 @@
 """Pictures of CEIL: utilisation on three days, users' waits by workload, and what another ceiling would do."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from experiments.papers.ceil.cases import BASE, CEIL, OURS, START, Month, run_times_of
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, Axes
 from predictors.core.arrays import Ints
 from schedsim.engine.simulation import simulate
 from schedsim.results.timelines import in_use, value_at
 from schedsim.workload.workload import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 DAY: Final = 86_400
 STEP: Final = 300  # seconds between two values of utilisation
@@ -51,7 +46,7 @@ def _logged(month: Month) -> tuple[Ints, Ints] | None:
     return in_use(start, end, procs)
 
 
-def paint_days(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_days(axes: Axes, table: pd.DataFrame) -> None:
     """Draw three days one after the other, as Figure 4 does."""
     if table["log"].notna().any():
         axes.plot(table["hour"], table["log"], color=COLOURS[0], linewidth=1.0, linestyle="--", label="as logged")
@@ -67,28 +62,24 @@ def paint_days(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend(loc="lower right", ncols=3)
 
 
-def paint_waits(column: str, label: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws two bars a workload, with intervals, as Figure 5 does."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        scale = 3600 if column == "user_wait" else 1
-        pairs = list(dict.fromkeys(zip(table["month"], table["share"], strict=True)))
-        for k, (case, colour) in enumerate(((BASE.name, COLOURS[6]), (OURS.name, COLOURS[2]))):
-            rows = table[table["case"] == case]
-            value = rows[column].to_numpy() / scale
-            low, high = (rows[f"{column}_{end}"].to_numpy() / scale for end in ("low", "high"))
-            x = np.arange(len(pairs)) + 0.38 * (k - 0.5)
-            axes.bar(x, value, 0.36, color=colour, label=case, hatch=None if k else "//", edgecolor="white")
-            axes.errorbar(x, value, (value - low, high - value), fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
-        axes.set_xticks(range(len(pairs)), [f"{n + 1}\n{m}\n{s:.0%}" for n, (m, s) in enumerate(pairs)])
-        axes.set(xlabel="workload: month, share of postponable jobs", ylabel=label)
-        axes.set_title(f"{label.split(' [')[0].capitalize()}, median of the seeds")
-        axes.legend()
-
-    return paint
+def paint_waits(axes: Axes, table: pd.DataFrame, column: str, label: str) -> None:
+    """Draw two bars a workload, with intervals, as Figure 5 does."""
+    scale = 3600 if column == "user_wait" else 1
+    pairs = list(dict.fromkeys(zip(table["month"], table["share"], strict=True)))
+    for k, (case, colour) in enumerate(((BASE.name, COLOURS[6]), (OURS.name, COLOURS[2]))):
+        rows = table[table["case"] == case]
+        value = rows[column].to_numpy() / scale
+        low, high = (rows[f"{column}_{end}"].to_numpy() / scale for end in ("low", "high"))
+        x = np.arange(len(pairs)) + 0.38 * (k - 0.5)
+        axes.bar(x, value, 0.36, color=colour, label=case, hatch=None if k else "//", edgecolor="white")
+        axes.errorbar(x, value, (value - low, high - value), fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
+    axes.set_xticks(range(len(pairs)), [f"{n + 1}\n{m}\n{s:.0%}" for n, (m, s) in enumerate(pairs)])
+    axes.set(xlabel="workload: month, share of postponable jobs", ylabel=label)
+    axes.set_title(f"{label.split(' [')[0].capitalize()}, median of the seeds")
+    axes.legend()
 
 
-def paint_sweep(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_sweep(axes: Axes, table: pd.DataFrame) -> None:
     """Draw by how much user wait and slowdown change under other ceilings, a line each month."""
     for k, (month, rows) in enumerate(table.groupby("month", sort=False)):
         ceiling = [float(case.removeprefix("ceiling ").rstrip("%")) for case in rows["case"]]

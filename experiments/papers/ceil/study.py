@@ -13,7 +13,7 @@ References
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -42,7 +42,7 @@ from experiments.papers.ceil.cases import (
     run_times_of,
 )
 from experiments.papers.ceil.figures import days_of, paint_days, paint_sweep, paint_waits
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -60,6 +60,7 @@ QUESTION: Final = (
     "How do a ceiling on utilisation and postponable jobs change waits and full hours, compared with the base policy?"
 )
 
+SLOWDOWN: Final = "mean bounded slowdown on user wait"
 KEYS: Final = ["dilation", "month", "share", "case"]
 PAPER: Final = (
     "Li et al., Table 6: makespan 2,608,532 to 2,608,497 s and 2,684,287 to 2,684,202 s; time above 95 % 21.81 to 0.06 "
@@ -79,30 +80,26 @@ def run(setting: Setting) -> Report:
     """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
     log = setting.jobs()
     months = busiest(log, setting.procs)
-    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    seeds = setting.drawn(10, quick=3)
     found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
-    written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
     medians = over_seeds(runs, KEYS)
     of_months = _of_months(setting, months_of(log, setting.procs))
-    written.append(write_table(of_months.pop("runs"), setting.folder / f"month_runs_{setting.log.name}.csv"))
-    tables = {**of_months, **dict(tables_of(medians))}
+    data = {f"runs_{setting.log.name}": runs, f"month_runs_{setting.log.name}": of_months.pop("runs")}
     days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
-    written += draw(setting.folder, "figure4", days, paint_days, width=9.0)
     main = medians[medians["case"].isin([BASE.name, OURS.name]) & (medians["dilation"] == START)]
-    for name, column, label in (
-        ("figure5_wait", "user_wait", "mean user wait [h]"),
-        ("figure5_slowdown", "slowdown", "mean bounded slowdown on user wait"),
-    ):
-        written += draw(setting.folder, name, main, paint_waits(column, label))
     swept = medians[medians["case"].str.startswith("ceiling ") & (medians["dilation"] == START)]
-    if len(swept):
-        written += draw(setting.folder, "sweep", swept, paint_sweep)
     return Report(
         log=setting.log.name,
         seeds=seeds,
-        tables=tables,
-        figures=tuple(map(Path, written)),
+        tables={**of_months, **dict(tables_of(medians))},
+        data=data,
+        pictures=(
+            Picture("figure4", days, paint_days, width=9.0),
+            Picture("figure5_wait", main, partial(paint_waits, column="user_wait", label="mean user wait [h]")),
+            Picture("figure5_slowdown", main, partial(paint_waits, column="slowdown", label=SLOWDOWN)),
+            *([Picture("sweep", swept, paint_sweep)] if len(swept) else []),
+        ),
         notes=(PAPER, *(f"{month.name}: {len(month.cleaned):,} jobs." for month in months)),
         verdict=tuple(verdict(medians)),
         account=_account(log, setting.procs, sum(len(month.cleaned) for month in months)),
@@ -110,7 +107,7 @@ def run(setting: Setting) -> Report:
 
 
 def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    seeds = range(setting.seed + 1, setting.seed + 1 + (every.QUICK_SEEDS if setting.quick else every.SEEDS))
+    seeds = setting.drawn(every.SEEDS, every.QUICK_SEEDS)
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
     runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
     table = every.by_month(runs, months)

@@ -1,20 +1,16 @@
 """Pictures of Cobalt: waits by queue, score trajectories of typical jobs, and the two stories of its score."""
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
 from experiments.papers.cobalt.cases import POLICIES
 from experiments.papers.cobalt.stories import Story
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, Axes
 from schedsim.machine.partitions import MIRA_NODES
 from schedsim.results.timelines import in_use, value_at
 from schedsim.sites.cobalt.score import Score
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 HOUR: Final = 3600
 TYPICAL: Final = (
@@ -39,7 +35,7 @@ def trajectories() -> pd.DataFrame:
     return pd.DataFrame({"eligible_h": hours, **columns})
 
 
-def paint_trajectories(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_trajectories(axes: Axes, table: pd.DataFrame) -> None:
     """Draw scores against eligible time, both logarithmic."""
     styles = ("-", "-", "--", "-.", "-", "--")
     for k, (_, _, label) in enumerate(TYPICAL):
@@ -50,32 +46,29 @@ def paint_trajectories(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend(fontsize=9, loc="lower right")
 
 
-def paint_waits(queues: list[str]) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws mean waits by queue, a mark each policy, restricted filled and unrestricted open."""
+def paint_waits(axes: Axes, table: pd.DataFrame, queues: list[str]) -> None:
+    """Draw mean waits by queue, a mark each policy, restricted filled and unrestricted open."""
     from matplotlib.ticker import LogLocator, NullFormatter
 
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        for k, policy in enumerate(POLICIES):
-            for side, (where, rows) in enumerate(table[table["policy"] == policy].groupby("prod_long", sort=False)):
-                row = rows.iloc[0]
-                x = np.arange(len(queues)) + 0.26 * (k - 1) + 0.1 * (side - 0.5)
-                value, low, high = (
-                    np.array([row[f"wait_{queue}_h{end}"] for queue in queues], dtype=float)
-                    for end in ("", "_low", "_high")
-                )
-                axes.errorbar(
-                    x, value, (value - low, high - value), fmt=MARKERS[k], color=COLOURS[k], capsize=2, markersize=6,
-                    markerfacecolor=COLOURS[k] if side == 0 else "white", label=f"{policy}, prod-long sees {where}",
-                )  # fmt: skip
-        axes.set_xticks(range(len(queues)), queues)
-        axes.set(ylabel="mean wait [h]", yscale="log")
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter("{x:g}")
-        axes.yaxis.set_minor_formatter(NullFormatter())
-        axes.set_title("Mean wait by queue: median of the seeds, and its interval")
-        axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08))
-
-    return paint
+    for k, policy in enumerate(POLICIES):
+        for side, (where, rows) in enumerate(table[table["policy"] == policy].groupby("prod_long", sort=False)):
+            row = rows.iloc[0]
+            x = np.arange(len(queues)) + 0.26 * (k - 1) + 0.1 * (side - 0.5)
+            value, low, high = (
+                np.array([row[f"wait_{queue}_h{end}"] for queue in queues], dtype=float)
+                for end in ("", "_low", "_high")
+            )
+            axes.errorbar(
+                x, value, (value - low, high - value), fmt=MARKERS[k], color=COLOURS[k], capsize=2, markersize=6,
+                markerfacecolor=COLOURS[k] if side == 0 else "white", label=f"{policy}, prod-long sees {where}",
+            )  # fmt: skip
+    axes.set_xticks(range(len(queues)), queues)
+    axes.set(ylabel="mean wait [h]", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_title("Mean wait by queue: median of the seeds, and its interval")
+    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08))
 
 
 def story_table(stories: dict[str, Story]) -> pd.DataFrame:
@@ -90,22 +83,18 @@ def story_table(stories: dict[str, Story]) -> pd.DataFrame:
     return pd.DataFrame({"hour": seconds / HOUR, **columns})
 
 
-def paint_story(title: str, marks: dict[str, list[float]]) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws the nodes in use, one run above the other, and when its large jobs started."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        names = [column for column in table.columns if column != "hour"]
-        for k, name in enumerate(names):
-            base = (len(names) - 1 - k) * 1.25
-            use = table[name] / MIRA_NODES
-            axes.fill_between(table["hour"], base, base + use, step="post", color=COLOURS[k], alpha=0.65, linewidth=0)
-            axes.axhline(base + 1, color="#999999", linewidth=0.6)
-            axes.annotate(name, (table["hour"].iloc[0], base + 1.03), fontsize=9)
-            for hour in marks[name]:
-                axes.plot([hour, hour], [base, base + 1], color="black", linewidth=1.2)
-        axes.set_yticks([k * 1.25 + part for k in range(len(names)) for part in (0, 1)], ["0", "1"] * len(names))
-        axes.set(xlabel="hour", ylabel="nodes in use, part of the machine", ylim=(0, 1.25 * len(names)))
-        axes.set_title(title)
-        axes.grid(False)
-
-    return paint
+def paint_story(axes: Axes, table: pd.DataFrame, title: str, marks: dict[str, list[float]]) -> None:
+    """Draw the nodes in use, one run above the other, and when its large jobs started."""
+    names = [column for column in table.columns if column != "hour"]
+    for k, name in enumerate(names):
+        base = (len(names) - 1 - k) * 1.25
+        use = table[name] / MIRA_NODES
+        axes.fill_between(table["hour"], base, base + use, step="post", color=COLOURS[k], alpha=0.65, linewidth=0)
+        axes.axhline(base + 1, color="#999999", linewidth=0.6)
+        axes.annotate(name, (table["hour"].iloc[0], base + 1.03), fontsize=9)
+        for hour in marks[name]:
+            axes.plot([hour, hour], [base, base + 1], color="black", linewidth=1.2)
+    axes.set_yticks([k * 1.25 + part for k in range(len(names)) for part in (0, 1)], ["0", "1"] * len(names))
+    axes.set(xlabel="hour", ylabel="nodes in use, part of the machine", ylim=(0, 1.25 * len(names)))
+    axes.set_title(title)
+    axes.grid(False)

@@ -14,7 +14,7 @@ References
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -25,7 +25,7 @@ from experiments.compare.relative import over_seeds, with_intervals
 from experiments.papers.cobalt.cases import CASES, COUNTED, PARTITIONS, SYNTHETIC, log_of, rules_of, run_case, runs_of
 from experiments.papers.cobalt.figures import paint_story, paint_trajectories, paint_waits, story_table, trajectories
 from experiments.papers.cobalt.stories import Story, drain, sawtooth
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -55,21 +55,22 @@ def run(setting: Setting) -> Report:
     """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
     given, account = _cleaned(setting)
     account = account.using(len(given))
-    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    seeds = setting.drawn(10, quick=3)
     found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
     runs = pd.concat(found, ignore_index=True)
     medians = over_seeds(runs, KEYS)
     queues = [c.removeprefix("wait_").removesuffix("_h") for c in runs.columns if c.startswith("wait_")]
     queues.remove("widest")
-    written = [write_table(runs, setting.folder / f"runs_{given.name}.csv")]
-    for estimates, rows in medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False):
-        written += draw(setting.folder, f"waits_{estimates}", rows, paint_waits(queues), width=8.0, height=4.6)
-    written += draw(setting.folder, "score", trajectories(), paint_trajectories)
+    paint = partial(paint_waits, queues=queues)
+    counted = medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False)
+    pictures = [Picture(f"waits_{estimates}", rows, paint, 8.0, 4.6) for estimates, rows in counted]
+    pictures.append(Picture("score", trajectories(), paint_trajectories))
     stories = stories_of()
     for name, (title, versions) in stories.items():
         marks = {version: (story.schedule.start[story.large] / HOUR).tolist() for version, story in versions.items()}
         ends = {v: [h for h in hours if h * HOUR < versions[v].end] for v, hours in marks.items()}
-        written += draw(setting.folder, name, story_table(versions), paint_story(title, ends), width=8.0)
+        paint_one = partial(paint_story, title=title, marks=ends)
+        pictures.append(Picture(name, story_table(versions), paint_one, width=8.0))
     tables = dict(tables_of(medians, queues))
     tables["Table 2, under Cobalt, and the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
@@ -77,7 +78,8 @@ def run(setting: Setting) -> Report:
         log=given.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(map(Path, written)),
+        data={f"runs_{given.name}": runs},
+        pictures=tuple(pictures),
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
         facts={"jobs": len(given), "processors": given.max_procs or 0},

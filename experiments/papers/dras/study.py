@@ -14,7 +14,7 @@ References
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
+from functools import partial
 from typing import Final
 
 import pandas as pd
@@ -49,7 +49,6 @@ from experiments.papers.dras.figures import (
     paint_scatter,
     paint_weeks,
     patterns_of,
-    patterns_painted,
     sizes_of,
 )
 from experiments.papers.dras.job_sets import HOUR, ORDERS, Parts, split
@@ -71,7 +70,7 @@ from experiments.papers.dras.runs import (
 )
 from experiments.papers.dras.tables import tables_of
 from experiments.papers.dras.training import tasks_of, trained_runs, training_of
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -88,6 +87,8 @@ TRAIN: Final = "2mo"
 TEST: Final = "rest"
 PAPERS_JOB_SETS: Final = 100
 FRAME: Final = (KEPT, OLDEST, AGAIN)
+SHOWN: Final = (*PAPER, KEPT, OLDEST)
+TRACE: Final = "trace"  # the waits that the log has
 
 
 def run(setting: Setting) -> Report:
@@ -115,16 +116,15 @@ def run(setting: Setting) -> Report:
     tables["The paper's claims"] = pd.DataFrame(
         {"claim": claim.text, "verdict": claim.found, "evidence": claim.evidence} for claim in found
     )
-    written = [write_table(runs, setting.folder / f"runs_{log.name}.csv")]
-    if len(curve):
-        written.append(write_table(curve, setting.folder / "curves.csv"))
-    written += [*_pictures_of_log(setting.folder, parts), *_pictures(setting.folder, everything, runs, curve, parts)]
+    sizes = table_of(everything, SIZES)
     _, first = learnt(runs)
     return Report(
         log=log.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(map(Path, written)),
+        data={f"runs_{log.name}": runs, **({"curves": curve} if len(curve) else {}),
+              "figure7_by_size": sizes[sizes["case"].isin((TRACE, *SHOWN))]},
+        pictures=tuple(_pictures(everything, curve, parts)),
         notes=tuple(_notes(plan, parts, log)),
         verdict=(first, *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),
@@ -163,51 +163,38 @@ def _account(account: ReadingReport, cleaned: int, parts: Parts, name: str) -> R
     return (account + ReadingReport(name, findings)).using(parts.used)
 
 
-def _pictures_of_log(folder: Path, parts: Parts) -> Iterator[Path]:
-    """Draw Figures 2 and 3: the training months."""
-    yield from draw(folder, "figure2", sizes_of(parts.train), paint_rings, width=6.4, height=4.6)
-    painted = patterns_painted()
-    for name, table in patterns_of(parts.train).items():
-        yield from draw(folder, name, table, painted[name], width=6.0, height=3.4)
-
-
-def _pictures(
-    folder: Path, everything: pd.DataFrame, runs: pd.DataFrame, curve: pd.DataFrame, parts: Parts
-) -> Iterator[Path]:
-    """Draw Figures 4 to 9."""
+def _pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> Iterator[Picture]:
+    """Yield Figures 2 and 3, of the training months, then 4 to 9."""
+    yield Picture("figure2", sizes_of(parts.train), paint_rings, 6.4, 4.6)
+    yield from patterns_of(parts.train)
+    runs = table_of(everything, RUN)
     rows = runs[runs["part"] == VALIDATION].groupby("case")[["capability_reward", "mean_wait_s"]].mean()
     beside = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
+
+    def curves(name: str, table: pd.DataFrame, ylabel: str, title: str, lines: "pd.Series[float] | None") -> Picture:
+        others = {} if lines is None else {str(name): float(value) for name, value in lines.items()}
+        return Picture(name, table, partial(paint_curves, ylabel=ylabel, title=title, beside=others), width=9.0)
+
     if len(curve):
         orders = [case for case in curve["case"].unique() if case == PG or case.startswith(f"{PG}, ")]
-        few = curve[curve["case"].isin(orders)]
-        yield from draw(folder, "figure4", curves_of(few, "reward_a_start"),
-                        paint_curves("reward (1) a start", "Figure 4: DRAS-PG by order of job sets, validation month"),
-                        width=9.0)  # fmt: skip
-        main = curve[curve["case"].isin((PG, DQL, DECIMA))]
-        yield from draw(folder, "figure5", curves_of(main, "reward_a_start"),
-                        paint_curves("reward (1) a start", "Figure 5: reward on the validation month",
-                                     _named(beside["capability_reward"])), width=9.0)  # fmt: skip
-        waits = curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
-        yield from draw(folder, "figure5_wait", waits,
-                        paint_curves("mean wait [h]", "Next to Figure 5: mean wait on the validation month",
-                                     _named(beside["mean_wait_s"] / HOUR)), width=9.0)  # fmt: skip
-    shown = (*PAPER, KEPT, OLDEST)
-    yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=10.4, height=5.2)
+        few, main = (curve[curve["case"].isin(cases)] for cases in (orders, (PG, DQL, DECIMA)))
+        reward, waits = "reward (1) a start", curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
+        title = "Figure 4: DRAS-PG by order of job sets, validation month"
+        yield curves("figure4", curves_of(few, "reward_a_start"), reward, title, None)
+        title = "Figure 5: reward on the validation month"
+        yield curves("figure5", curves_of(main, "reward_a_start"), reward, title, beside["capability_reward"])
+        title = "Next to Figure 5: mean wait on the validation month"
+        yield curves("figure5_wait", waits, "mean wait [h]", title, beside["mean_wait_s"] / HOUR)
+    yield Picture("figure6", kiviat(runs, SHOWN), paint_kiviat, 10.4, 5.2)
     jobs = table_of(everything, JOBS)
     if len(logged := logged_waits(parts)):
-        jobs = pd.concat([jobs, logged.assign(case="trace")], ignore_index=True)
-    names = ("trace", *shown)
+        jobs = pd.concat([jobs, logged.assign(case=TRACE)], ignore_index=True)
+    names = (TRACE, *SHOWN)
     jobs = jobs[jobs["case"].isin(names)][["case", "nodes", "wait_h", "mode"]]
-    yield from draw(folder, "figure7", jobs, paint_scatter(names), width=9.5, height=8.4)
-    sizes = table_of(everything, SIZES)
-    yield write_table(sizes[sizes["case"].isin(names)], folder / "figure7_by_size.csv")
-    yield from draw(folder, "figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=8.6)
+    yield Picture("figure7", jobs, partial(paint_scatter, cases=names), 9.5, 8.4)
+    yield Picture("figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=8.6)
     weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
-    yield from draw(folder, "figure9", weeks, paint_weeks, width=10.0, height=5.4)
-
-
-def _named(column: "pd.Series[float]") -> dict[str, float]:
-    return {str(name): float(value) for name, value in column.items()}
+    yield Picture("figure9", weeks, paint_weeks, 10.0, 5.4)
 
 
 def _counted(found: list[str]) -> Iterator[str]:

@@ -1,24 +1,21 @@
 """Figures 1 to 4 of V. Reis's report, drawn from any log."""
 
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
-from experiments.reports.figures import COLOURS, HATCHES, draw
+from experiments.reports.figures import COLOURS, HATCHES, Axes, Picture
 from predictors.data.joblog import JobLog
 from predictors.evaluation.results import Evaluation
 
 
-def draw_all(folder: Path, log: JobLog, found: Evaluation, importances: pd.DataFrame) -> list[Path]:
-    """Draw all four; return the files written."""
-    return [
-        *draw(folder, "figure1_times", times(log), paint_times),
-        *draw(folder, "figure2_ratio", ratios(log), paint_ratios),
-        *draw(folder, "figure3_squared_error", error_densities(found), paint_densities),
-        *draw(folder, "figure4_importances", importances, paint_importances, height=4.8),
-    ]
+def pictures(log: JobLog, found: Evaluation, importances: pd.DataFrame) -> tuple[Picture, ...]:
+    """Return all four."""
+    return (
+        Picture("figure1_times", times(log), paint_times),
+        Picture("figure2_ratio", ratios(log), paint_ratios),
+        Picture("figure3_squared_error", error_densities(found), paint_densities),
+        Picture("figure4_importances", importances, paint_importances, height=4.8),
+    )
 
 
 def times(log: JobLog) -> pd.DataFrame:

@@ -15,8 +15,7 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.reis.figures import draw_all
-from experiments.reports.figures import write_table
+from experiments.papers.reis.figures import pictures
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from predictors.data.joblog import JobLog
@@ -52,7 +51,7 @@ def run(setting: Setting) -> Report:
         protocol: evaluate(setting.log, asked, protocol=protocol, partition=setting.partition, seed=setting.seed)
         for protocol in PROTOCOLS
     }
-    seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
+    seeds = setting.drawn(SEEDS, QUICK_SEEDS, first=0)
     by_seed = papers_forest(setting, seeds)
     rows = [*_table2(found["reis"]), _over_seeds(by_seed, found["reis"]), *_table2(found["strict"])]
     table2 = pd.DataFrame(rows)
@@ -69,13 +68,11 @@ def run(setting: Setting) -> Report:
         "log": _about(log),
         "stretch": _stretch(log),
     }
-    paths = [write_table(table, setting.folder / f"{name}.csv") for name, table in tables.items()]
-    paths += draw_all(setting.folder, log, found["reis"], tables["importances"])
     return Report(
         log=log.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(paths),
+        pictures=pictures(log, found["reis"], tables["importances"]),
         notes=_notes(log),
         verdict=_verdict(table2, by_seed, tail, log),
         account=left_out.using(len(counted)),

@@ -10,9 +10,7 @@ nodes. RUSH is compared with the oracle of the present, also with a hundred skip
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
-from re import sub
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -24,16 +22,13 @@ from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
 from experiments.papers.rush.study import TRIAL_SEEDS
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, contention_of, run_trial
-from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
 from predictors.core.errors import unknown_name
 from schedsim.contention.applications import ALONE
 from schedsim.contention.background import Background, Noise
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 QUESTION: Final = (
     "What does RUSH's gain depend on? How slowly the machine changes, how jobs are placed, who loads it; ADAA, all "
@@ -108,17 +103,16 @@ def run(setting: Setting) -> Report:
     plan = Plan(setting.seed, QUICK_SEEDS if quick else SEEDS, QUICK_DAYS if quick else DAYS)
     found = dict(zip(cases, run_all(setting, "Trying cases", trials_of, plan, cases), strict=True))
     tables: dict[str, pd.DataFrame] = {}
-    paths: list[Path] = []
-    if cases:
-        paths.append(write_table(pd.concat([found[case] for case in cases]), setting.folder / "trials.csv"))
+    pictures: list[Picture] = []
+    data = {"trials": pd.concat([found[case] for case in cases])} if cases else {}
     if slow:
         by_tau = summed(pd.concat([found[case] for case in slow]), "ratio")
-        paths += draw(setting.folder, "dose_f1", by_tau[by_tau["policy"] == EASY], paint_f1)
-        paths += draw(setting.folder, "dose_gain", by_tau[by_tau["policy"] != EASY], paint_gain)
+        easy = by_tau["policy"] == EASY
+        pictures += [Picture("dose_f1", by_tau[easy], paint_f1), Picture("dose_gain", by_tau[~easy], paint_gain)]
         tables["by correlation time / length"] = _shown(by_tau, "ratio")
     if placed:
         by_placement = summed(pd.concat([found[case] for case in placed]), "placement")
-        paths += draw(setting.folder, "placement", by_placement, paint_placement, width=8.0)
+        pictures.append(Picture("placement", by_placement, paint_placement, width=8.0))
         tables["by placement"] = _shown(by_placement, "placement")
     if sources:
         tables["by source of load"] = _shown(summed(pd.concat([found[case] for case in sources]), "source"), "source")
@@ -126,19 +120,12 @@ def run(setting: Setting) -> Report:
         days = EpisodePlan(episodes.QUICK_DAYS if quick else episodes.DAYS)
         tasks = [(case, setting.seed + k) for case in episodes.CASES for k in range(campaigns)]
         foreseen = pd.concat(run_all(setting, "Foreseeing control jobs", foreseen_with, days, tasks), ignore_index=True)
-        paths.append(write_table(foreseen, setting.folder / "campaigns.csv"))
+        data["campaigns"] = foreseen
         tables["F1 on control jobs, by episodes"] = over_campaigns(foreseen)
         tables["F1 with episodes less F1 without"] = beside_none(foreseen)
-    paths += [write_table(table, setting.folder / f"{sub('[^A-Za-z0-9]+', '_', name)}.csv")
-              for name, table in tables.items()]  # fmt: skip
     drawn = max(plan.seeds if cases else 0, campaigns if "episodes" in parts else 0)
     seeds = tuple(range(plan.seed, plan.seed + drawn))
-    return Report(
-        log="contention world",
-        seeds=seeds,
-        tables=tables,
-        figures=tuple(paths),
-    )
+    return Report(log="contention world", seeds=seeds, tables=tables, data=data, pictures=tuple(pictures))
 
 
 def parts_of(names: Sequence[str]) -> tuple[str, ...]:
@@ -195,14 +182,14 @@ def _shown(table: pd.DataFrame, column: str) -> pd.DataFrame:
     return table[[column, "policy", *shown]].round(2)
 
 
-def _ticks(axes: "Axes", ratios: Sequence[float]) -> None:
+def _ticks(axes: Axes, ratios: Sequence[float]) -> None:
     axes.set_xscale("log", base=2)
     axes.set_xticks(list(ratios), [f"{ratio:g}" for ratio in ratios])
     axes.minorticks_off()
     axes.set_xlabel("correlation time of the load from outside / length of a job")
 
 
-def paint_f1(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_f1(axes: Axes, table: pd.DataFrame) -> None:
     """F1 of the classifier on control jobs."""
     for number, (column, label) in enumerate((("f1", "the last 30 % judged"), ("f1_shuffled", "a fourth, by chance"))):
         axes.plot(table["ratio"], table[column], marker=MARKERS[number], color=COLOURS[number], label=label,
@@ -213,7 +200,7 @@ def paint_f1(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend()
 
 
-def paint_gain(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_gain(axes: Axes, table: pd.DataFrame) -> None:
     """Fewer runs that vary than under FCFS+EASY."""
     ratios = sorted(table["ratio"].unique())
     for number, policy in enumerate(POLICIES):
@@ -230,7 +217,7 @@ def paint_gain(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend(fontsize=8)
 
 
-def paint_placement(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_placement(axes: Axes, table: pd.DataFrame) -> None:
     """Runs that vary, by placement and policy."""
     names = list(dict.fromkeys(table["placement"]))
     policies = (EASY, *POLICIES[:2])

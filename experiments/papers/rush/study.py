@@ -20,7 +20,6 @@ References
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from re import sub
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +27,7 @@ import pandas as pd
 
 from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, differences, models_of, rows_of
 from experiments.papers.rush.control import DAYS, MODEL, Control, collect, judged, learn
-from experiments.papers.rush.figures import draw_all
+from experiments.papers.rush.figures import pictures
 from experiments.papers.rush.jobs import EXPERIMENTS, Experiment, Jobs, Scaling, jobs_of
 from experiments.papers.rush.measures import (  # fmt: skip
     CALM_EASY,
@@ -56,7 +55,6 @@ from experiments.papers.rush.trials import (
     contention_of,
     run_trial,
 )
-from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -105,7 +103,7 @@ def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
     settings, chosen = settings_of(setting), experiments_of(setting.experiments)
     environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
-    seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
+    seeds = setting.drawn(SEEDS, QUICK_SEEDS, first=0)
     do = partial(run_all, setting, "Running control jobs")
     scalings = [scaling for scaling in SCALINGS if scaling == "none" or scaling in {one.scaling for one in chosen}]
     control = collect(environment, setting.seed, days, scalings, do)
@@ -137,18 +135,12 @@ def run(setting: Setting) -> Report:
         "classifier on control jobs": quality,
         "classifier in the trials": foreseen(runs).round(3),
     }
-    paths = [
-        write_table(runs, setting.folder / "runs.csv"),
-        write_table(trials, setting.folder / "trials.csv"),
-        *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
-        *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
-    ]
     return Report(
         log="contention world",
         seeds=seeds,
         tables=tables,
-        figures=tuple(paths),
-        notes=(),
+        data={"runs": runs, "trials": trials},
+        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)),
         verdict=in_words(trials),
     )
 
