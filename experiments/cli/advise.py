@@ -22,15 +22,13 @@ from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
-from experiments.runs.on_nodes import ready_for
-from experiments.runs.simulate import learnt_from, loaded, tuned_on
+from experiments.runs.simulate import learnt_from, loaded, ready_for, tuned_on
 from experiments.site.advise import report as advised
 from experiments.site.advise.advise import Question
 from experiments.site.advise.validity import lacks_of_made_requests
 from experiments.site.tune import report as tuning_report
 from experiments.site.tune.judge import check_seeds, judge, with_test
-from experiments.site.tune.objective import Objective
-from experiments.site.tune.search import check_cma, found_by
+from experiments.site.tune.search import Objective, check_cma, found_by
 from experiments.site.tune.tune import Finder, Split, Tuning
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.report import ReadingReport

@@ -123,7 +123,6 @@ def draw(
 
 @cache
 def _tell(text: str) -> None:
-    """Say it on stderr, once."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -192,6 +191,29 @@ def bar_lengths(table: "pd.DataFrame", middle: str, low: str = "low", high: str 
     values = table[[low, high]].to_numpy(dtype=np.float64).T - table[middle].to_numpy(dtype=np.float64)
     lengths: Floats = np.abs(values)
     return lengths
+
+
+def paint_ratios(axes: Axes, table: "pd.DataFrame", rows: str, figure: str) -> int:
+    """Draw ratios with their intervals on a logarithmic axis, a row a value of one column, a marker one of the other.
+
+    The table has columns ratio, low and high. Return the number of rows.
+    """
+    names, kinds = (list(dict.fromkeys(table[column])) for column in (rows, figure))
+    axes.axvline(1.0, color="#555555", linewidth=1)
+    for number, kind in enumerate(kinds):
+        part = table[table[figure] == kind].set_index(rows).reindex(names)
+        place = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * 0.15
+        axes.errorbar(
+            part["ratio"], place, xerr=np.nan_to_num(bar_lengths(part, "ratio")), fmt=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)], markersize=5 if number else 8, elinewidth=1, capsize=2, label=kind,
+        )  # fmt: skip
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    ticks = ticks_between(min(0.9, float(table["low"].min())), max(1.1, float(table["high"].max())))
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    return len(names)
 
 
 def in_words(figure: "Figure") -> str:

@@ -198,7 +198,6 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _src(folder: Path, picture: Mapping[str, str]) -> str:
-    """Return a picture as an address that carries it."""
     path, kind = folder / picture["svg"], "svg+xml"
     if path.stat().st_size > MAX_SVG:
         path, kind = folder / picture["png"], "png"

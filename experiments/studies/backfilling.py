@@ -31,8 +31,8 @@ from experiments.compare.relative import (
 )
 from experiments.reports.figures import Axes, Picture, legend_of_points, look_of, number_beside
 from experiments.reports.report import Report
-from experiments.runs.on_nodes import goes_on, ready_for
 from experiments.runs.setting import Setting
+from experiments.runs.simulate import goes_on, ready_for
 from experiments.studies.frontier import along, family_cases, paint_curves
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_sweep
@@ -112,7 +112,6 @@ def paint_frontier(axes: Axes, table: pd.DataFrame, what: str) -> None:
 
 
 def _bar(middle: float, low: float, high: float) -> list[list[float]]:
-    """Return an error bar's lengths."""
     return [[max(middle - low, 0.0)], [max(high - middle, 0.0)]]
 
 
@@ -185,12 +184,10 @@ def run(setting: Setting) -> Report:
 
 
 def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
-    """Return the cases that can plan on the machine."""
     return tuple(case for case in cases if goes_on(setting.machine, case.policy, case.rule))
 
 
 def _pictures(stem: str, medians: pd.DataFrame, curves: pd.DataFrame, what: str) -> tuple[Picture, ...]:
-    """Return the frontier of named settings, and the curves of the families."""
     return (
         Picture(f"frontier{stem}", medians, partial(paint_frontier, what=what), 9.5, 7.5),
         Picture(f"curves{stem}", curves, partial(paint_curves, what=what, points=medians), 13.0, 9.5),

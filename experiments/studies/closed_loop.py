@@ -13,7 +13,7 @@ import pandas as pd
 
 from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED
-from experiments.reports.figures import COLOURS, Axes, Picture, bar_lengths, ticks_between
+from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
@@ -33,7 +33,6 @@ REQUEST: Final = "request"
 
 
 def _soft(name: str, estimates: str, budget: float | None = None) -> Case:
-    """Return soft limits by some estimates, held as by Slurm."""
     return Case(name, "easy", estimates, "slurm", budget=budget, soft_limits="slurm")
 
 
@@ -201,19 +200,6 @@ def _notes(n_seeds: int) -> tuple[str, ...]:
 
 def paint_changes(axes: Axes, table: pd.DataFrame) -> None:
     """Ratio of each figure to the limits as asked, by rule."""
-    rules, figures = list(dict.fromkeys(table["rule"])), list(dict.fromkeys(table["figure"]))
-    axes.axvline(1.0, color="#555555", linewidth=1)
-    for number, figure in enumerate(figures):
-        part = table[table["figure"] == figure].set_index("rule").reindex(rules)
-        place = np.arange(len(rules)) + (number - (len(figures) - 1) / 2) * 0.15
-        axes.errorbar(part["ratio"], place, xerr=bar_lengths(part, "ratio"), marker="osD^v"[number], linestyle="none",
-                      color=COLOURS[number], label=figure, markersize=5, elinewidth=1)  # fmt: skip
-    axes.set_yticks(np.arange(len(rules)), rules)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    low, high = float(table["low"].min()), float(table["high"].max())
-    ticks = ticks_between(low, high)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    paint_ratios(axes, table, "rule", "figure")
     axes.set(title="Waits relative to the limits as asked", xlabel="ratio of mean waits: below 1 is better")
     axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=5)

@@ -96,13 +96,11 @@ def _kept(value: float | None) -> Policy:
 
 
 def _times(value: float | None) -> SimilarRuns:
-    """Return the estimates `careful` with another factor of candidates."""
     assert value is not None
     return replace(REVISED_ESTIMATES["careful"], factor=value)
 
 
 def _usual(name: str) -> Any:
-    """Return a number of the order of `balanced`."""
     return getattr(BALANCED.order.priority, name)
 
 

@@ -137,13 +137,8 @@ def at_load(log: JobLog, load: float) -> JobLog:
     (0.8, [0, 80])
     """
     submit = np.rint(log.values["submit"] * (offered_load(log) / load)).astype(np.int64)
-    order = np.lexsort((log.values["job_id"], submit))
-    values = {**log.values, "submit": submit}
-    return replace(
-        log,
-        values={column: array[order] for column, array in values.items()},
-        unknown={column: mask[order] for column, mask in log.unknown.items()},
-    )
+    moved = replace(log, values={**log.values, "submit": submit})
+    return moved.select(np.lexsort((log.values["job_id"], submit)))
 
 
 def weeks_of(log: JobLog, length: int = WEEKS) -> npt.NDArray[np.bool_]:

@@ -56,16 +56,8 @@ def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
     seen = within_requests(log).values["run_time"]
     within = np.clip(np.rint(seen * factor).astype(np.int64), 1, log.values["requested_time"])
     run_time = np.where(beyond, np.maximum(np.rint(run_time * factor).astype(np.int64), 1), within)
-    order = np.lexsort((job_id, submit))
-    first = int(submit[order[0]]) if len(log) else 0
-    values = {**log.values, "submit": submit - first, "run_time": run_time}
-    return replace(
-        log,
-        values={column: array[order] for column, array in values.items()},
-        unknown={column: mask[order] for column, mask in log.unknown.items()},
-        origin=log.origin + first,
-        epoch=None if log.epoch is None else log.epoch + first,
-    )
+    moved = replace(log, values={**log.values, "submit": submit, "run_time": run_time})
+    return moved.select(np.lexsort((job_id, submit)))
 
 
 def _draw(seed: int, job_id: npt.NDArray[np.int64], purpose: int) -> npt.NDArray[np.float64]:

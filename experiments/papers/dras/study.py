@@ -52,7 +52,6 @@ from experiments.papers.dras.figures import (
     sizes_of,
 )
 from experiments.papers.dras.job_sets import HOUR, ORDERS, Parts, split
-from experiments.papers.dras.linear import linear_runs, linear_tasks, tunable
 from experiments.papers.dras.runs import (
     CURVE,
     FULL,
@@ -69,7 +68,7 @@ from experiments.papers.dras.runs import (
     untrained_runs,
 )
 from experiments.papers.dras.tables import tables_of
-from experiments.papers.dras.training import tasks_of, trained_runs, training_of
+from experiments.papers.dras.training import linear_runs, linear_tasks, tasks_of, trained_runs, training_of, tunable
 from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
@@ -198,7 +197,6 @@ def _pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> It
 
 
 def _counted(found: list[str]) -> Iterator[str]:
-    """Yield how many of the paper's claims hold."""
     if found:
         told = ", ".join(f"{found.count(kind)} {kind}" for kind in ("holds", "does not hold", "open"))
         yield f"Of {len(found)} tests of the paper's claims: {told}."

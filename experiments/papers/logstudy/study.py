@@ -11,7 +11,6 @@ from typing import Final
 import pandas as pd
 
 from experiments.papers.logstudy import applications as li
-from experiments.papers.logstudy.failures import by_place, by_queue, failures_observed, hits
 from experiments.papers.logstudy.figures import (
     SHOWN_APPLICATIONS,
     boxes_of,
@@ -21,7 +20,16 @@ from experiments.papers.logstudy.figures import (
     pictures,
 )
 from experiments.papers.logstudy.jobs import StudyJobs, study_jobs
-from experiments.papers.logstudy.observations import PARTS, Row, paper_table, queue_table
+from experiments.papers.logstudy.observations import (
+    PARTS,
+    Row,
+    by_place,
+    by_queue,
+    failures_observed,
+    hits,
+    paper_table,
+    queue_table,
+)
 from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting

@@ -17,7 +17,7 @@ import pandas as pd
 
 from experiments.papers.rush import episodes
 from experiments.papers.rush.control import MODEL, collect, judged, learn
-from experiments.papers.rush.episodes import EpisodePlan, beside_none, foreseen_with, over_campaigns
+from experiments.papers.rush.episodes import beside_none, foreseen_with, over_campaigns
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, with_z
 from experiments.papers.rush.study import TRIAL_SEEDS
@@ -117,7 +117,7 @@ def run(setting: Setting) -> Report:
     if sources:
         tables["by source of load"] = _shown(summed(pd.concat([found[case] for case in sources]), "source"), "source")
     if "episodes" in parts:
-        days = EpisodePlan(episodes.QUICK_DAYS if quick else episodes.DAYS)
+        days = episodes.QUICK_DAYS if quick else episodes.DAYS
         tasks = [(case, setting.seed + k) for case in episodes.CASES for k in range(campaigns)]
         foreseen = pd.concat(run_all(setting, "Foreseeing control jobs", foreseen_with, days, tasks), ignore_index=True)
         data["campaigns"] = foreseen

@@ -8,7 +8,6 @@ the same in all cases, so that cases are compared campaign by campaign.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
@@ -57,17 +56,10 @@ COMPARED: Final = ("f1_application_left_out", "f1_last_30")
 """Figures reported as the difference from the case without episodes."""
 
 
-@dataclass(frozen=True)
-class EpisodePlan:
-    """How many days of control jobs in a campaign."""
-
-    days: int
-
-
-def foreseen_with(plan: EpisodePlan, task: tuple[str, int]) -> pd.DataFrame:
+def foreseen_with(days: int, task: tuple[str, int]) -> pd.DataFrame:
     """Return one row: how well AdaBoost foresees the control jobs of a case and a seed, by kind of split."""
     case, seed = task
-    control = collect(CASES[case], seed, plan.days)
+    control = collect(CASES[case], seed, days)
     dataset = control.datasets[SCOPE]
     row: dict[str, object] = {"episodes": case, "seed": seed, "control_jobs": len(dataset)}
     left_out = [_scored(dataset, fold, seed) for fold in leave_one_application_out(dataset.runs) if fold.teaches]

@@ -156,32 +156,21 @@ SCALINGS: Final[tuple[Scaling, ...]] = ("none", "weak", "strong")
 
 
 def settings_of(setting: Setting) -> AskSettings:
-    """Return what asking costs, as the setting has it.
-
-    Raises
-    ------
-    JobcastError
-        If a setting is wrong, or would do nothing: the rows that it is for are not run.
-    """
-    given = {"--ask-seconds": setting.ask_seconds, "--probe-seconds": setting.probe_seconds,
-             "--counter-lag": setting.counter_lag, "--thresholds": setting.thresholds or None}  # fmt: skip
-    named = [name for name, value in given.items() if value is not None]
+    """Return what asking costs, as the setting has it; one that would do nothing is refused."""
+    asked = ("ask_seconds", "probe_seconds", "counter_lag", "thresholds")
+    given = {name: value for name in asked if (value := getattr(setting, name)) not in (None, ())}
+    named = "".join(f"--{name.replace('_', '-')}" for name in list(given)[:1])
     if named and setting.predictors:
         raise JobcastError(
-            f"rush: {named[0]} is for the rows on what asking costs: their models are trained with and without probes; "
+            f"rush: {named} is for the rows on what asking costs: their models are trained with and without probes; "
             "with --predictors they are not run. Leave one of the two out."
         )
     if named and EXPERIMENT not in {one.name for one in experiments_of(setting.experiments)}:
         raise JobcastError(
-            f"rush: {named[0]} is for the rows on what asking costs, which are of {EXPERIMENT}; add {EXPERIMENT} to "
-            f"--experiments {','.join(setting.experiments)}, or leave {named[0]} out."
+            f"rush: {named} is for the rows on what asking costs, which are of {EXPERIMENT}; add {EXPERIMENT} to "
+            f"--experiments {','.join(setting.experiments)}, or leave {named} out."
         )
-    return AskSettings.of(
-        ask_seconds=setting.ask_seconds,
-        probe_seconds=setting.probe_seconds,
-        counter_lag=setting.counter_lag,
-        thresholds=setting.thresholds or None,
-    )
+    return AskSettings(**given)
 
 
 def experiments_of(names: Sequence[str]) -> list[Experiment]:

@@ -10,7 +10,7 @@ import pandas as pd
 from experiments.compare.compare import WAIT
 from experiments.compare.measures import MEASURES
 from experiments.compare.result import TOLERATED, Ratio
-from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture, bar_lengths, ticks_between
+from experiments.reports.figures import COLOURS, Axes, Picture, paint_ratios
 from experiments.site.advise.advice import CLASSES, FEWEST, Advice, Change, Option
 from experiments.site.advise.sentences import RUN_TIMES, by, in_words, processors
 from experiments.sweeps.report import ratios
@@ -127,34 +127,11 @@ def _ends(ratio: Ratio) -> dict[str, float]:
 
 def paint_all_jobs(axes: Axes, table: pd.DataFrame, current: str) -> None:
     """Draw a row a way: each figure by a marker of its own, with its interval."""
-    cases, figures = list(dict.fromkeys(table["case"])), list(dict.fromkeys(table["figure"]))
-    axes.axvline(1.0, color="#555555", linewidth=1)
     axes.axvspan(1 / TOLERATED, TOLERATED, color="#999999", alpha=0.15, linewidth=0)
-    for number, figure in enumerate(figures):
-        part = table[table["figure"] == figure].set_index("case").reindex(cases)
-        place = np.arange(len(cases)) + (number - (len(figures) - 1) / 2) * 0.15
-        spread = bar_lengths(part, "ratio")
-        axes.errorbar(
-            part["ratio"], place, xerr=spread, marker=MARKERS[number], linestyle="none", elinewidth=1,
-            color=COLOURS[number], label=figure, markersize=9 if number == 0 else 5,
-        )  # fmt: skip
-    axes.set_yticks(np.arange(len(cases)), cases)
-    axes.invert_yaxis()
-    for edge in range(1, len(cases)):
+    for edge in range(1, paint_ratios(axes, table, "case", "figure")):
         axes.axhline(edge - 0.5, color="#999999", linewidth=0.6, linestyle=":")
-    _ratio_axis(axes, table)
     axes.set(title=f"Changes compared with {current}", xlabel=f"relative to {current}: below 1 is better")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=3, fontsize=9)
-
-
-def _ratio_axis(axes: Axes, table: pd.DataFrame) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    low, high = min(0.9, table["low"].min()), max(1.1, table["high"].max())
-    axes.set_xscale("log")
-    axes.set_xticks(ticks_between(low, high))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def paint_by_class(axes: Axes, table: pd.DataFrame, current: str, cases: Sequence[str]) -> None:

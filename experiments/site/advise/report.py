@@ -11,8 +11,10 @@ from experiments.compare.result import LEVEL, PRICES, TOLERATED
 from experiments.compare.sentences import allowed, together
 from experiments.reports.figures import Picture
 from experiments.reports.report import FirstScreen, Report
-from experiments.runs.on_nodes import nodes_told
+from experiments.runs.simulate import nodes_told
 from experiments.site.advise.advice import FEWEST, NOTICED, Advice, geometric_mean
+from experiments.site.advise.advise import WAYS as SOFT_WAYS
+from experiments.site.advise.advise import what_it_can_do
 from experiments.site.advise.figures import (
     FIVE,
     WHO,
@@ -23,8 +25,6 @@ from experiments.site.advise.figures import (
     paint_by_class,
     picture_of_who,
 )
-from experiments.site.advise.production import WAYS as SOFT_WAYS
-from experiments.site.advise.production import what_it_can_do
 from experiments.site.advise.sentences import in_words, remedy, sentence, verdict, who
 from experiments.site.advise.validity import TWIN
 from experiments.sweeps.results import Results
@@ -101,7 +101,6 @@ def report_on(advice: Advice, found: Results, log: JobLog, source: str, soft_lim
 
 
 def _pictures(advice: Advice) -> tuple[Picture, ...]:
-    """Return who gains and who pays under the way that the verdict is about, then all ways."""
     classes, cases = by_class(advice), [option.case for option in advice.options]
     paint, height = partial(paint_all_jobs, current=advice.current), 0.34 * classes["group"].nunique() + 2.2
     return (
@@ -112,7 +111,6 @@ def _pictures(advice: Advice) -> tuple[Picture, ...]:
 
 
 def _five(advice: Advice, means: pd.DataFrame) -> pd.DataFrame:
-    """Return five figures today and under the way that the verdict is about, in words."""
     lead, figures = advice.lead, means.set_index("case")
     ratios = {lead.comparison.measure: lead.comparison.ratio}
     ratios |= {price.measure: price.ratio for price in lead.comparison.prices}
@@ -178,7 +176,6 @@ def _figures(runs: pd.DataFrame) -> list[str]:
 
 
 def _limited(row: Any) -> str:
-    """Return the options of a case with soft limits."""
     soft, budget = getattr(row, "soft_limits", None), getattr(row, "budget", None)
     parts = [f" --budget {budget:g}"] if budget is not None and budget == budget else []  # NaN: there is none
     return "".join([*parts, *([f" --soft-limits {soft}"] if isinstance(soft, str) else [])])

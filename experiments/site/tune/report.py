@@ -8,10 +8,10 @@ import pandas as pd
 from experiments.compare.measures import AS_LOGGED, MEASURES
 from experiments.compare.result import LEVEL
 from experiments.compare.sentences import allowed, short, together
-from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
+from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.tune.judge import AGENT, EASY, Judged, overfit, verdict
-from experiments.site.tune.objective import FIVE
+from experiments.site.tune.search import FIVE
 from experiments.site.tune.tune import Tuned, Tuning
 from predictors.core.errors import counted
 from schedsim.kernels.agents.picks import FEATURES
@@ -133,22 +133,6 @@ def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:
 
 def paint(axes: Axes, table: pd.DataFrame) -> None:
     """Draw the ratios as points with intervals, a group a figure."""
-    measures, cases = list(dict.fromkeys(table["measure"])), list(dict.fromkeys(table["case"]))
-    for number, case in enumerate(cases):
-        part = table[table["case"] == case].set_index("measure").loc[measures]
-        places = [place + 0.14 * (number - (len(cases) - 1) / 2) for place in range(len(measures))]
-        lengths = [part["ratio"] - part["low"], part["high"] - part["ratio"]]
-        axes.errorbar(
-            part["ratio"], places, xerr=[length.clip(lower=0).fillna(0) for length in lengths], fmt=MARKERS[number],
-            color=COLOURS[number], label=case, capsize=2, markersize=6,
-        )  # fmt: skip
-    axes.axvline(1.0, color="#444444", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(measures)), measures)
-    axes.invert_yaxis()
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if table["low"].min() <= 1.5 * tick and
-             tick <= 1.5 * table["high"].max()]  # fmt: skip
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    paint_ratios(axes, table, "measure", "case")
     axes.set(title="Test part, relative to EASY\n(below 1 is better)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.06), ncols=2, fontsize=9)

@@ -16,8 +16,8 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.papers.logstudy import applications as li
 from experiments.papers.logstudy import observations as study
-from experiments.papers.logstudy.failures import by_place, by_queue, hits
 from experiments.papers.logstudy.jobs import study_jobs
+from experiments.papers.logstudy.observations import by_place, by_queue, hits
 from experiments.papers.logstudy.study import observations, run
 from experiments.reports.figures import write_table
 from experiments.runs.setting import Setting

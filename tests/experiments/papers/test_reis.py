@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from experiments.papers.reis.figures import ratios, times
-from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of
+from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, ratios, times
 from experiments.registry import perform
 from experiments.runs.setting import Setting
 from predictors.data.formats.detect import read_log

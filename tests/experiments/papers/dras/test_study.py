@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import experiments.papers.dras.linear as linear
 import experiments.papers.dras.study as study
+import experiments.papers.dras.training as linear
 from experiments.compare.result import Ratio
 from experiments.papers.dras import runs as plans
 from experiments.papers.dras.cases import (
@@ -35,7 +35,6 @@ from experiments.papers.dras.cases import (
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
-from experiments.papers.dras.linear import linear_runs
 from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
 from experiments.papers.dras.runs import (
     CURVE,
@@ -48,7 +47,7 @@ from experiments.papers.dras.runs import (
     table_of,
 )
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
-from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
+from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
 from experiments.registry import perform
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
