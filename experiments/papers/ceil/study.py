@@ -20,17 +20,18 @@ import numpy as np
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
-from experiments.papers.ceil import months as every
 from experiments.papers.ceil.cases import (
     BASE,
     CEIL,
     DILATIONS,
     MEAN,
     MIDDLE,
+    MONTH_SEEDS,
     NONE,
     OURS,
     PARTS,
     PREDICTED,
+    QUICK_MONTH_SEEDS,
     READINGS,
     SHARES,
     START,
@@ -38,9 +39,13 @@ from experiments.papers.ceil.cases import (
     Case,
     Month,
     busiest,
+    by_month,
     compared,
+    like_the_papers,
     marked,
+    month_runs,
     months_of,
+    over_months,
     run_times_of,
 )
 from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
@@ -110,13 +115,13 @@ def run(setting: Setting) -> Report:
 
 
 def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    seeds = setting.drawn(every.SEEDS, every.QUICK_SEEDS)
+    seeds = setting.drawn(MONTH_SEEDS, QUICK_MONTH_SEEDS)
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
-    runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
-    table = every.by_month(runs, months)
+    runs = pd.concat(run_all(setting, "Simulating every month", month_runs, months, tasks), ignore_index=True)
+    table = by_month(runs, months)
     return {
-        "Every month: mean change over the months, 95 % intervals that resample months": every.over_months(runs),
-        "The months most like the paper's, by WFP's time above 95 %": every.like_the_papers(table),
+        "Every month: mean change over the months, 95 % intervals that resample months": over_months(runs),
+        "The months most like the paper's, by WFP's time above 95 %": like_the_papers(table),
         "Every month": table,
         "runs": runs,
     }

@@ -8,15 +8,17 @@ import numpy as np
 import pandas as pd
 
 from experiments.compare.relative import over_seeds
+from experiments.papers.dras.cases import DECIMA, DQL, FCFS, FROZEN, KEPT, OLDEST, OPTIMIZATION, PAPER, PG, RANDOM
 from experiments.papers.dras.job_sets import HOUR, Parts, calendar, rates
-from experiments.papers.dras.measures import RECIPROCALS, size_bounds
-from experiments.papers.dras.runs import TEST
+from experiments.papers.dras.runs import JOBS, RECIPROCALS, RUN, TEST, VALIDATION, WEEKS, size_bounds, table_of
 from experiments.reports.figures import COLOURS, HATCHES, MARKERS, Axes, Picture, legend_beside, look_of
 from predictors.data.joblog import JobLog
 from schedsim.results.schedule import STARTED_BY
 
 Paint = Callable[["Axes", pd.DataFrame], None]
 
+SHOWN: Final = (*PAPER, KEPT, OLDEST)
+TRACE: Final = "trace"  # the waits that the log has
 WEEKDAYS: Final = ("Mo", "Tu", "We", "Th", "Fr", "Sa", "Su")
 SMALL: Final = (6.0, 3.4)  # size of the pictures of Figure 3 [inches]
 UNKNOWN: Final = "unknown"  # how jobs started, in a log
@@ -240,3 +242,37 @@ def logged_waits(parts: Parts) -> pd.DataFrame:
     known = log.known("wait")
     rows = np.flatnonzero(known)[:: max(1, int(known.sum()) // 800)]
     return pd.DataFrame({"nodes": log.procs[rows], "wait_h": log.values["wait"][rows] / HOUR, "mode": UNKNOWN})
+
+
+def pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> Iterator[Picture]:
+    """Yield Figures 2 and 3, of the training months, then 4 to 9."""
+    yield Picture("figure2", sizes_of(parts.train), paint_rings, 6.4, 4.6)
+    yield from patterns_of(parts.train)
+    runs = table_of(everything, RUN)
+    rows = runs[runs["part"] == VALIDATION].groupby("case")[["capability_reward", "mean_wait_s"]].mean()
+    beside = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
+
+    def curves(name: str, table: pd.DataFrame, ylabel: str, title: str, lines: "pd.Series[float] | None") -> Picture:
+        others = {} if lines is None else {str(name): float(value) for name, value in lines.items()}
+        return Picture(name, table, partial(paint_curves, ylabel=ylabel, title=title, beside=others), width=9.0)
+
+    if len(curve):
+        orders = [case for case in curve["case"].unique() if case == PG or case.startswith(f"{PG}, ")]
+        few, main = (curve[curve["case"].isin(cases)] for cases in (orders, (PG, DQL, DECIMA)))
+        reward, waits = "reward (1) a start", curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
+        title = "Figure 4: DRAS-PG by order of job sets, validation month"
+        yield curves("figure4", curves_of(few, "reward_a_start"), reward, title, None)
+        title = "Figure 5: reward on the validation month"
+        yield curves("figure5", curves_of(main, "reward_a_start"), reward, title, beside["capability_reward"])
+        title = "Next to Figure 5: mean wait on the validation month"
+        yield curves("figure5_wait", waits, "mean wait [h]", title, beside["mean_wait_s"] / HOUR)
+    yield Picture("figure6", kiviat(runs, SHOWN), paint_kiviat, 10.4, 5.2)
+    jobs = table_of(everything, JOBS)
+    if len(logged := logged_waits(parts)):
+        jobs = pd.concat([jobs, logged.assign(case=TRACE)], ignore_index=True)
+    names = (TRACE, *SHOWN)
+    jobs = jobs[jobs["case"].isin(names)][["case", "nodes", "wait_h", "mode"]]
+    yield Picture("figure7", jobs, partial(paint_scatter, cases=names), 9.5, 8.4)
+    yield Picture("figure8", modes_of(runs, (FCFS, KEPT, OLDEST, PG, DQL)), paint_modes, width=8.6)
+    weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
+    yield Picture("figure9", weeks, paint_weeks, 10.0, 5.4)

@@ -14,53 +14,27 @@ References
 
 from collections.abc import Iterator
 from dataclasses import replace
-from functools import partial
 from typing import Final
 
 import pandas as pd
 
 from experiments.papers.dras.cases import (
-    AGAIN,
     BINPACKING,
     DECIMA,
-    DQL,
-    FCFS,
-    FROZEN,
-    KEPT,
-    OLDEST,
     OPTIMIZATION,
-    PAPER,
-    PG,
     RANDOM,
     WINDOW,
 )
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
-from experiments.papers.dras.figures import (
-    by_week,
-    curves_of,
-    kiviat,
-    logged_waits,
-    modes_of,
-    paint_curves,
-    paint_kiviat,
-    paint_modes,
-    paint_rings,
-    paint_scatter,
-    paint_weeks,
-    patterns_of,
-    sizes_of,
-)
-from experiments.papers.dras.job_sets import HOUR, ORDERS, Parts, split
+from experiments.papers.dras.figures import SHOWN, TRACE, pictures
+from experiments.papers.dras.job_sets import ORDERS, Parts, split
 from experiments.papers.dras.runs import (
     CURVE,
     FULL,
-    JOBS,
     QUICK,
     RUN,
     SIZES,
-    VALIDATION,
-    WEEKS,
     WHOLE,
     Plan,
     Work,
@@ -69,7 +43,6 @@ from experiments.papers.dras.runs import (
 )
 from experiments.papers.dras.tables import tables_of
 from experiments.papers.dras.training import linear_runs, linear_tasks, tasks_of, trained_runs, training_of, tunable
-from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -85,9 +58,6 @@ QUESTION: Final = (
 TRAIN: Final = "2mo"
 TEST: Final = "rest"
 PAPERS_JOB_SETS: Final = 100
-FRAME: Final = (KEPT, OLDEST, AGAIN)
-SHOWN: Final = (*PAPER, KEPT, OLDEST)
-TRACE: Final = "trace"  # the waits that the log has
 
 
 def run(setting: Setting) -> Report:
@@ -123,7 +93,7 @@ def run(setting: Setting) -> Report:
         tables=tables,
         data={f"runs_{log.name}": runs, **({"curves": curve} if len(curve) else {}),
               "figure7_by_size": sizes[sizes["case"].isin((TRACE, *SHOWN))]},
-        pictures=tuple(_pictures(everything, curve, parts)),
+        pictures=tuple(pictures(everything, curve, parts)),
         notes=tuple(_notes(plan, parts, log)),
         verdict=(first, *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),
@@ -160,40 +130,6 @@ def _account(account: ReadingReport, cleaned: int, parts: Parts, name: str) -> R
     text = "submitted after the months to test"
     findings = (Finding("other-months", "dropped", text, later, place="job"),) if later else ()
     return (account + ReadingReport(name, findings)).using(parts.used)
-
-
-def _pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> Iterator[Picture]:
-    """Yield Figures 2 and 3, of the training months, then 4 to 9."""
-    yield Picture("figure2", sizes_of(parts.train), paint_rings, 6.4, 4.6)
-    yield from patterns_of(parts.train)
-    runs = table_of(everything, RUN)
-    rows = runs[runs["part"] == VALIDATION].groupby("case")[["capability_reward", "mean_wait_s"]].mean()
-    beside = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
-
-    def curves(name: str, table: pd.DataFrame, ylabel: str, title: str, lines: "pd.Series[float] | None") -> Picture:
-        others = {} if lines is None else {str(name): float(value) for name, value in lines.items()}
-        return Picture(name, table, partial(paint_curves, ylabel=ylabel, title=title, beside=others), width=9.0)
-
-    if len(curve):
-        orders = [case for case in curve["case"].unique() if case == PG or case.startswith(f"{PG}, ")]
-        few, main = (curve[curve["case"].isin(cases)] for cases in (orders, (PG, DQL, DECIMA)))
-        reward, waits = "reward (1) a start", curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
-        title = "Figure 4: DRAS-PG by order of job sets, validation month"
-        yield curves("figure4", curves_of(few, "reward_a_start"), reward, title, None)
-        title = "Figure 5: reward on the validation month"
-        yield curves("figure5", curves_of(main, "reward_a_start"), reward, title, beside["capability_reward"])
-        title = "Next to Figure 5: mean wait on the validation month"
-        yield curves("figure5_wait", waits, "mean wait [h]", title, beside["mean_wait_s"] / HOUR)
-    yield Picture("figure6", kiviat(runs, SHOWN), paint_kiviat, 10.4, 5.2)
-    jobs = table_of(everything, JOBS)
-    if len(logged := logged_waits(parts)):
-        jobs = pd.concat([jobs, logged.assign(case=TRACE)], ignore_index=True)
-    names = (TRACE, *SHOWN)
-    jobs = jobs[jobs["case"].isin(names)][["case", "nodes", "wait_h", "mode"]]
-    yield Picture("figure7", jobs, partial(paint_scatter, cases=names), 9.5, 8.4)
-    yield Picture("figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=8.6)
-    weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
-    yield Picture("figure9", weeks, paint_weeks, 10.0, 5.4)
 
 
 def _counted(found: list[str]) -> Iterator[str]:

@@ -25,8 +25,7 @@ from experiments.papers.dras.cases import (
     planned_by,
 )
 from experiments.papers.dras.job_sets import ORDERS, Counts, job_sets
-from experiments.papers.dras.measures import row_of
-from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
+from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months, row_of
 from experiments.papers.dras.tables import dense_of
 from experiments.runs.checkpoints import digest_of_values
 from experiments.runs.simulate import estimates_by_name

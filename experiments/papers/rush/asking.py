@@ -16,8 +16,8 @@ from typing import Any, Final, Literal
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.control import MODEL, Control, learn
 from experiments.papers.rush.measures import EASY, sign_flip_p, with_wide_interval
+from experiments.papers.rush.trials import MODEL, Control, learn
 from predictors.core.errors import JobcastError
 from predictors.probes.measurements import PROBE_USES, ProbeUse, Settings
 from predictors.variability.classifiers.base import Classifier

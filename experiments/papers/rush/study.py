@@ -26,7 +26,6 @@ import numpy as np
 import pandas as pd
 
 from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, differences, models_of, rows_of
-from experiments.papers.rush.control import DAYS, MODEL, Control, collect, judged, learn
 from experiments.papers.rush.figures import pictures
 from experiments.papers.rush.jobs import EXPERIMENTS, Experiment, Jobs, Scaling, jobs_of
 from experiments.papers.rush.measures import (  # fmt: skip
@@ -46,13 +45,19 @@ from experiments.papers.rush.measures import (  # fmt: skip
     with_z,
 )
 from experiments.papers.rush.trials import (
+    DAYS,
+    MODEL,
+    Control,
     Environment,
     Inputs,
     Learnt,
     Oracle,
     Trial,
     classifier_at,
+    collect,
     contention_of,
+    judged,
+    learn,
     run_trial,
 )
 from experiments.reports.report import Report

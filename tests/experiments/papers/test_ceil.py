@@ -7,8 +7,21 @@ import pandas as pd
 import pytest
 
 from experiments.compare.relative import over_seeds
-from experiments.papers.ceil.cases import BASE, OURS, PASSED, START, busiest, compared, marked, months_of, run_times_of
-from experiments.papers.ceil.months import by_month, like_the_papers, month_runs, over_months
+from experiments.papers.ceil.cases import (
+    BASE,
+    OURS,
+    PASSED,
+    START,
+    busiest,
+    by_month,
+    compared,
+    like_the_papers,
+    marked,
+    month_runs,
+    months_of,
+    over_months,
+    run_times_of,
+)
 from experiments.papers.ceil.study import KEYS, STEP, Work, days_of, run, runs_of, verdict
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError

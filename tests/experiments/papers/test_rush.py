@@ -10,13 +10,22 @@ import pytest
 
 from experiments.papers.rush import measures
 from experiments.papers.rush.asking import FREE, AskSettings, beside_easy, differences, f1_on, rows_of, threshold_of
-from experiments.papers.rush.control import Control, collect, learn
-from experiments.papers.rush.dose import LENGTH, Case, summed
-from experiments.papers.rush.episodes import MEASURED, beside_none, on_ten_days
+from experiments.papers.rush.dose import LENGTH, MEASURED, Case, beside_none, on_ten_days, summed
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
 from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
 from experiments.papers.rush.study import Shared, by_policy, row_trial, run, settings_of, tables_of, trials_of
-from experiments.papers.rush.trials import Environment, Inputs, Learnt, Oracle, classifier_at, contention_of, run_trial
+from experiments.papers.rush.trials import (
+    Control,
+    Environment,
+    Inputs,
+    Learnt,
+    Oracle,
+    classifier_at,
+    collect,
+    contention_of,
+    learn,
+    run_trial,
+)
 from experiments.runs.checkpoints import run_all
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting

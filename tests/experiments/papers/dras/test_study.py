@@ -35,7 +35,6 @@ from experiments.papers.dras.cases import (
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
-from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
 from experiments.papers.dras.runs import (
     CURVE,
     RUN,
@@ -44,7 +43,11 @@ from experiments.papers.dras.runs import (
     WARM,
     Work,
     evaluated,
+    of_rows,
+    rewards,
+    row_of,
     table_of,
+    weeks_of,
 )
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
 from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
