@@ -33,7 +33,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 """Experiments by name: the module with the `run(setting)` that makes the report."""
 
 
-MANY: Final = ("backfilling", "stress", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
+MANY: Final = ("reis", "runtime", "backfilling", "stress", "live", "rush", "rush-dose", "ceil", "cobalt", "dras")
 """Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(

@@ -16,8 +16,7 @@ from experiments.compare.measures import AS_LOGGED
 from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
-from experiments.sweeps.plan import plan
-from experiments.sweeps.run import run_plan
+from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep, first_seeds
 from predictors.data.joblog import JobLog
 
@@ -118,8 +117,7 @@ def run(setting: Setting) -> Report:
     logs = [Cluster().workload(setting.seed + number) for number in range(1, WORKLOADS + 1)]
     seeds = first_seeds(QUICK_SEEDS if setting.quick else SEEDS)
     sweep = Sweep(cases=CASES, seeds=seeds, by=("size",), beside=REQUEST)
-    planned = plan(sweep, logs)
-    found = run_plan(planned, setting.pool, setting.folder / f"runs-{planned.identity()[:12]}")
+    found = run_sweep(sweep, logs, pool=setting.pool, folder=setting.checkpoints and setting.checkpoints / "sweep")
     each, whole = _each(found), _whole(found)
     return Report(
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",

@@ -21,6 +21,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from experiments.compare.measures import MEASURES
+from experiments.compare.relative import RATIOS as WAITS
 from experiments.compare.relative import over_seeds, with_intervals
 from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture, bar_lengths
 from experiments.reports.report import Report
@@ -54,13 +55,7 @@ HALVED, DOUBLED = "requests halved", "requests doubled"
 ALONE, WITHIN = "four weeks, no history", "four weeks, with history"
 SCENARIOS: Final = (USUAL, HALVED, DOUBLED, *(f"load {load:g}" for load in LOADS), ALONE, WITHIN)
 
-RATIOS: Final = {
-    "slowdown": "mean_bounded_slowdown",
-    "wait": "mean_wait_s",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest": "widest5_mean_wait_s",
-}
+RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}
 """Columns relative to EASY: which figure of a schedule."""
 GAMING: Final = ("gamers", "others")
 """Mean wait of those who game, and of the others, relative to what it is without gaming under the same setting."""

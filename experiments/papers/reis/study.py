@@ -9,7 +9,7 @@ training part has, all columns tried at each split. It is grown with ten seeds, 
 estimator. The product's `forest` has more trees on fewer jobs each.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
@@ -17,6 +17,7 @@ import pandas as pd
 
 from experiments.reports.figures import COLOURS, HATCHES, Axes, Picture
 from experiments.reports.report import Report
+from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
 from predictors.data.joblog import JobLog
 from predictors.evaluation.evaluate import PROTOCOLS, evaluate, jobs_that_count
@@ -52,7 +53,8 @@ def run(setting: Setting) -> Report:
         for protocol in PROTOCOLS
     }
     seeds = setting.drawn(SEEDS, QUICK_SEEDS, first=0)
-    by_seed = papers_forest(setting, seeds)
+    shared = setting.log, setting.partition, setting.seed
+    by_seed = pd.concat(run_all(setting, "Growing forests", papers_forest, shared, seeds), ignore_index=True)
     rows = [*_table2(found["reis"]), _over_seeds(by_seed, found["reis"]), *_table2(found["strict"])]
     table2 = pd.DataFrame(rows)
     tail = pd.concat([_tail(found[protocol]) for protocol in ("reis", "strict")], ignore_index=True)
@@ -79,19 +81,16 @@ def run(setting: Setting) -> Report:
     )
 
 
-def papers_forest(setting: Setting, seeds: Sequence[int]) -> pd.DataFrame:
-    """Return Table 2's row of the paper's own forest under the paper's protocol, one row a seed.
+def papers_forest(shared: tuple[JobLog, str | int | None, int], seed: int) -> pd.DataFrame:
+    """Return Table 2's row of the paper's own forest of a seed, under the paper's protocol.
 
     Each tree is grown on as many jobs as there are to learn from, drawn with replacement, until its leaves are pure.
-    The forests are grown one after the other and forgotten: ten of them on CEA-Curie would need 4 GB.
     """
-    rows = []
-    for seed in seeds:
-        asked: dict[str, Predictor] = {PAPERS_FOREST: papers_forest_of(seed, len(setting.log))}
-        found = evaluate(setting.log, asked, protocol="reis", partition=setting.partition, seed=setting.seed)
-        row = next(row for row in _table2(found) if row["predictor"] == PAPERS_FOREST)
-        rows.append({"seed": seed, **{name: row[name] for name in _OF_SEEDS}})
-    return pd.DataFrame(rows)
+    log, partition, first_seed = shared
+    asked: dict[str, Predictor] = {PAPERS_FOREST: papers_forest_of(seed, len(log))}
+    found = evaluate(log, asked, protocol="reis", partition=partition, seed=first_seed)
+    row = next(row for row in _table2(found) if row["predictor"] == PAPERS_FOREST)
+    return pd.DataFrame([{"seed": seed, **{name: row[name] for name in _OF_SEEDS}}])
 
 
 def papers_forest_of(seed: int, n_jobs: int) -> Forest:
