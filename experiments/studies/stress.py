@@ -12,7 +12,6 @@ the same scenario on the same shake.
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -36,7 +35,7 @@ from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
-from schedsim.workload.shaking import shaken
+from schedsim.workload.shaking import resubmitted, shaken
 
 EASY: Final = "EASY"
 CASES: Final = (
@@ -132,8 +131,7 @@ def at_load(log: JobLog, load: float) -> JobLog:
     (0.8, [0, 80])
     """
     submit = np.rint(log.values["submit"] * (offered_load(log) / load)).astype(np.int64)
-    moved = replace(log, values={**log.values, "submit": submit})
-    return moved.select(np.lexsort((log.values["job_id"], submit)))
+    return resubmitted(log, submit)
 
 
 def weeks_of(log: JobLog, length: int = WEEKS) -> npt.NDArray[np.bool_]:

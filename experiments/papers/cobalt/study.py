@@ -18,7 +18,6 @@ from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
@@ -214,21 +213,17 @@ def verdict(runs: pd.DataFrame, queues: list[str]) -> Iterator[str]:
         )
 
 
-def _median(values: npt.NDArray[np.float64]) -> float:
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else float("nan")
-
-
 def _change(ours: pd.Series, theirs: pd.Series) -> str:
-    change = (100 * (ours / theirs - 1)).to_numpy(dtype=np.float64)
-    low, high = median_interval(change)
-    return f"{_median(change):+.0f} % [{low:+.0f}, {high:+.0f}]"
+    return _told(100 * (ours / theirs - 1), "+.0f", "%")
 
 
 def _points(ours: pd.Series, theirs: pd.Series) -> str:
-    change = (100 * (ours - theirs)).to_numpy(dtype=np.float64)
-    low, high = median_interval(change)
-    return f"{_median(change):+.1f} points [{low:+.1f}, {high:+.1f}]"
+    return _told(100 * (ours - theirs), "+.1f", "points")
+
+
+def _told(change: pd.Series, form: str, unit: str) -> str:
+    low, high = median_interval(change.to_numpy(dtype=np.float64))
+    return f"{change.median():{form}} {unit} [{low:{form}}, {high:{form}}]"
 
 
 def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:

@@ -30,7 +30,7 @@ from schedsim.policies.policy import Policy, make_policy
 from schedsim.policies.pooled import Pooled
 from schedsim.results.metrics import bounded_slowdown, widest
 from schedsim.results.schedule import Schedule
-from schedsim.workload.shaking import shaken
+from schedsim.workload.shaking import resubmitted, shaken
 from schedsim.workload.workload import Workload
 
 FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
@@ -181,9 +181,7 @@ def variant(log: JobLog, seed: int, number: int) -> JobLog:
     """
     found = shaken(log, int(unit(seed, number, _SHAKE) * 2**31))
     pace = 1 + PACE * (2 * unit(seed, number, _PACE) - 1)
-    submit = np.rint(found.values["submit"] * pace).astype(np.int64)
-    moved = replace(found, values={**found.values, "submit": submit})
-    return moved.select(np.lexsort((found.values["job_id"], submit)))  # rounding may make two submissions one
+    return resubmitted(found, np.rint(found.values["submit"] * pace).astype(np.int64))
 
 
 class Contest:
