@@ -1,9 +1,8 @@
 """Agents trained on job sets, and what they make of the months to test: DRAS-PG, DRAS-DQL, Decima-PG, and controls."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from time import process_time
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -47,7 +46,7 @@ class Arm:
     """An agent to train."""
 
     name: str
-    changes: MappingProxyType[str, Any]  # fields of `DrasSettings` apart from the machine's
+    changes: Mapping[str, Any] = field(default_factory=dict)  # fields of `DrasSettings` apart from the machine's
     estimates: str = "requested"  # what it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`
     # whether it is also tested while it goes on learning; the frozen copy then has a name of its own
     updating: bool = False
@@ -56,26 +55,21 @@ class Arm:
     copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
-def _arm(name: str, *, estimates: str = "requested", updating: bool = False, control: bool = True, trains: bool = True,
-         copied: bool = False, **changes: Any) -> Arm:  # fmt: skip
-    return Arm(name, MappingProxyType(changes), estimates, updating, control, trains, copied)
-
-
 ARMS: Final = (
-    _arm(PG, updating=True, control=False),
-    _arm(DQL, kind="dql", updating=True, control=False),
-    _arm(DECIMA, kind="decima", control=False),
-    _arm("untrained", trains=False),
-    _arm("shuffled rewards", reward="shuffled"),
-    _arm("zero reward", reward="zero"),
-    _arm(PERMUTED, inputs="permuted"),
-    _arm("raw inputs", inputs="raw"),
-    _arm(FULL_RETURNS, returns="full"),
-    _arm(CAPACITY, reward="cori"),
-    _arm(TRUE_TIMES, estimates="clairvoyant"),
-    _arm(PG + COPIED, copied=True),
-    _arm(PG + CQSIM, estimates="cqsim"),
-    _arm(DQL + CQSIM, kind="dql", estimates="cqsim"),
+    Arm(PG, updating=True, control=False),
+    Arm(DQL, {"kind": "dql"}, updating=True, control=False),
+    Arm(DECIMA, {"kind": "decima"}, control=False),
+    Arm("untrained", trains=False),
+    Arm("shuffled rewards", {"reward": "shuffled"}),
+    Arm("zero reward", {"reward": "zero"}),
+    Arm(PERMUTED, {"inputs": "permuted"}),
+    Arm("raw inputs", {"inputs": "raw"}),
+    Arm(FULL_RETURNS, {"returns": "full"}),
+    Arm(CAPACITY, {"reward": "cori"}),
+    Arm(TRUE_TIMES, estimates="clairvoyant"),
+    Arm(PG + COPIED, copied=True),
+    Arm(PG + CQSIM, estimates="cqsim"),
+    Arm(DQL + CQSIM, {"kind": "dql"}, estimates="cqsim"),
 )
 """Agents, the paper's three first."""
 
