@@ -15,7 +15,7 @@ from predictors.core.validation import known_zone
 from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
-from predictors.history._packed_rows import NarrowTable, PackedRows
+from predictors.history._rows import Rows
 from predictors.history.features import families_of, feature_plan
 from predictors.history.names import with_procs
 from predictors.history.records import AsOfRule, Job
@@ -244,9 +244,9 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
 
 
 def packed(
-    tables: Tables, live: Ints, rows: Floats | PackedRows, issued: Floats, capacity: int | None = None
+    tables: Tables, live: Ints, rows: Floats | Rows, issued: Floats, capacity: int | None = None
 ) -> dict[str, Any]:
-    """Return copies of the tables that hold live jobs and kept users only: jobs and users as narrow as they can be.
+    """Return copies of the tables that hold live jobs and kept users only.
 
     Parameters
     ----------
@@ -254,7 +254,7 @@ def packed(
         Jobs, users, clock and recent runs.
     live : int64 array of shape (n_live,)
         Slots of the jobs that are queued, running or about to count as ended.
-    rows : float64 array of shape (n_live, n_features), or such rows packed
+    rows : float64 array of shape (n_live, n_features), or Rows
         Their feature rows, which are passed on as they are.
     issued : float64 array
         The prediction issued for each slot.
@@ -296,12 +296,12 @@ def packed(
     }
 
 
-def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> NarrowTable:
+def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> Ints:
     """Return rows of a table, with the new slots in the columns that hold slots."""
-    columns = (table[rows, column] for column in range(table.shape[1]))
-    return NarrowTable(
-        new_slots[column][values] if column in new_slots else values for column, values in enumerate(columns)
-    )
+    picked: Ints = table[rows]
+    for column, slots in new_slots.items():
+        picked[:, column] = slots[picked[:, column]]
+    return picked
 
 
 def _renumbered(n_slots: int, kept: Ints) -> Ints:
@@ -335,7 +335,7 @@ class LiveTables:
         self._n_kinds: Final = kinds_of(job_width)
         self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
-        self.rows = PackedRows(n_features)
+        self.rows = Rows(n_features)
         """Row of each job as of its submission, by slot; it stays until the slot has another job."""
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
@@ -388,7 +388,7 @@ class LiveTables:
         return slots
 
     def fill(self, snapshot: Mapping[str, Any]) -> None:
-        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer; rows may be packed."""
+        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer."""
         fields = np.delete(np.arange(at.CLOCK_FIELDS), at.CALENDAR)
         self.clock[fields] = snapshot["clock"][fields]
         self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
@@ -396,10 +396,10 @@ class LiveTables:
         self.recent = _with_codes(snapshot["recent"], self._run_columns or at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
         rows, self.issued = _wide(snapshot["rows"], self.rows.width), snapshot["issued"].copy()
-        if isinstance(rows, PackedRows):
+        if isinstance(rows, Rows):
             self.rows = rows.picked(range(len(self.jobs)))
         else:
-            self.rows = PackedRows(self.rows.width)
+            self.rows = Rows(self.rows.width)
             self.rows.put(range(len(self.jobs)), rows)
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()

@@ -22,7 +22,6 @@ from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITT
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
-from predictors.history._packed_rows import NarrowTable, PackedRows
 from predictors.history._tables import (
     LateEventWarning,
     LiveTables,
@@ -307,16 +306,11 @@ class JobHistory:
 
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        return {
-            name: array.whole() if isinstance(array, (PackedRows, NarrowTable)) else array
-            for name, array in self.streamed_snapshot().items()
-        }
+        arrays = self.streamed_snapshot()
+        return {**arrays, "rows": arrays["rows"].whole()}
 
     def streamed_snapshot(self) -> dict[str, Any]:
-        """Return what `snapshot` does with rows, jobs and users still packed: their `pieces()` yield them in order.
-
-        Unpacked, the rows of a million live jobs take 1.2 GB.
-        """
+        """Return what `snapshot` does, with the rows as `Rows`, since copies of a million take 1.2 GB."""
         tables = self.tables
         deferred = tables.deferred()  # ended, but not to be known before the second is over: no id names them
         slots = np.concatenate([self.slot_of_job.rows()[:, 0], np.array(deferred, dtype=np.int64)])
@@ -332,7 +326,7 @@ class JobHistory:
 
     @classmethod
     def restore(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Return a history that goes on exactly where the one of the snapshot stood; its rows may be packed.
+        """Return a history that goes on exactly where the one of the snapshot stood; its rows may be `Rows`.
 
         It refuses a snapshot that a version with another layout made.
         """

@@ -13,7 +13,6 @@ from predictors.core.jit import compiled
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
-from predictors.history._packed_rows import NarrowTable
 from predictors.history._tables import (
     Tables,
     groups_of_jobs,
@@ -251,12 +250,7 @@ class LogHistory:
         newest = np.flatnonzero(known.observed)[-keep_ended:] if keep_ended else np.empty(0, dtype=np.int64)
         return JobHistory.restore(
             {
-                **{
-                    name: array.whole() if isinstance(array, NarrowTable) else array
-                    for name, array in packed(
-                        self.arrays, slots, rows[slots], np.full(len(jobs), np.nan), capacity
-                    ).items()
-                },
+                **packed(self.arrays, slots, rows[slots], np.full(len(jobs), np.nan), capacity),
                 "job_ids": np.where(has_ended, at.NONE, self.log.filled("job_id")[slots]),
                 "features": np.array(self.features),
                 "time_zone": np.array(self.log.time_zone or ""),
