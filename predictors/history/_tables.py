@@ -25,13 +25,11 @@ _WEEK = 7 * 86400  # no zone has ever changed its clocks forth and back within a
 
 
 @cache
-def utc_offsets(time_zone: str | None) -> Ints:
+def utc_offsets(
+    # IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
+    time_zone: str | None,
+) -> Ints:
     """Return the offsets of a zone's local time from UTC, as (from Unix time [s], offset [s]) of shape (n, 2).
-
-    Parameters
-    ----------
-    time_zone : str or None
-        IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
 
     Examples
     --------
@@ -165,15 +163,11 @@ def key_of(record: Sequence[int], kind: int) -> Key | None:
     return kind, first, second, third
 
 
-def groups_of_jobs(jobs: Ints, n_kinds: int) -> tuple[Ints, Ints]:
+def groups_of_jobs(
+    jobs: Ints,  # shape (n_jobs, at least JOB_COLUMNS); records
+    n_kinds: int,  # kinds of groups to number, the first of KEYS
+) -> tuple[Ints, Ints]:
     """Number the groups of many jobs.
-
-    Parameters
-    ----------
-    jobs : int64 array of shape (n_jobs, at least JOB_COLUMNS)
-        Records.
-    n_kinds : int
-        Kinds of groups to number, the first of KEYS.
 
     Returns
     -------
@@ -244,24 +238,15 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
 
 
 def packed(
-    tables: Tables, live: Ints, rows: Floats | Rows, issued: Floats, capacity: int | None = None
+    tables: Tables,  # jobs, users, clock and recent runs
+    live: Ints,  # shape (n_live,); slots of the jobs that are queued, running or about to count as ended
+    rows: Floats | Rows,  # shape (n_live, n_features); their feature rows, which are passed on as they are
+    issued: Floats,  # the prediction issued for each slot
+    # most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more are
+    # left
+    capacity: int | None = None,
 ) -> dict[str, Any]:
-    """Return copies of the tables that hold live jobs and kept users only.
-
-    Parameters
-    ----------
-    tables : tuple of arrays
-        Jobs, users, clock and recent runs.
-    live : int64 array of shape (n_live,)
-        Slots of the jobs that are queued, running or about to count as ended.
-    rows : float64 array of shape (n_live, n_features), or Rows
-        Their feature rows, which are passed on as they are.
-    issued : float64 array
-        The prediction issued for each slot.
-    capacity : int, optional
-        Most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more
-        are left.
-    """
+    """Return copies of the tables that hold live jobs and kept users only."""
     jobs, users, clock, recent = tables
     kept = np.flatnonzero(users[:, at.LAST_EVENT])
     kept = kept[np.lexsort((users[kept, at.KIND], users[kept, at.LAST_EVENT]))]
@@ -316,19 +301,14 @@ class LateEventWarning(UserWarning):
 
 
 class LiveTables:
-    """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity.
+    """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity."""
 
-    Parameters
-    ----------
-    clock : int64 array
-        A new clock.
-    n_features : int
-        Width of a row.
-    capacity : int
-        Groups of each kind to keep, as `JobHistory` explains.
-    """
-
-    def __init__(self, clock: Ints, n_features: int, capacity: int) -> None:
+    def __init__(
+        self,
+        clock: Ints,  # a new clock
+        n_features: int,  # width of a row
+        capacity: int,  # groups of each kind to keep, as `JobHistory` explains
+    ) -> None:
         self.capacity: Final = capacity
         self.clock = clock
         job_width, self._user_width = widths(clock)

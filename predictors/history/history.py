@@ -368,20 +368,16 @@ DESCRIBED: Final = (at.SUBMIT, at.PROCS, at.REQUESTED, at.USER, at.GROUP, at.EXE
 
 
 def take_in_many(
-    history: JobHistory, time: Ints, kind: Ints, job: Sequence[int], described: Ints, status: Ints
+    history: JobHistory,  # one that keeps no ended jobs
+    time: Ints,  # time, kind: shape (n_events,); seconds, and what happened (`predictors.core.events`)
+    kind: Ints,
+    job: Sequence[int],
+    # shape (n_events, 8); of submissions: time, processors, requested time, user, group, executable, queue, partition;
+    # -1 is unknown
+    described: Ints,
+    status: Ints,  # shape (n_events,); of ends; -1 is unknown
 ) -> tuple[Floats, Ints]:
     """Take in events in order; each must be able to follow from those before, else the history is of no more use.
-
-    Parameters
-    ----------
-    history : JobHistory
-        One that keeps no ended jobs.
-    time, kind : int64 arrays of shape (n_events,)
-        Seconds, and what happened (`predictors.core.events`).
-    described : int64 array of shape (n_events, 8)
-        Of submissions: time, processors, requested time, user, group, executable, queue, partition; -1 is unknown.
-    status : int64 array of shape (n_events,)
-        Of ends; -1 is unknown.
 
     Returns
     -------

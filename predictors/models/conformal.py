@@ -544,21 +544,16 @@ class WithBudget(Wrapper):
         return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
 
     def predict_as_they_end(
-        self, rows: Floats, submit: Ints, seconds: Floats, end: Ints
+        self,
+        rows: Floats,  # shape (n_jobs, n_features); jobs in order of submission
+        submit: Ints,  # submit, end: shape (n_jobs,); submissions and ends [s]
+        seconds: Floats,  # shape (n_jobs,); run times [s]; that of a job is used once it has run for so long
+        end: Ints,
     ) -> tuple[Floats, Floats, Floats]:
         """Return predictions, lower and upper ends, each calibrated by what had happened before its submission.
 
         That a job outran its prediction counts from that second on, all else at its end. The predictor inside stays as
         it is, and this one as well: the calibration goes on in a copy.
-
-        Parameters
-        ----------
-        rows : float64 array of shape (n_jobs, n_features)
-            Jobs in order of submission.
-        submit, end : int64 arrays of shape (n_jobs,)
-            Submissions and ends [s].
-        seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is used once it has run for so long.
         """
         copy = self.clone()
         copy.base_ = self._base()

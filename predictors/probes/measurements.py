@@ -237,15 +237,13 @@ class ProbeHistory:
         runs = runs.select(np.flatnonzero(~np.isnan(runs.probe_waits).all(axis=1))).sorted_by_start()
         return cls(runs.start, runs.probe_waits)
 
-    def last_known(self, start: npt.ArrayLike, oldest: float = np.inf) -> tuple[Floats, Floats]:
+    def last_known(
+        self,
+        # shape (n,); as of when [s], in the clock of `time`; a measurement of that same second is not known yet
+        start: npt.ArrayLike,
+        oldest: float = np.inf,  # largest age [s]
+    ) -> tuple[Floats, Floats]:
         """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
-
-        Parameters
-        ----------
-        start : array-like of shape (n,)
-            As of when [s], in the clock of `time`; a measurement of that same second is not known yet.
-        oldest : float
-            Largest age [s].
 
         Returns
         -------
@@ -269,20 +267,12 @@ class ProbeHistory:
 
 
 def probes_as_used(
-    runs: Runs, use: ProbeUse, measured: ProbeHistory | None = None, oldest: float = np.inf
+    runs: Runs,  # the runs
+    use: ProbeUse,  # {"live", "last-known", "absent"}: each run's own probes; the last known before its start; none
+    measured: ProbeHistory | None = None,  # the measurements; absent: the probes of the runs themselves
+    oldest: float = np.inf,  # largest age of the last known [s]
 ) -> tuple[Floats, Floats]:
     """Return the nine inputs of each run by a use of probes, and their age.
-
-    Parameters
-    ----------
-    runs : Runs
-        The runs.
-    use : {"live", "last-known", "absent"}
-        Each run's own probes; the last known before its start; none.
-    measured : ProbeHistory, optional
-        The measurements; absent: the probes of the runs themselves.
-    oldest : float
-        Largest age of the last known [s].
 
     Returns
     -------
@@ -300,21 +290,14 @@ def probes_as_used(
 
 
 def read_probes(
-    path: str | os.PathLike[str], settings: Settings | None = None, strict: bool = False
+    path: str | os.PathLike[str],  # a file by `write_row`
+    settings: Settings | None = None,  # the settings to keep; absent: those of the first row that can be read
+    strict: bool = False,  # raise at the first row that would be dropped
 ) -> tuple[list[ProbeRow], ReadingReport]:
     """Read the rows of a table (`.csv`) or of one measurement (any other name), in the order of time.
 
     A row that cannot be read is dropped and counted; so is one with another pattern, other sizes or iterations, since
     its waits do not compare.
-
-    Parameters
-    ----------
-    path : path-like
-        A file by `write_row`.
-    settings : Settings, optional
-        The settings to keep; absent: those of the first row that can be read.
-    strict : bool
-        Raise at the first row that would be dropped.
     """
     source = os.fspath(path)
     cells, bad = _table(path, source) if Path(path).suffix == ".csv" else ([(1, one_row(path))], [])

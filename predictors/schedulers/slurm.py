@@ -63,17 +63,13 @@ class Scheduler(Protocol):
 
 
 class Slurm:
-    """The cluster that the commands on the PATH speak to.
+    """The cluster that the commands on the PATH speak to."""
 
-    Parameters
-    ----------
-    patience : float
-        Longest time of a command [s].
-    mark : str
-        Where a job with a soft limit of ours is marked, one of `MARKS`.
-    """
-
-    def __init__(self, patience: float = 60.0, mark: str = ADMIN_COMMENT) -> None:
+    def __init__(
+        self,
+        patience: float = 60.0,  # longest time of a command [s]
+        mark: str = ADMIN_COMMENT,  # where a job with a soft limit of ours is marked, one of `MARKS`
+    ) -> None:
         if mark not in MARKS:
             raise unknown_name("mark", mark, MARKS)
         self._patience, self._mark = patience, mark

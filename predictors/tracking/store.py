@@ -185,18 +185,12 @@ def silence() -> Iterator[None]:
 MOST_NAMES: Final = 1000
 
 
-def find_version(client: Any, store: Store, where: ModelUri) -> Any:
-    """Return MLflow's record of the registered version that `where` names.
-
-    Parameters
-    ----------
-    client : mlflow.MlflowClient
-        Of `store`.
-    store : Store
-        For the messages.
-    where : ModelUri
-        With a name, and an alias or a version.
-    """
+def find_version(
+    client: Any,  # of `store`
+    store: Store,  # for the messages
+    where: ModelUri,  # with a name, and an alias or a version
+) -> Any:
+    """Return MLflow's record of the registered version that `where` names."""
     with _unless("RESOURCE_DOES_NOT_EXIST"):
         model = client.get_registered_model(where.name)
         return _version_of(client, model, where)

@@ -66,20 +66,14 @@ def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fol
     return folds
 
 
-def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", labels: str = "as_of") -> list[Fold]:
-    """Return one fold: the past learns, the future is judged.
-
-    Parameters
-    ----------
-    runs : Runs
-        Sorted by start.
-    share : float
-        Of the runs, the earliest, that come before the split.
-    scheme : {"binary", "three"}
-        Which classes.
-    labels : {"as_of", "whole"}
-        Whether what is normal is measured among the runs learnt from, or among all.
-    """
+def chronological(
+    runs: Runs,  # sorted by start
+    share: float = 0.7,  # of the runs, the earliest, that come before the split
+    scheme: Scheme = "binary",  # {"binary", "three"}: which classes
+    # {"as_of", "whole"}: whether what is normal is measured among the runs learnt from, or among all
+    labels: str = "as_of",
+) -> list[Fold]:
+    """Return one fold: the past learns, the future is judged."""
     if not 0 < share < 1:
         raise JobcastError(f"The share of runs to learn from must lie between 0 and 1; got {share!r}.")
     first = round(share * len(runs))

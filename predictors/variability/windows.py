@@ -191,24 +191,14 @@ def aggregates(low: Floats, high: Floats, total: Floats, count: Ints) -> Floats:
 
 
 def windows(
+    # a block, or rows in parts; the parts of one counter must follow one another in time, as
+    # `predictors.data.telemetry.read.Scan` yields them. Only the rows that a window still needs are kept.
     telemetry: Telemetry | Iterable[Samples],
-    starts: npt.ArrayLike,
-    nodes: Sequence[Sequence[int] | Ints] | None = None,
-    window: float = WINDOW,
+    starts: npt.ArrayLike,  # shape (n,); starts [s], in any order
+    nodes: Sequence[Sequence[int] | Ints] | None = None,  # the job's nodes, one set a start; absent: all nodes
+    window: float = WINDOW,  # length of the windows [s]
 ) -> Windows:
     """Compute the windows before many starts.
-
-    Parameters
-    ----------
-    telemetry : Telemetry or iterable of Samples
-        A block, or rows in parts; the parts of one counter must follow one another in time, as
-        `predictors.data.telemetry.read.Scan` yields them. Only the rows that a window still needs are kept.
-    starts : array of shape (n,)
-        Starts [s], in any order.
-    nodes : sequence of n sets of node ids, optional
-        The job's nodes, one set a start; absent: all nodes.
-    window : float
-        Length of the windows [s].
 
     Returns
     -------

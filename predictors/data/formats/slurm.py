@@ -272,16 +272,11 @@ def submit_options(line: str) -> dict[str, str]:
 
 
 def split_options(
-    words: Sequence[str], alone: Set[str] = ALONE, short: Set[str] = ALONE_SHORT
+    words: Sequence[str],  # the line's words after the command's own name
+    alone: Set[str] = ALONE,  # alone, short: long names and letters without a value in the next word
+    short: Set[str] = ALONE_SHORT,
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the options of sbatch, salloc or srun with their values, and the words from the script or program on.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The line's words after the command's own name.
-    alone, short : set of str
-        Long names and letters without a value in the next word.
 
     Examples
     --------
@@ -606,22 +601,15 @@ def _without_suffix(text: str) -> str:
     return str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text
 
 
-def memory_of_jobs(column: Any, procs: Ints, nodes: Ints, draft: Draft, target: str, per: str = "") -> Ints:
-    """Return a column of sacct's `ReqMem` as the memory of the whole job [KB], `MISSING` where there is none.
-
-    Parameters
-    ----------
-    column : arrow array of text
-        Such as `4Gn`, see `memory`.
-    procs, nodes : int64 array
-        Of each job, at least 1.
-    draft : Draft
-        Its report gets texts that cannot be read.
-    target : str
-        The column of the job log.
-    per : {"", "n", "c"}
-        What a text without a letter at its end is for: the job, a node or a processor.
-    """
+def memory_of_jobs(
+    column: Any,  # such as `4Gn`, see `memory`
+    procs: Ints,  # procs, nodes: of each job, at least 1
+    nodes: Ints,
+    draft: Draft,  # its report gets texts that cannot be read
+    target: str,  # the column of the job log
+    per: str = "",  # {"", "n", "c"}: what a text without a letter at its end is for: the job, a node or a processor
+) -> Ints:
+    """Return a column of sacct's `ReqMem` as the memory of the whole job [KB], `MISSING` where there is none."""
     codes, texts = coded = names(column)
     read = {text: memory(text) for text in texts}
     total = by_name(coded, lambda text: (read[text] or (0.0, ""))[0], 0.0)

@@ -59,20 +59,18 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
     return events
 
 
-def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
+def erase_user(
+    store: Store,  # of a stopped service
+    key: Pseudonymiser,
+    user: str | int,  # as clients sent it; digits may have come as a number or as a name, and both are erased
+    why: str,
+) -> tuple[int, int]:
     """Replace a user, the programs, and the ids of the ended jobs by unused codes; return events and live jobs.
 
     All that is known stays true of someone, so that no other user's predictions change; but a model that finds the
     weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
     to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
     run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
-
-    Parameters
-    ----------
-    store : Store
-        Of a stopped service.
-    user : str or int
-        As clients sent it; digits may have come as a number or as a name, and both are erased.
 
     Raises
     ------

@@ -101,34 +101,17 @@ class StartTimes(Protocol):
 
 
 class JobState:
-    """The history of all jobs as of an event, and the order of events of the live ones.
-
-    Parameters
-    ----------
-    epoch : int or None
-        Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then.
-    time_zone : str or None
-        IANA name of the machine's time zone.
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    capacity : int
-        Users, and groups of each kind, to remember.
-    machine_procs : int or None
-        Processors of the machine; None if unknown (no free processors are known then).
-
-    Attributes
-    ----------
-    sequence : int
-        Number of the newest event taken in.
-    """
+    """The history of all jobs as of an event, and the order of events of the live ones."""
 
     def __init__(
         self,
         *,
+        # Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then
         epoch: int | None = 0,
-        time_zone: str | None = None,
-        as_of: str = "strict",
-        capacity: int = 100_000,
+        time_zone: str | None = None,  # IANA name of the machine's time zone
+        as_of: str = "strict",  # {"strict", "reis"}: what counts as ended at a submission
+        capacity: int = 100_000,  # users, and groups of each kind, to remember
+        # processors of the machine; None if unknown (no free processors are known then)
         machine_procs: int | None = None,
     ) -> None:
         self._lock: Final = ReadersWriterLock()
@@ -143,7 +126,7 @@ class JobState:
             )
         )
         self.event_order = EventOrder()
-        self.sequence = 0
+        self.sequence = 0  # number of the newest event taken in
 
     @classmethod
     def of(cls, settings: Settings) -> Self:

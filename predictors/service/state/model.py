@@ -70,11 +70,6 @@ class Model:
         Whether the site ends jobs at their request; None: as the model was calibrated, else not.
     drift_alarms : float
         False alarms of drift a year at most.
-
-    Attributes
-    ----------
-    monitor : Monitor
-        Its errors compared with last-two's, and P10, P50 and P90 of its predictions.
     """
 
     def __init__(
@@ -105,6 +100,7 @@ class Model:
         layer = kept or ConformalQuantiles()
         if kills is not None:
             layer.set_kills(kills)
+        # its errors compared with last-two's, and P10, P50 and P90 of its predictions
         self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
         self.published = self._published(0)
 

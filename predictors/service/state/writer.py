@@ -42,15 +42,7 @@ class _Request(NamedTuple):
 
 
 class Writer(Worker):
-    """Owner of the store and of the job_state.
-
-    Parameters
-    ----------
-    most_pending : int
-        Events to wait for their commit, or to be learnt, before new ones are turned away.
-    crashed : callable
-        Called with a failure that ends the thread: the process must restart from what is stored.
-    """
+    """Owner of the store and of the job_state."""
 
     idle_seconds = 0.2
 
@@ -59,7 +51,8 @@ class Writer(Worker):
         store: Store,
         job_state: JobState,
         learner: Learner,
-        most_pending: int,
+        most_pending: int,  # events to wait for their commit, or to be learnt, before new ones are turned away
+        # called with a failure that ends the thread: the process must restart from what is stored
         crashed: Callable[[Exception], None],
     ) -> None:
         super().__init__("writer", crashed)

@@ -85,17 +85,12 @@ def _write_member(member: Any, array: npt.NDArray[Any] | Rows) -> None:
         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def unpacked(stored: bytes | BinaryIO, begins: str = "", as_rows: Collection[str] = ()) -> dict[str, Any]:
+def unpacked(
+    stored: bytes | BinaryIO,  # the file is read from its beginning, twice
+    begins: str = "",  # how the names of those begin that are wanted
+    as_rows: Collection[str] = (),  # names of arrays that come as `Rows`; those of an older version stay arrays
+) -> dict[str, Any]:
     """Return the arrays of a snapshot, or of an older version's (a compressed npz file).
-
-    Parameters
-    ----------
-    stored : bytes or binary file
-        The file is read from its beginning, twice.
-    begins : str
-        How the names of those begin that are wanted.
-    as_rows : collection of str
-        Names of arrays that come as `Rows`; those of an older version stay arrays.
 
     Raises
     ------

@@ -54,25 +54,14 @@ _NO: Final = frozenset(("0", "false", "no", "n", "shared", "ok", "f"))
 
 
 def parse_table(
-    data: bytes,
+    data: bytes,  # text with one line of names, or Parquet
     source: str,
-    table_map: TableMap,
+    table_map: TableMap,  # which column is what
     strict: bool = False,
-    time_zone: str | None = None,
-    header: tuple[tuple[str, str], ...] = (),
+    time_zone: str | None = None,  # IANA name of the zone of times without an offset; goes before the map's
+    header: tuple[tuple[str, str], ...] = (),  # what the log's header says
 ) -> tuple[JobLog, ReadingReport]:
     r"""Return the job log that a table holds by a map, and the account.
-
-    Parameters
-    ----------
-    data : bytes
-        Text with one line of names, or Parquet.
-    table_map : TableMap
-        Which column is what.
-    time_zone : str, optional
-        IANA name of the zone of times without an offset; goes before the map's.
-    header : tuple of (str, str)
-        What the log's header says.
 
     Examples
     --------
