@@ -71,10 +71,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def loaded(self, entry: EntryPoint) -> T:
         """Return what an entry point adds.
 
-        Raises
-        ------
-        JobcastError
-            Naming the package and the entry point, if its name is taken, or it cannot be loaded, or is something else.
+        The error names the package and the entry point, if its name is taken, or it cannot be loaded, or is something
+        else.
         """
         name = entry.name
         where = f"{self.kind.capitalize()} {printable(name)!r} of the package {package_of(entry)} ({entry.value})"

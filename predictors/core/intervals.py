@@ -180,13 +180,9 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 def drawn_over(groups: Sequence[Floats], *, seed: int = 0) -> Floats:
     """Return draws of the mean over groups, the groups themselves resampled; one group stays as it is.
 
-    Which groups are drawn is independent of the groups' own draws by the same seed: else a resample that
-    has the third log more often would have the third seed more often, too, and intervals would be wide or narrow by it.
-
-    Parameters
-    ----------
-    groups : sequence of float64 arrays of shape (2000,)
-        Draws of each group's own value.
+    Which groups are drawn is independent of the groups' own draws by the same seed: else a resample that has the third
+    log more often would have the third seed more often, too, and intervals would be wide or narrow by it. `groups` are
+    the draws of each group's own value, shape (2000,).
     """
     if len(groups) == 1:
         return groups[0]

@@ -169,10 +169,8 @@ def groups_of_jobs(
 ) -> tuple[Ints, Ints]:
     """Number the groups of many jobs.
 
-    Returns
-    -------
-    tuple of (int64 array of shape (n_groups, 4), int64 array of shape (n_jobs, n_kinds))
-        Keys, and for each job the number of its group of each kind.
+    Returned are keys, shape (n_groups, 4), and for each job the number of its group of each kind, shape (n_jobs,
+    n_kinds).
     """
     slots = np.full((len(jobs), n_kinds), NONE, dtype=np.int64)
     parts, base = [np.empty((0, KEY_LENGTH), dtype=np.int64)], 0

@@ -193,10 +193,7 @@ def start_times(
 ) -> list[int]:
     """Return the random start times of an application's control jobs on a day.
 
-    Returns
-    -------
-    list of int
-        Unix seconds, ascending, each once.
+    They are Unix seconds, ascending, each once.
 
     Examples
     --------

@@ -180,11 +180,8 @@ class Adapter:
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
 
-        Raises
-        ------
-        JobcastError
-            If the scheduler does not answer. Nothing has been set that the journal does not have as an intention; where
-            it cannot be written, what must be cleared is cleared all the same.
+        It raises JobcastError if the scheduler does not answer. Nothing has been set that the journal does not have as
+        an intention; where it cannot be written, what must be cleared is cleared all the same.
         """
         begin, done = time.perf_counter(), Cycle()
         config = self._scheduler.config()

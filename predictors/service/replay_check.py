@@ -46,10 +46,8 @@ def drive(
 ) -> Replayed:
     """Send a log's events in order, and ask for every job's prediction.
 
-    Raises
-    ------
-    JobcastError
-        If the service's clock is another, an event was not taken in, or an answer knows of other events.
+    It raises JobcastError if the service's clock is another, an event was not taken in, or an answer knows of other
+    events.
     """
     about = client.models()
     offset = _offset(about, log)

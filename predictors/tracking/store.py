@@ -135,10 +135,7 @@ def _locked(file: Path) -> Iterator[None]:
 def fetched(store: Store, location: str, download: Callable[[str, str], str]) -> Iterator[Path]:
     """Yield a local folder with the files at `location`; downloads last as long as the block.
 
-    Parameters
-    ----------
-    download : callable of (str, str)
-        Brings what lies at a URI into a folder, and returns where it lies there.
+    `download` brings what lies at a URI into a folder, and returns where it lies there.
     """
     parts = urlparse(location)
     if parts.scheme not in ("", "file"):

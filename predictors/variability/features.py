@@ -128,10 +128,7 @@ def feature_rows(
 ) -> Floats:
     """Join the parts of many rows.
 
-    Returns
-    -------
-    float64 array of shape (n, 282)
-        In the order of `FEATURES`.
+    The 282 columns are in the order of `FEATURES`.
     """
     parts = (np.asarray(windows, dtype=np.float64), np.asarray(probes, dtype=np.float64), one_hot(workload))
     for part, width in zip(parts, (len(WINDOW_FEATURES), len(PROBES), len(WORKLOADS)), strict=True):

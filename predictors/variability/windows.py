@@ -200,15 +200,8 @@ def windows(
 ) -> Windows:
     """Compute the windows before many starts.
 
-    Returns
-    -------
-    Windows
-        In the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
-
-    Raises
-    ------
-    JobcastError
-        If `nodes` does not fit the starts, or parts do not follow one another.
+    They are in the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
+    It refuses `nodes` that do not fit the starts, and parts that do not follow one another.
 
     Examples
     --------

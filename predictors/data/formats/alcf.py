@@ -73,10 +73,7 @@ def parse_alcf(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log that such a file holds, and the account.
 
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the zone of the file's clock; without it they are taken as UTC.
+    `time_zone` is the IANA name of the zone of the file's clock; without it times are taken as UTC.
     """
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)

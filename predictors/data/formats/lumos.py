@@ -62,10 +62,7 @@ def parse_lumos(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log that such a file holds, and the account.
 
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the zone of submissions that are written as local times; Unix times need none.
+    `time_zone` is the IANA name of the zone of submissions that are written as local times; Unix times need none.
     """
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)

@@ -14,17 +14,14 @@ OPEN: Final = 8  # so many sessions are open at once at most; the one longest si
 def mixture_quantile(share: Floats, weight: Floats, first: Floats, second: Floats) -> Floats:
     """Invert the cut distribution weight * first + (1 - weight) * second, both tabulated at equal steps.
 
+    Positions in the table are linear between knots; the table's last knot is the largest value there is.
+
     Parameters
     ----------
     share, weight : float64 arrays of shape (n,)
         Probability below the value looked for; weight of the first distribution.
     first, second : float64 arrays of shape (n_knots,)
         Cumulative distributions, not decreasing, beginning at 0.
-
-    Returns
-    -------
-    float64 array of shape (n,)
-        Position in the table, linear between knots; the table's last knot is the largest value there is.
     """
     position = np.empty(len(share))
     last = len(first) - 1
@@ -117,12 +114,8 @@ def earliest_starts(
 ) -> Ints:
     """Give each job, in order of submission, the earliest start at which it holds back no job before it.
 
-    Conservative backfilling by a clairvoyant: run times known, plans never changed.
-
-    Returns
-    -------
-    int64 array of shape (n_jobs,)
-        Start [s]; at no time do running jobs exceed the machine.
+    Conservative backfilling by a clairvoyant: run times known, plans never changed. At no time do running jobs exceed
+    the machine.
     """
     start = np.empty(len(submit), np.int64)
     at, free = np.empty(1024, np.int64), np.empty(1024, np.int64)

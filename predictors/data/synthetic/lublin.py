@@ -136,10 +136,7 @@ def wall_clock(
 ) -> Floats:
     """Bend even time into the daily cycle: half hours of weight w pass w times as many even seconds.
 
-    Returns
-    -------
-    float64 array
-        Seconds since that midnight; whole days stay where they are.
+    Whole days stay where they are.
     """
     paid = np.concatenate(([0.0], np.cumsum(day_weights(model)))) * SLOT
     days = np.floor(even / DAY)

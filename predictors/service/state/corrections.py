@@ -70,13 +70,9 @@ def erase_user(
     All that is known stays true of someone, so that no other user's predictions change; but a model that finds the
     weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
     to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
-    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
-
-    Raises
-    ------
-    JobcastError
-        If the key is another than the service's, or there is no event of the user; or if the user is a number, and
-        something was kept in which a number cannot be distinguished from others.
+    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over. It raises
+    JobcastError if the key is another than the service's, or there is no event of the user; or if the user is a number,
+    and something was kept in which a number cannot be distinguished from others.
     """
     if store.about().get("key", key.fingerprint) != key.fingerprint:
         raise JobcastError(f"{_name(store)}: was begun with another name key; give the --name-key of the service.")
@@ -126,12 +122,8 @@ def erase_user(
 def let_go(store: Store, before: int, why: str) -> int:
     """Delete the events and predictions of jobs that were over before a second; return how many events.
 
-    The newest snapshot becomes the base, from which a restart goes on: the state does not change.
-
-    Raises
-    ------
-    JobcastError
-        If the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
+    The newest snapshot becomes the base, from which a restart goes on: the state does not change. It raises
+    JobcastError if the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
     """
     with closing(store.snapshots()) as kept:
         base, stored = next(kept, (0, None))

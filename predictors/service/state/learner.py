@@ -13,14 +13,8 @@ class Learner(Worker):
     """Models by role, each at the same event.
 
     Requests use what is published and do not wait for the learner, unless they ask for the state after an event
-    (`when`).
-
-    Parameters
-    ----------
-    keep : callable
-        Given the predictions of record of each slice, to be stored.
-    crashed : callable
-        Called with a failure that ends the thread: the process must restart from what is stored.
+    (`when`). `keep` gets the predictions of record of each slice, to be stored; `crashed` is called with a failure that
+    ends the thread: the process must restart from what is stored.
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:

@@ -86,12 +86,7 @@ log = logging.getLogger("jobcast.service")
 class Service:
     """One prediction service. `start` returns at once; `ready` is true when the state has been rebuilt.
 
-    Parameters
-    ----------
-    loader : callable
-        Brings models.
-    versions : callable
-        Returns which version an address means now.
+    `loader` brings models; `versions` returns which version an address means now.
     """
 
     def __init__(
@@ -236,12 +231,8 @@ class Service:
     def forget(self, seconds: float) -> int:
         """Give up the live jobs of which nothing has been heard for so long, by an event each; return how many.
 
-        The events are durable when this returns; no other thread of the service may wait for it.
-
-        Raises
-        ------
-        Busy, StorageError
-            If not all could be stored; those that were are given up.
+        The events are durable when this returns; no other thread of the service may wait for it. It raises Busy or
+        StorageError if not all could be stored; those that were are given up.
         """
         jobs, now = self.silent_jobs(seconds)
         for i in range(0, len(jobs), _FORGET_AT_ONCE):

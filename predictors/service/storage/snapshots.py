@@ -92,12 +92,7 @@ def unpacked(
 ) -> dict[str, Any]:
     """Return the arrays of a snapshot, or of an older version's (a compressed npz file).
 
-    Raises
-    ------
-    JobcastError
-        If it is damaged.
-    StorageError
-        If the database that it is read from has gone away.
+    It raises JobcastError if it is damaged, and StorageError if the database that it is read from has gone away.
     """
     file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     try:

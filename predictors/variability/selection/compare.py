@@ -59,12 +59,8 @@ class Map(Protocol):
     ) -> Sequence[Result]:
         """Return `function(shared, task)` for each task, in order.
 
-        Parameters
-        ----------
-        function : callable
-            Of a module's top level; draws nothing by chance but by seeds in its task.
-        tasks : sequence
-            Small.
+        The function is one of a module's top level and draws nothing by chance but by seeds in its task; tasks are
+        small.
         """
         ...
 

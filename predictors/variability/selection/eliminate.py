@@ -49,10 +49,7 @@ def eliminate(
 ) -> list[tuple[str, ...]]:
     """Return sets of inputs, each the former's most important ones.
 
-    Returns
-    -------
-    list of tuple of str
-        One set for each size, in the order of `features`.
+    Returned is one set for each size, in the order of `features`.
     """
     kept = np.arange(len(features))
     sets = []

@@ -120,10 +120,7 @@ def f1_interval(
 ) -> tuple[float, float]:
     """Return the bootstrap interval of the mean of the folds' F1 over blocks drawn with replacement.
 
-    Returns
-    -------
-    tuple of float
-        Lower and upper end; NaN if no resample has an F1.
+    It is NaN if no resample has an F1.
     """
     t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
     if not len(t):
