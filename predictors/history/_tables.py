@@ -319,8 +319,7 @@ class LiveTables:
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)
         self.recent = new_recent(self.users, self._run_columns)
-        self.warns = True
-        """Whether the first late event is worth a warning; a service shows their number instead."""
+        self.warns = True  # whether the first late event is worth a warning; a service shows their number instead
         self._runs_given = 0
         self.slot_of: dict[Key, int] = {}
         self.count = [0] * self._n_kinds

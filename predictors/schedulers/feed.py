@@ -44,8 +44,7 @@ class Feed:
         self._cluster = cluster
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._newest: dict[str, int] = {}
-        self.refused = 0
-        """Events that the service would not have."""
+        self.refused = 0  # events that the service would not have
 
     def send(self, jobs: Iterable[QueuedJob], forecaster: Forecaster) -> int:
         """Tell a service what has happened since the last look; return how many events that were.

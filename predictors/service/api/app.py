@@ -79,8 +79,7 @@ class Api:
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
         self.page: Final = PageRoutes(service, starts)
-        self.lifecycle: Lifecycle
-        """What begins and ends with the server, which sets it."""
+        self.lifecycle: Lifecycle  # what begins and ends with the server, which sets it
 
 
 def make_app(api: Api) -> Starlette:

@@ -20,12 +20,10 @@ class Learner(Worker):
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
         super().__init__("learner", crashed)
         self.models: dict[str, Model] = {}
-        self.sequence = 0
-        """Newest event learnt."""
+        self.sequence = 0  # newest event learnt
         self.keep = keep
         self._waiting: list[tuple[int, Command]] = []
-        self.pending = 0
-        """Events handed over and not learnt yet."""
+        self.pending = 0  # events handed over and not learnt yet
 
     @property
     def champion(self) -> Model:

@@ -88,8 +88,7 @@ class Model:
         self.predictor: Final = predictor
         self.role = role
         self.learns: Final = learns
-        self.since = 0
-        """The event from which on it learns."""
+        self.since = 0  # the event from which on it learns
         self.number = 0
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0

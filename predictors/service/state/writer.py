@@ -61,13 +61,10 @@ class Writer(Worker):
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
         self._arrivals: deque[float] = deque()
-        self.pending = 0
-        """Events that wait for their commit."""
-        self.trouble: str | None = None
-        """Why the newest commit failed; None if it did not."""
+        self.pending = 0  # events that wait for their commit
+        self.trouble: str | None = None  # why the newest commit failed; None if it did not
         self.records_dropped = 0
-        self.last_commit: float | None = None
-        """When events were last committed (Unix time); None before the first."""
+        self.last_commit: float | None = None  # when events were last committed (Unix time); None before the first
 
     @property
     def oldest_wait(self) -> float:

@@ -21,8 +21,7 @@ from predictors.history._rows import Rows
 from predictors.service.storage.database import StorageError
 
 Arrays = dict[str, npt.NDArray[Any]]
-Streamed = dict[str, npt.NDArray[Any] | Rows]
-"""Arrays, and rows that are copied piece by piece as they are written."""
+Streamed = dict[str, npt.NDArray[Any] | Rows]  # arrays, and rows that are copied piece by piece as they are written
 
 PIECE: Final = 1 << 20  # bytes that are moved at once
 _ROWS_AT_ONCE: Final = 256
