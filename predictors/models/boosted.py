@@ -147,15 +147,7 @@ _OBJECTIVES: Final = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingPredictor(TreeGrowth, RefittingPredictor):
-    """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files.
-
-    Parameters
-    ----------
-    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
-        As in `Boosted`.
-    refit_every, window, cap, as_of
-        As in `RefittingPredictor`.
-    """
+    """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files."""
 
     window: Count = 200_000
 
@@ -194,8 +186,6 @@ class Boosted(BoostingPredictor):
     window : int
         Newest outcomes that a fit on a stream learns from. Fewer cost accuracy where a log is long: the newest 60,000,
         120,000 and 200,000 of CEA-Curie's jobs leave .681, .645 and .636 of last-two's squared error to boosted trees.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------
@@ -346,8 +336,6 @@ class Average(RefittingPredictor):
         Seed: equal seeds, equal trees.
     window : int
         Newest outcomes that a fit on a stream learns from; see `Boosted`.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------

@@ -41,12 +41,8 @@ class Censored(BoostingPredictor):
         jobs do that may fail early but are killed at their request.
     scale : float
         How wide that is.
-    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
-        As in `Boosted`.
     window : int
         Newest outcomes that a fit on a stream learns from; see `Boosted`.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------

@@ -415,8 +415,6 @@ class WithBudget(Wrapper):
         Share of the jobs that may run longer than predicted; None leaves the predictions as they are.
     coverage : float
         Share of the jobs that shall run between `lower` and `upper` of their prediction.
-    cap, as_of
-        As in `Predictor`.
 
     Attributes
     ----------

@@ -186,8 +186,6 @@ class Forest(RefittingPredictor):
         Categories of an attribute that get a column of their own, the most frequent ones; None: all.
     random_state : int
         Seed: equal seeds, equal forests.
-    refit_every, window, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------

@@ -203,8 +203,6 @@ class Stack(Average):
 
     Parameters
     ----------
-    n_boosted, n_forest, random_state, window
-        As in `Average`.
     refit_every, cap, as_of
         As in `RefittingPredictor`; with `refit_every` None a stream does not move the weights either.
 

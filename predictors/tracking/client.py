@@ -95,38 +95,18 @@ def log_run(
 
 
 def log_classifier(
-    classifier: Classifier,
-    dataset: Dataset,
-    labels: Labels,
-    figures: Mapping[str, object],
+    classifier: Classifier,  # fitted on the labelled rows of `dataset`
+    dataset: Dataset,  # what it learnt from
+    labels: Labels,  # of the dataset's rows
+    figures: Mapping[str, object],  # figures, split, seed, begin, files: as in `log_run`
     *,
     split: str,
-    name: str,
+    name: str,  # what to call the dataset: its file's name
     seed: int | None = None,
     begin: float | None = None,
     files: Sequence[Path] = (),
 ) -> LoggedRun:
-    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model itself.
-
-    Parameters
-    ----------
-    classifier : Classifier
-        Fitted on the labelled rows of `dataset`.
-    dataset : Dataset
-        What it learnt from.
-    labels : Labels
-        Of the dataset's rows.
-    figures : mapping of str to number
-        As in `log_run`.
-    split : str
-        How the figures were made and on which rows the model was trained, in words.
-    name : str
-        What to call the dataset: its file's name.
-    seed : int or None
-        Seed of everything drawn by chance.
-    begin, files
-        As in `log_run`.
-    """
+    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model."""
     loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
     return _log(loggable, figures, None, begin, files)
 

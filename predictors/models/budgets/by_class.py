@@ -79,8 +79,6 @@ class BudgetByClass(WithBudget):
 
     Parameters
     ----------
-    predictor, budget, coverage, cap, as_of
-        As in `WithBudget`.
     by : {"request", "procs"}
         What makes a class: the requested time (up to 1 h, 4 h, 12 h, more) or the processors (1, up to 8, 64, more);
         the latter needs a predictor that reads them, such as `boosted` or `forest`.
