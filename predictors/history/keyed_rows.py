@@ -26,6 +26,7 @@ class KeyedRows(Generic[V]):
     def __init__(self, width: int, dtype: type[np.float64] | type[np.int64]) -> None:
         self._width: Final = width
         self._dtype: Final = dtype
+        self._number: Final[Any] = int if dtype is np.int64 else float
         self._rows: dict[int, tuple[V, ...]] = {}
 
     def __len__(self) -> int:
@@ -43,7 +44,7 @@ class KeyedRows(Generic[V]):
 
     def put(self, key: int, row: Sequence[V]) -> None:
         """Set the row of a key, which keeps its place in the order if it was there."""
-        self._rows[key] = tuple(np.asarray(row, dtype=self._dtype).tolist())
+        self._rows[key] = tuple(map(self._number, row))
 
     def pop(self, key: int) -> tuple[V, ...] | None:
         """Take out the row of a key; None if there is none."""
