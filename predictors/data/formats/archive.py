@@ -163,7 +163,6 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _first_digest(digest_file: Path) -> str | None:
-    """Return the kept SHA-256, or None if there is no valid one."""
     if not digest_file.exists():
         return None
     words = digest_file.read_text(encoding="ascii", errors="replace").split()

@@ -493,7 +493,7 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     draft.waiting = ended & never & (draft.numbers["status"] == CANCELLED)
     _quantities(draft, column, ended)
     if "eligible" in clock:
-        draft.numbers["eligible_wait"] = _eligible_wait(clock["eligible"], draft.numbers["start"])
+        draft.numbers["eligible_wait"] = eligible_wait(clock["eligible"], draft.numbers["start"])
     in_array = [row for row, word in enumerate(words) if "_" in word]
     draft.numbers["array"] = np.full(len(words), MISSING, dtype=np.int64)
     draft.numbers["array"][in_array] = [array_of(words[row]) for row in in_array]
@@ -519,21 +519,15 @@ def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
     A submit line says what it asks for; what it does not say may stand in the script, and is unknown.
     """
     if "dependency" in column:
-        depends = names(column["dependency"])
-        draft.names["dependency"] = named_by(depends, lambda text: dependency_of(text)[0])
-        draft.names["parents"] = named_by(depends, lambda text: dependency_of(text)[1])
+        draft.names |= dependencies(names(column["dependency"]))
     if "command" not in draft.names:
         return
     lines, texts = draft.names["command"]
     asked = [submit_options(text) for text in texts]
     alone = [1 if "exclusive" in one else MISSING for one in asked]
     draft.numbers["exclusive"] = np.array([*alone, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
-    depends = lines, tuple(one.get("dependency", "") for one in asked)
-    for key, text_of in (
-        ("dependency", lambda text: dependency_of(text)[0]),
-        ("parents", lambda text: dependency_of(text)[1]),
-    ):
-        draft.names.setdefault(key, named_by(depends, text_of))
+    for key, found in dependencies((lines, tuple(one.get("dependency", "") for one in asked))).items():
+        draft.names.setdefault(key, found)
     for key in ("constraint", "licenses", "reservation"):
         own = tuple(one.get(key, "") for one in asked)
         draft.names.setdefault(key, named_by((lines, own), str))
@@ -547,7 +541,16 @@ def named_by(coded: Names, text_of: Callable[[str], str]) -> Names:
     return table[np.where(coded[0] == MISSING, len(texts), coded[0])], tuple(places)
 
 
-def _eligible_wait(eligible: Ints, start: Ints) -> Ints:
+def dependencies(coded: Names) -> dict[str, Names]:
+    """Return the columns `dependency` and `parents` of texts such as `afterok:12`."""
+    return {
+        "dependency": named_by(coded, lambda text: dependency_of(text)[0]),
+        "parents": named_by(coded, lambda text: dependency_of(text)[1]),
+    }
+
+
+def eligible_wait(eligible: Ints, start: Ints) -> Ints:
+    """Return how long jobs waited since they were eligible [s]; `MISSING` where either time is, or they contradict."""
     known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
     return np.where(known, start - np.where(known, eligible, 0), MISSING)
 
