@@ -21,7 +21,7 @@ from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table, write_parquet_table
 from predictors.data.report import Finding, ReadingReport
-from predictors.data.runs import FREE, PROBES, Runs, expand, remade
+from predictors.data.runs import PROBES, Runs, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
 from predictors.probes.measurements import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
@@ -222,22 +222,8 @@ def _dataset(table: Any, about: dict[str, Any]) -> Dataset:
     if about["version"] != _VERSION:
         raise JobcastError(f"version {about['version']!r} of the format is not known, only {_VERSION}; update jobcast.")
     frame = table.to_pandas()
-    columns = {name: frame[name].to_numpy() for name in frame}
-    rows = np.column_stack([columns[name].astype(np.float64) for name in FEATURES])
-    nodes = [expand(text) for text in columns["nodes"]]
-    runs = Runs.of(
-        job_id=columns["job_id"],
-        application=columns["application"],
-        nodes=nodes,
-        node_count=columns["node_count"],
-        start=columns["start"],
-        end=columns["end"],
-        workload=columns["workload"],
-        region_time=columns["region_time"],
-        probes=np.column_stack([columns[name] for name in PROBES]),
-        truth={name: column for name, column in columns.items() if name.startswith(FREE)},
-    )
-    return Dataset(runs, rows, str(about["scope"]), about["about"])
+    rows = np.column_stack([frame[name].to_numpy().astype(np.float64) for name in FEATURES])
+    return Dataset(Runs.from_frame(frame), rows, str(about["scope"]), about["about"])
 
 
 def assemble(
