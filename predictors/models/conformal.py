@@ -26,6 +26,7 @@ References
 import copy
 import heapq
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Mapping
@@ -378,12 +379,11 @@ GAP: Final = 0.05  # share of the jobs of a fit, before those, that is left out 
 
 
 @dataclass(frozen=True, eq=False)
-class CalibratedEstimator:
-    """An estimator that moves answers by a share towards the request; immutable."""
+class MovedEstimator(ABC):
+    """An estimator that moves the answers of another one towards the request; immutable."""
 
     inner: Estimator
     request: int
-    share: float
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
@@ -392,6 +392,16 @@ class CalibratedEstimator:
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
         return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
+
+    @abstractmethod
+    def _moved(self, seconds: Floats, rows: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedEstimator(MovedEstimator):
+    """One that moves all answers by the same share."""
+
+    share: float
 
     def _moved(self, seconds: Floats, rows: Floats) -> Floats:
         limit = limits(rows[:, self.request])
@@ -485,7 +495,6 @@ class WithBudget(Wrapper):
         self.shares_ = self._shares_of(ran, predicted, limit)
 
     def _shares_of(self, ran: Floats, predicted: Floats, limit: Floats) -> tuple[float, float, float]:
-        """Return the shares that would have sufficed for jobs."""
         share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
         around = shares(ran, at_share(predicted, limit, share), limit)
         low, high = (conformal_share(around, outside) for outside in self._outside)
@@ -537,9 +546,11 @@ class WithBudget(Wrapper):
         if estimator is None:
             return np.full(len(rows), SHORTEST), limit
         missing, point = no_estimate(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
-        _, low, high = self._shares()
-        lower, upper = ends_around(point, limit, low, high)
+        lower, upper = self._ends(rows, point, limit)
         return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
+
+    def _ends(self, rows: Floats, point: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        return ends_around(point, limit, *self._shares()[1:])
 
     def predict_as_they_end(
         self,
