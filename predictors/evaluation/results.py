@@ -174,17 +174,8 @@ class Recommendation:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything by name, the sentence too."""
-        return {
-            "purpose": self.purpose,
-            "predictor": self.predictor,
-            "figure": self.figure,
-            "value": self.value,
-            "interval": None if self.interval is None else list(self.interval),
-            "resampled": self.resampled,
-            "within_noise": list(self.within_noise),
-            "beats_last_two": self.beats_last_two,
-            "sentence": self.sentence,
-        }
+        lists = {"interval": self.interval and list(self.interval), "within_noise": list(self.within_noise)}
+        return {**vars(self), **lists, "sentence": self.sentence}
 
 
 PURPOSES: Final[Mapping[str, str]] = MappingProxyType(

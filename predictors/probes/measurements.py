@@ -245,12 +245,7 @@ class ProbeHistory:
     ) -> tuple[Floats, Floats]:
         """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
 
-        Returns
-        -------
-        waits : float64 array of shape (n, 9)
-            [s].
-        age : float64 array of shape (n,)
-            [s].
+        Waits have the shape (n, 9), ages (n,), both in seconds.
         """
         if not oldest >= 0:
             raise JobcastError(f"Probes: the largest age must not be below 0; got {oldest}.")
@@ -274,12 +269,8 @@ def probes_as_used(
 ) -> tuple[Floats, Floats]:
     """Return the nine inputs of each run by a use of probes, and their age.
 
-    Returns
-    -------
-    waits : float64 array of shape (n, 9)
-        In the order of `predictors.data.runs.PROBES` [s], NaN where not known.
-    age : float64 array of shape (n,)
-        [s]; 0 for live ones, NaN where not known.
+    Waits, shape (n, 9), are in the order of `predictors.data.runs.PROBES` [s], NaN where not known; ages, shape (n,)
+    [s], are 0 for live ones, NaN where not known.
     """
     if use not in PROBE_USES:
         raise unknown_name("use of probes", str(use), PROBE_USES)
@@ -335,15 +326,8 @@ def _table(path: str | os.PathLike[str], source: str) -> tuple[list[tuple[int, P
 def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> Floats:
     """Return minimum, maximum and mean of each call's waits, in the order of `predictors.data.runs.PROBES`.
 
-    Parameters
-    ----------
-    send, recv, allreduce : array-like of shape (n_ranks, n_iterations)
-        Time spent in each call [s]; every wait counts alike.
-
-    Returns
-    -------
-    float64 array of shape (9,)
-        [s].
+    Each call has the time spent in it [s], shape (n_ranks, n_iterations); every wait counts alike. The nine are in
+    seconds.
 
     Examples
     --------

@@ -243,7 +243,6 @@ def _opened(
 
 
 def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
-    """Return the folder with the manifest, and the hash of the whole model."""
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
         raise JobcastError(

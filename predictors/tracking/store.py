@@ -331,7 +331,6 @@ def _wait_for(server: "subprocess.Popen[bytes]", host: str, port: int) -> None:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, number)

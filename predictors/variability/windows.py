@@ -244,21 +244,9 @@ def file_windows(
 ) -> tuple[Windows, ReadingReport]:
     """Compute the windows before many starts from telemetry files, reading only what they need.
 
-    Parameters
-    ----------
-    folder : path-like
-        Of LDMS's CSV files or of Parquet files; files with names that rule out a window in them are not read.
-    starts, nodes, window
-        As of `windows`.
-    **reading
-        `mapping`, `nodes`' ids as `producers`, `how` and `strict` of `predictors.data.telemetry.read.Scan`.
-
-    Returns
-    -------
-    windows : Windows
-        In the order of `starts`.
-    account : ReadingReport
-        What was dropped, changed or noted on the way.
+    `folder` is of LDMS's CSV files or of Parquet files; files with names that rule out a window in them are not read.
+    `reading` are `mapping`, the nodes' ids as `producers`, `how` and `strict` of `predictors.data.telemetry.read.Scan`;
+    the rest is as of `windows`. The report says what was dropped, changed or noted on the way.
     """
     start = np.asarray(starts, dtype=np.float64).reshape(-1)
     producers = reading.pop("producers", None)

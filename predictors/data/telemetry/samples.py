@@ -112,7 +112,6 @@ class Telemetry:
 
 
 def _firsts(times: Floats, tolerance: float) -> Floats:
-    """Return the first time of every instant."""
     if (np.diff(times) >= tolerance).all():
         return times
     firsts: list[float] = []

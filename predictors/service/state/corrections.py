@@ -180,7 +180,6 @@ def _programs(arrays: Arrays, codes: Sequence[int]) -> tuple[set[int], set[int]]
 
 
 def _over_among(connection: Connection, jobs: Sequence[int]) -> list[int]:
-    """Return those of the jobs that have ended, were cancelled or given up."""
     ends = (EVENTS.c.job.in_(jobs), EVENTS.c.kind.in_(_ENDS), EVENTS.c.effect == EFFECTS.index(APPLIED))
     return [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(*ends).distinct())]
 
@@ -229,7 +228,6 @@ def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
 
 
 def _fresh() -> int:
-    """Return an unused code."""
     return FIRST_NAME | secrets.randbits(52)
 
 
