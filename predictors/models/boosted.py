@@ -22,31 +22,17 @@ from predictors.models.trees import CompiledForest, compile_booster, forest_arra
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TreeGrowth(Parameters):
-    """Parameters of the growth of trees, in XGBoost's terms.
+    """Parameters of the growth of trees, in XGBoost's terms."""
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    learning_rate : float
-        Share of each tree that counts.
-    max_depth : int
-        Levels of a tree.
-    min_child_weight : float
-        Least weight in a leaf.
-    subsample, colsample : float
-        Shares of the rows and of the features that a tree sees; the second is XGBoost's `colsample_bytree`.
-    random_state : int
-        Seed: equal seeds, equal trees.
-    """
-
-    n_estimators: Count = 300
-    learning_rate: Share = 0.04
-    max_depth: Count = 8
-    min_child_weight: NotNegative = 10.0
+    n_estimators: Count = 300  # trees
+    learning_rate: Share = 0.04  # share of each tree that counts
+    max_depth: Count = 8  # levels of a tree
+    min_child_weight: NotNegative = 10.0  # least weight in a leaf
+    # subsample, colsample: shares of the rows and of the features that a tree sees; the second is XGBoost's
+    # `colsample_bytree`
     subsample: Share = 0.7
     colsample: Share = 0.4
-    random_state: Seed = 0
+    random_state: Seed = 0  # seed: equal seeds, equal trees
 
 
 def grow_trees(

@@ -125,11 +125,6 @@ class ConformalQuantiles:
     kills : bool
         Whether the site ends jobs at their request: no quantile then goes beyond it.
 
-    Attributes
-    ----------
-    outcomes : int
-        Ended jobs that it has learnt from.
-
     Examples
     --------
     >>> random = np.random.default_rng(1)
@@ -146,7 +141,7 @@ class ConformalQuantiles:
 
     def __init__(self, *, kills: bool = False) -> None:
         self.kills = kills
-        self.outcomes = 0
+        self.outcomes = 0  # ended jobs that it has learnt from
         self._levels = list(LEVELS)
         self._windows: dict[int, _Window] = {}
         self._all = _Window()
