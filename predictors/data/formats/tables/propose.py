@@ -296,7 +296,6 @@ def _is_state(text: str) -> bool:
 
 
 def _is_time(texts: Sequence[str]) -> bool:
-    """Return whether texts are dates, or numbers that are Unix times."""
     if all(_is_number(text) for text in texts[:200]):
         parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[_time_unit(texts)]
         return bool(SMALLEST_UNIX_TIME <= float(np.median(_floats(texts[:200]))) / parts < 1e10)
