@@ -175,7 +175,6 @@ def _room_for(head: str, lines: int) -> int:
 
 
 def _longest(text: str) -> int:
-    """Return the length of the longest word."""
     return max(map(_size, text.split()), default=0)
 
 

@@ -31,13 +31,7 @@ class Row(NamedTuple):
 
 
 def check_package(package: str) -> Iterator[Row]:
-    """Yield the checks of all that a package adds; where something cannot be loaded, nothing more of it is checked.
-
-    Raises
-    ------
-    JobcastError
-        If no such package is installed, or it adds nothing.
-    """
+    """Yield the checks of all that a package adds; where something cannot be loaded, nothing more of it is checked."""
     try:
         installed = distribution(package).metadata["Name"]
     except (PackageNotFoundError, ValueError) as error:

@@ -1,6 +1,7 @@
 """Experiments by name."""
 
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import replace
 from importlib import import_module
 from time import perf_counter
@@ -33,7 +34,7 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 """Experiments by name: the module with the `run(setting)` that makes the report."""
 
 
-MANY: Final = ("backfilling", "stress", "runtime", "rush", "rush-dose", "ceil", "cobalt", "dras")
+MANY: Final = ("reis", "runtime", "backfilling", "stress", "live", "rush", "rush-dose", "ceil", "cobalt", "dras")
 """Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
 
 NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
@@ -65,23 +66,15 @@ def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
 def perform(name: str, setting: Setting) -> Report:
     """Run an experiment by its name, and leave in its folder the page to read and what that is made from."""
     run = experiment_by_name(name)
-    if name in MANY:
-        with with_checkpoints(name, setting) as kept:
-            return _written(name, kept, run)
-    return _written(name, setting, run)
-
-
-def _written(name: str, setting: Setting, run: "Callable[[Setting], Report]") -> Report:
-    begin = perf_counter()
-    report = run(setting)
-    seconds = perf_counter() - begin
-    question: str = import_module(EXPERIMENTS[name]).QUESTION
-    facts = dict(report.facts or _facts(name, setting))
-    if setting.requests_from is not None:
-        facts["requested times made from"] = setting.requests_from
-    report = replace(report, experiment=name, seconds=seconds, question=report.question or question, facts=facts)
-    write_report(setting.folder, report)
-    return report
+    with with_checkpoints(name, setting) if name in MANY else nullcontext(setting) as kept:
+        begin = perf_counter()
+        report = run(kept)
+        question: str = import_module(EXPERIMENTS[name]).QUESTION
+        facts = dict(report.facts or _facts(name, setting))
+        if setting.requests_from is not None:
+            facts["requested times made from"] = setting.requests_from
+        report = replace(report, experiment=name, question=report.question or question, facts=facts)
+        return write_report(setting.folder, report, begin)
 
 
 def _facts(name: str, setting: Setting) -> dict[str, Any]:

@@ -24,18 +24,6 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 class Registry(Mapping[str, T], Generic[T]):
     """Things by name: our own, then those that installed packages add.
 
-    Parameters
-    ----------
-    kind : str
-        What they are, one of `GROUPS`.
-    built_in : mapping
-        Our own.
-    accept : callable
-        Returns the thing of a name from what its entry point refers to, or raises a JobcastError that says what it must
-        be.
-    reserved : callable
-        Whether a name that is not built in is taken.
-
     Examples
     --------
     >>> colours = Registry("order", {"red": 1}, lambda name, found: found, lambda name: False)
@@ -47,7 +35,13 @@ class Registry(Mapping[str, T], Generic[T]):
     """
 
     def __init__(
-        self, kind: str, built_in: Mapping[str, T], accept: Callable[[str, object], T], reserved: Callable[[str], bool]
+        self,
+        kind: str,  # what they are, one of `GROUPS`
+        built_in: Mapping[str, T],  # our own
+        # returns the thing of a name from what its entry point refers to, or raises a JobcastError that says what it
+        # must be
+        accept: Callable[[str, object], T],
+        reserved: Callable[[str], bool],  # whether a name that is not built in is taken
     ) -> None:
         self.kind, self.built_in = kind, MappingProxyType(built_in)
         self._accept, self._reserved, self._loaded = accept, reserved, dict[str, T]()
@@ -77,10 +71,8 @@ class Registry(Mapping[str, T], Generic[T]):
     def loaded(self, entry: EntryPoint) -> T:
         """Return what an entry point adds.
 
-        Raises
-        ------
-        JobcastError
-            Naming the package and the entry point, if its name is taken, or it cannot be loaded, or is something else.
+        The error names the package and the entry point, if its name is taken, or it cannot be loaded, or is something
+        else.
         """
         name = entry.name
         where = f"{self.kind.capitalize()} {printable(name)!r} of the package {package_of(entry)} ({entry.value})"

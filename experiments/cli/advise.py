@@ -20,17 +20,15 @@ from experiments.console import (
 )
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
-from experiments.reports.page import files_of, write_report
+from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
-from experiments.runs.on_nodes import ready_for
-from experiments.runs.simulate import learnt_from, loaded, tuned_on
+from experiments.runs.simulate import learnt_from, loaded, ready_for, tuned_on
 from experiments.site.advise import report as advised
 from experiments.site.advise.advise import Question
 from experiments.site.advise.validity import lacks_of_made_requests
 from experiments.site.tune import report as tuning_report
 from experiments.site.tune.judge import check_seeds, judge, with_test
-from experiments.site.tune.objective import Objective
-from experiments.site.tune.search import check_cma, found_by
+from experiments.site.tune.search import Objective, check_cma, found_by
 from experiments.site.tune.tune import Finder, Split, Tuning
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.report import ReadingReport
@@ -82,8 +80,8 @@ def advise(args: options.Advise) -> None:
     with working("Drawing"):
         advice = question.advice(found)
         source = _source(args.log, args.jobs_of, args.machine, args.kill)
-        report = advised.report_on(advice, found, cleaned, folder, source, begin, args.soft_limits)
-        page = write_report(folder, report)
+        made = advised.report_on(advice, found, cleaned, source, args.soft_limits)
+        report, page = write_report(folder, made, begin), folder / PAGE
     total = account + ready.account
     for planned in question.plan.logs.values():
         total += planned.of_policies or ReadingReport(cleaned.name)
@@ -129,8 +127,8 @@ def tune(args: options.Tune) -> None:
         judged = judge(tuned, split.rest, args.out, aim, folder, args.seeds, workers)
     write_agent(with_test(tuned.agent, judged), args.out)
     with working("Drawing"):
-        made = tuning_report.report_on(tuning, tuned, judged, args.out, folder, begin)
-        page = write_report(folder, made)
+        report = tuning_report.report_on(tuning, tuned, judged, args.out)
+        made, page = write_report(folder, report, begin), folder / PAGE
     kept = None
     if args.register is not None:
         with working("Writing it down in MLflow"):

@@ -64,7 +64,6 @@ def work_of(name: str, home: str) -> Callable[[Any], None]:
 
 
 def _alone(name: str, home: str) -> typer.Typer:
-    """Return an application of one command."""
     kind = options_of(name, home)
 
     def run(**given: Any) -> None:

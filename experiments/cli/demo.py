@@ -8,7 +8,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 import typer
-from matplotlib.axes import Axes
 
 from experiments.cli import evaluate as cli_evaluate
 from experiments.cli import log as cli_log
@@ -17,8 +16,8 @@ from experiments.cli.options import evaluate as evaluate_options
 from experiments.cli.options import log as log_options
 from experiments.compare.measures import MEASURES
 from experiments.console import print_table, say, working
-from experiments.reports.figures import COLOURS, HATCHES, draw, report_folder
-from experiments.reports.page import write_report
+from experiments.reports.figures import COLOURS, HATCHES, Axes, Picture, report_folder
+from experiments.reports.page import PAGE, write_report
 from experiments.reports.report import Report
 from experiments.runs.simulate import run_by_name
 from predictors.data.cleaning import clean
@@ -71,23 +70,21 @@ def demo(args: options.Demo) -> None:
         table.itertuples(index=False),
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
-    paths = (log, *draw(folder, "gain", table, paint))
-    seconds = perf_counter() - begin
-    facts = {"jobs in the log": args.jobs}
     report = Report(
         experiment="demo",
         log="a synthetic log",
         seeds=(args.seed,),
         tables={"relative to EASY": table},
-        figures=paths,
-        seconds=seconds,
+        pictures=(Picture("gain", table, paint),),
+        figures=(log,),
         notes=NOTES,
         verdict=tuple(sentences(table)),
         question=QUESTION,
-        facts=facts,
+        facts={"jobs in the log": args.jobs},
     )
-    page = write_report(folder, report)
-    say(f"\nWrote {', '.join(path.name for path in paths)} to {folder} in {seconds:.0f} s; read {page}.")
+    report = write_report(folder, report, begin)
+    names = ", ".join(path.name for path in report.figures)
+    say(f"\nWrote {names} to {folder} in {report.seconds:.0f} s; read {folder / PAGE}.")
     say("Next: jobcast advise YOUR_LOG, where YOUR_LOG is a job log of your own centre.")
 
 

@@ -27,8 +27,16 @@ from experiments.console import (
     say,
     working,
 )
-from experiments.runs.refit import CHAMPION, DriftThere, check_beaten, drift_at
-from experiments.runs.train import figures_of, files_of_run, fitted, learnt_until
+from experiments.runs.train import (
+    CHAMPION,
+    DriftThere,
+    check_beaten,
+    drift_at,
+    figures_of,
+    files_of_run,
+    fitted,
+    learnt_until,
+)
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, counted, percent, require
 from predictors.core.files import whole_file

@@ -39,7 +39,6 @@ DEFAULT_JOBS: Final = 10_000
 
 
 def _whole_numbers(text: str) -> tuple[int, ...]:
-    """Return the numbers of `--thresholds`."""
     parts = [part.strip() for part in text.split(",")] if text else []
     for part in parts:
         if not (part.isascii() and part.isdigit() and len(part) < 10):

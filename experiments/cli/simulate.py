@@ -20,18 +20,19 @@ from experiments.cli.set_up import (
 )
 from experiments.compare.measures import heading, titled
 from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, say, working
-from experiments.runs.on_nodes import processors, without_no_queue
 from experiments.runs.simulate import (
     NamedSimulation,
     check_names,
     check_table,
     learnt_from,
     loaded,
+    processors,
     refuse_unknown_job,
     table_by,
     tuned_on,
     usual_correction,
     usual_estimates,
+    without_no_queue,
 )
 from predictors.core.errors import counted
 from predictors.data.cleaning import overran

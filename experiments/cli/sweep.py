@@ -36,8 +36,7 @@ def sweep(args: options.Sweep) -> None:
         found = run_plan(planned, workers, folder)
     with working("Judging"):
         comparisons, choice = judged = compared(found, declared.beside, declared.measure)
-        report = report_of(found, folder, judged)
-        write_report(folder, report)
+        report = write_report(folder, report_of(found, folder, judged))
     tracked = None
     if args.track or (args.track is None and found.kind == "train"):
         with working("Writing it down in MLflow"):

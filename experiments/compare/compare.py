@@ -209,7 +209,6 @@ def _logs(pairs: Floats, measure: str) -> Floats:
 
 
 def _ratio(value: float, draws: Floats, samples: int, level: float) -> Ratio:
-    """Return a ratio from its logarithm and the draws of that."""
     low, high = expanded(draws, samples, level)
     return Ratio(float(np.exp(value)), float(np.exp(low)), float(np.exp(high)))
 

@@ -3,6 +3,7 @@
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,10 +15,15 @@ from predictors.core.files import refuse_unwritable, whole_file
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
+    from matplotlib.axes import Axes as Axes
     from matplotlib.figure import Figure
 
     from predictors.core.arrays import Floats
+else:
+    Axes = Any  # matplotlib is loaded where something is drawn
+
+Paint = Callable[[Axes, "pd.DataFrame"], None]
+"""Draws a table on axes, and sets title, labels with units, and legend."""
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 """Okabe and Ito's palette: distinct without full colour vision; markers and dashes are distinct without any."""
@@ -71,34 +77,24 @@ def write_table(table: "pd.DataFrame", path: Path) -> Path:
     return path
 
 
+@dataclass(frozen=True, eq=False)
+class Picture:
+    """A table, and how it is drawn."""
+
+    name: str  # stem of its files
+    table: "pd.DataFrame"  # written as it is
+    paint: Paint
+    # size in inches
+    width: float = 7.0
+    height: float = 4.2
+
+
 def draw(
-    folder: Path,
-    name: str,
-    table: "pd.DataFrame",
-    paint: "Callable[[Axes, pd.DataFrame], None]",
-    *,
-    width: float = 7.0,
-    height: float = 4.2,
+    folder: Path, name: str, table: "pd.DataFrame", paint: Paint, *, width: float = 7.0, height: float = 4.2
 ) -> list[Path]:
-    """Draw `table` by `paint` on fresh axes and write `name`.png, .svg and .csv into `folder`.
+    """Draw a table on fresh axes into a folder that exists, see `Picture`; return the files: PNG, SVG and CSV.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the files go; it must exist.
-    name : str
-        Stem of the three files.
-    table : DataFrame
-        What is drawn; written as it is.
-    paint : callable
-        Draws the table on the axes, and sets title, labels with units, and legend.
-    width, height : float
-        Size of the picture in inches.
-
-    Returns
-    -------
-    list of Path
-        PNG, SVG, CSV; the CSV alone where the table has no number that could be drawn: no picture is empty.
+    The CSV alone is written where the table has no number that could be drawn: no picture is empty.
     """
     numbers = table.select_dtypes("number")
     if table.empty or (len(numbers.columns) and not np.isfinite(numbers.to_numpy(dtype=float)).any()):
@@ -127,7 +123,6 @@ def draw(
 
 @cache
 def _tell(text: str) -> None:
-    """Say it on stderr, once."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -196,6 +191,29 @@ def bar_lengths(table: "pd.DataFrame", middle: str, low: str = "low", high: str 
     values = table[[low, high]].to_numpy(dtype=np.float64).T - table[middle].to_numpy(dtype=np.float64)
     lengths: Floats = np.abs(values)
     return lengths
+
+
+def paint_ratios(axes: Axes, table: "pd.DataFrame", rows: str, figure: str) -> int:
+    """Draw ratios with their intervals on a logarithmic axis, a row a value of one column, a marker one of the other.
+
+    The table has columns ratio, low and high. Return the number of rows.
+    """
+    names, kinds = (list(dict.fromkeys(table[column])) for column in (rows, figure))
+    axes.axvline(1.0, color="#555555", linewidth=1)
+    for number, kind in enumerate(kinds):
+        part = table[table[figure] == kind].set_index(rows).reindex(names)
+        place = np.arange(len(names)) + (number - (len(kinds) - 1) / 2) * 0.15
+        axes.errorbar(
+            part["ratio"], place, xerr=np.nan_to_num(bar_lengths(part, "ratio")), fmt=MARKERS[number % len(MARKERS)],
+            color=COLOURS[number % len(COLOURS)], markersize=5 if number else 8, elinewidth=1, capsize=2, label=kind,
+        )  # fmt: skip
+    axes.set_yticks(np.arange(len(names)), names)
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    ticks = ticks_between(min(0.9, float(table["low"].min())), max(1.1, float(table["high"].max())))
+    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
+    axes.minorticks_off()
+    return len(names)
 
 
 def in_words(figure: "Figure") -> str:

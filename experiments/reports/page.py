@@ -8,20 +8,22 @@ import base64
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
+from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
 from experiments.console import cell
+from experiments.reports.figures import draw, write_table
 from experiments.reports.manifest import MANIFEST, keep, read_manifest
+from experiments.reports.report import Report
 from predictors.core.files import whole_file
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-    from experiments.reports.report import Report
 
 PAGE: Final = "report.html"
 
@@ -51,10 +53,19 @@ def write_page(folder: Path) -> Path:
     return path
 
 
-def write_report(folder: Path, report: "Report") -> Path:
-    """Write what a finished run leaves in its folder to be read: `report.json` and the page; return the page's path."""
+def write_report(folder: Path, report: Report, begin: float | None = None) -> Report:
+    """Write what a finished run leaves in its folder: tables, pictures, `report.json` and the page.
+
+    Return the report with its files, and how long the work took that began at `begin`, as of `perf_counter`.
+    """
+    written = [write_table(table, folder / f"{stem}.csv") for stem, table in report.data.items()]
+    for one in report.pictures:
+        written += draw(folder, one.name, one.table, one.paint, width=one.width, height=one.height)
+    seconds = report.seconds if begin is None else perf_counter() - begin
+    report = replace(report, figures=(*report.figures, *written), data={}, pictures=(), seconds=seconds)
     keep(folder, report)
-    return write_page(folder)
+    write_page(folder)
+    return report
 
 
 def files_of(folder: Path) -> list[str]:
@@ -187,7 +198,6 @@ def _is_numeric(values: Sequence[Any]) -> bool:
 
 
 def _src(folder: Path, picture: Mapping[str, str]) -> str:
-    """Return a picture as an address that carries it."""
     path, kind = folder / picture["svg"], "svg+xml"
     if path.stat().st_size > MAX_SVG:
         path, kind = folder / picture["png"], "png"

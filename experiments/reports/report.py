@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.reports.figures import Picture
 from predictors.core.arrays import short_repr
 
 if TYPE_CHECKING:
@@ -32,7 +33,10 @@ class Report:
     log: str
     seeds: tuple[int, ...]  # of everything drawn by chance
     tables: Mapping[str, "pd.DataFrame"]  # the results, under their titles
-    figures: tuple[Path, ...]  # every file written: of each picture PNG, SVG and CSV, and the tables
+    # what `experiments.reports.page.write_report` writes: further tables by the stem of their file, and pictures
+    data: Mapping[str, "pd.DataFrame"] = field(default_factory=dict)
+    pictures: tuple[Picture, ...] = ()
+    figures: tuple[Path, ...] = ()  # every file written: of each picture PNG, SVG and CSV, and further tables
     seconds: float = 0.0  # how long it took
     notes: tuple[str, ...] = field(default=())  # what else the reader must know, a sentence each
     verdict: tuple[str, ...] = field(default=())  # what came out, a sentence each: the page begins with it

@@ -1,19 +1,16 @@
 """Pictures of one schedule: Gantt chart, utilisation, queue, waits, slowdown by width and by length."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import COLOURS, bar_lengths, draw
+from experiments.reports.figures import COLOURS, Axes, bar_lengths, draw
 from schedsim.results.exports import place
 from schedsim.results.metrics import RUN_TIME_CLASSES, RUN_TIMES, bounded_slowdown
 from schedsim.results.schedule import STARTED_BY, Schedule
 from schedsim.results.timelines import mean_by_span, timeline
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DAY: Final = 86_400
 MOST_SPANS: Final = 400
@@ -47,14 +44,14 @@ def spans_of(schedule: Schedule) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def paint_utilisation(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_utilisation(axes: Axes, table: pd.DataFrame) -> None:
     """Share of the processors in use over time."""
     axes.fill_between(table["day"], table["utilisation"], step="post", color=COLOURS[0], alpha=0.7, linewidth=0)
     axes.set(title="Utilisation", xlabel="time [days since the first submission]", ylabel="share of processors in use")
     axes.set_ylim(0, 1.02)
 
 
-def paint_queue(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_queue(axes: Axes, table: pd.DataFrame) -> None:
     """How many jobs wait over time."""
     axes.step(table["day"], table["queued_jobs"], where="post", color=COLOURS[5], linewidth=1)
     axes.set(title="Queue", xlabel="time [days since the first submission]", ylabel="jobs waiting")
@@ -80,7 +77,7 @@ def gantt(schedule: Schedule) -> pd.DataFrame:
     )  # fmt: skip
 
 
-def paint_gantt(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_gantt(axes: Axes, table: pd.DataFrame) -> None:
     """Which processors each job held, and how it came to start."""
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Patch, Rectangle
@@ -104,7 +101,7 @@ def waits(schedule: Schedule) -> pd.DataFrame:
     return pd.DataFrame({"share_of_jobs": share, "wait_h": np.quantile(schedule.wait, share) / 3600})
 
 
-def paint_waits(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
     """Share of jobs that wait no longer than so long."""
     axes.plot(table["wait_h"], table["share_of_jobs"], color=COLOURS[0])
     axes.set_xscale("symlog", linthresh=0.1)
@@ -137,17 +134,17 @@ def _by_class(schedule: Schedule, classes: np.ndarray, labels: dict[int, str]) -
     return pd.DataFrame(rows)
 
 
-def paint_by_width(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_by_width(axes: Axes, table: pd.DataFrame) -> None:
     """Bounded slowdown by width."""
     _paint_classes(axes, table, "processors")
 
 
-def paint_by_length(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_by_length(axes: Axes, table: pd.DataFrame) -> None:
     """Bounded slowdown by run time."""
     _paint_classes(axes, table, "run time")
 
 
-def _paint_classes(axes: "Axes", table: pd.DataFrame, what: str) -> None:
+def _paint_classes(axes: Axes, table: pd.DataFrame, what: str) -> None:
     at = np.arange(len(table))
     spread = bar_lengths(table, "median", "p25", "p75")
     axes.errorbar(at, table["median"], yerr=spread, fmt="o", color=COLOURS[0], capsize=3, label="median, quartiles")

@@ -8,7 +8,7 @@ there, another one (other options, log, versions, code) starts in a folder of it
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, fields, replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -247,35 +247,19 @@ def run_all(
     return [found[number] for number in range(len(tasks))]
 
 
+def _options(setting: Setting) -> dict[str, Any]:
+    """Return what an experiment is run with apart from its log, as plain values; neither who works, nor where."""
+    given = {one.name: getattr(setting, one.name) for one in fields(setting)}
+    given["machine"] = None if setting.machine is None else asdict(setting.machine)["nodes"]
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
+    return {name: value for name, value in plain.items() if name not in ("log", "pool") and not isinstance(value, Path)}
+
+
 @contextmanager
 def with_checkpoints(name: str, setting: Setting) -> Iterator[Setting]:
-    """Yield the setting with a folder for what is done; the folder is removed if the block succeeds.
-
-    Raises
-    ------
-    JobcastError
-        If another process is at work on the same.
-    """
-    log = setting.log
-    about = {
-        "experiment": name,
-        "seed": setting.seed,
-        "quick": setting.quick,
-        "partition": setting.partition,
-        "procs": setting.procs,
-        "machine": None if setting.machine is None else asdict(setting.machine)["nodes"],
-        "predictors": list(setting.predictors),
-        "parts": [setting.train, setting.test, setting.seeds, setting.orders, setting.job_sets, setting.scale],
-        "rows": [
-            *setting.experiments,
-            setting.ask_seconds,
-            setting.probe_seconds,
-            setting.counter_lag,
-            *setting.thresholds,
-        ],
-        "log": {} if name in WITHOUT_LOG else log_identity(log),
-        **code_identity(),
-    }
+    """Yield the setting with a folder for what is done; the folder is removed if the block succeeds."""
+    about = {"experiment": name, **_options(setting)}
+    about |= {"log": {} if name in WITHOUT_LOG else log_identity(setting.log), **code_identity()}
     identity = digest_of_values(about)
     folder = setting.folder / f"unfinished-{identity[:12]}"
     with run_directory(folder, "experiment", identity, about):

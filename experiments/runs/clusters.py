@@ -122,13 +122,7 @@ class Cluster:
 
 @contextmanager
 def cluster_of(pool: Pool, most: int) -> Iterator[Cluster]:
-    """Yield a client of at most `most` workers of a pool, silent; workers that were started leave when the block ends.
-
-    Raises
-    ------
-    PoolError
-        If the scheduler does not answer, or the batch system cannot be asked.
-    """
+    """Yield a client of at most `most` workers of a pool, silent; workers started here leave when the block ends."""
     import dask
     from distributed import Client
 

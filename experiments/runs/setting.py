@@ -49,6 +49,11 @@ class Setting:
     # where those keep runs as they are done, see `experiments.runs.checkpoints`; None: nowhere
     checkpoints: Path | None = None
 
+    def drawn(self, usual: int, quick: int, first: int = 1) -> tuple[int, ...]:
+        """Return the seeds to run: as many as asked for, else so many, from `seed` plus `first` on."""
+        begin = self.seed + first
+        return tuple(range(begin, begin + (self.seeds or (quick if self.quick else usual))))
+
     def jobs(self) -> "JobLog":
         """Return the log, or of it the jobs of the partition."""
         return of_partition(self.log, self.partition)[0]

@@ -10,9 +10,10 @@ slowdowns as multiples of EASY's, and the share of users who are worse off (`sch
 of rules are drawn as curves (`experiments.studies.frontier`).
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
@@ -28,19 +29,16 @@ from experiments.compare.relative import (
     relative,
     shaken_beside_as_logged,
 )
-from experiments.reports.figures import draw, legend_of_points, look_of, number_beside, write_table
+from experiments.reports.figures import Axes, Picture, legend_of_points, look_of, number_beside
 from experiments.reports.report import Report
-from experiments.runs.on_nodes import goes_on, ready_for
 from experiments.runs.setting import Setting
-from experiments.studies.frontier import along, curves_of, family_cases
+from experiments.runs.simulate import goes_on, ready_for
+from experiments.studies.frontier import along, family_cases, paint_curves
+from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep
 from predictors.core.errors import percent
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
 
 EASY: Final = "EASY"
 CLAIRVOYANT: Final = "clairvoyant EASY-SJBF"
@@ -84,17 +82,8 @@ OPTIONS: Final = {
 """Label and marker of each option, by policy and correction."""
 
 
-def frontier_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a point a case, medians with intervals or as logged, of a log by its name."""
-
-    def paint(axes: "Axes", table: "pd.DataFrame") -> None:
-        _paint(axes, table)
-        axes.set_title(f"What is gained, and what the widest jobs pay for it: {what}")
-
-    return paint
-
-
-def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint_frontier(axes: Axes, table: pd.DataFrame, what: str) -> None:
+    """Draw a point a case, medians with intervals or as logged; `what` is the log."""
     axes.axvline(1.0, color="#999999", linewidth=0.8)
     cases = {case.name: case for case in CASES}
     families: list[str] = []
@@ -118,11 +107,11 @@ def _paint(axes: "Axes", table: "pd.DataFrame") -> None:
         number_beside(axes, families.index(family) + 1, x, y)
     axes.set_xlabel(f"{MEASURES[RATIOS['widest']].title} of jobs, relative to EASY")
     axes.set_ylabel("gap closed, mean bounded slowdown [%]")
+    axes.set_title(f"What is gained, and what the widest jobs pay for it: {what}")
     legend_of_points(axes, families, options)
 
 
 def _bar(middle: float, low: float, high: float) -> list[list[float]]:
-    """Return an error bar's lengths."""
     return [[max(middle - low, 0.0)], [max(high - middle, 0.0)]]
 
 
@@ -150,40 +139,27 @@ def run(setting: Setting) -> Report:
     """
     ready = ready_for(setting.machine, setting.jobs(), setting.procs, drop_wide=True)
     log, account = ready.used, ready.account
-    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    seeds = setting.drawn(10, quick=3)
     cases = tuple(case for case in CASES if not setting.quick or case.name in QUICK)
     able, further = _able(cases, setting), _able(family_cases(), setting)
     left = [case.name for case in cases if case not in able]
-    cases = able
-    further = tuple(case for case in further if case.name not in {one.name for one in cases})
-    place = setting.checkpoints
-    found = run_sweep(
-        Sweep(cases=cases, seeds=seeds, by=("user",)),
-        [log],
-        pool=setting.pool,
-        folder=place and place / "sweep",
-        machine=setting.machine,
-    )
-    moved = run_sweep(
-        Sweep(cases=further, seeds=seeds, as_logged=False),
-        [log],
-        pool=setting.pool,
-        folder=place and place / "families",
-        machine=setting.machine,
-    )
+    further = tuple(case for case in further if case.name not in {one.name for one in able})
+
+    def swept(name: str, sweep: Sweep) -> Results:
+        place = setting.checkpoints and setting.checkpoints / name
+        return run_sweep(sweep, [log], pool=setting.pool, folder=place, machine=setting.machine)
+
+    found = swept("sweep", Sweep(cases=able, seeds=seeds, by=("user",)))
+    moved = swept("families", Sweep(cases=further, seeds=seeds, as_logged=False))
     runs = with_users(beside_easy(found.runs), found.groups)
     names = {case.name for case in family_cases()}
     every = beside_easy(pd.concat([found.runs[found.runs["seed"] != AS_LOGGED], moved.runs], ignore_index=True))
     families = every[every["case"].isin(names)].reset_index(drop=True)
     if setting.machine is not None:  # a column more: means over logs are never of some on nodes and of some without
         runs, families = (table.assign(nodes=setting.machine.words) for table in (runs, families))
-    written = [
-        write_table(runs, setting.folder / f"runs_{log.name}.csv"),
-        write_table(families, setting.folder / f"families_{log.name}.csv"),
-    ]
     medians, curves = shaken_beside_as_logged(runs), along(shaken_beside_as_logged(families))
     tables = _split(medians, "") | _of_families(curves, "")
-    written += _drawn(setting.folder, f"_{log.name}", medians, curves, log.name)
+    pictures = _pictures(f"_{log.name}", medians, curves, log.name)
     account = account.using(len(log))
     notes, verdict = [account.summary()], list(_who_pays(medians))
     if left:
@@ -194,12 +170,13 @@ def run(setting: Setting) -> Report:
         pooled, curves = over_logs(everything), along(over_logs(all_families))
         tables |= _split(pooled, "all logs: ") | _of_families(curves, "all logs: ")
         notes.append(f"All logs: {', '.join(logs)}; the seeds that all have. {left_out(everything)}".rstrip())
-        written += _drawn(setting.folder, "", pooled, curves, f"mean of {len(logs)} logs")
+        pictures += _pictures("", pooled, curves, f"mean of {len(logs)} logs")
     return Report(
         log=log.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(map(Path, written)),
+        data={f"runs_{log.name}": runs, f"families_{log.name}": families},
+        pictures=pictures,
         notes=tuple(notes),
         verdict=tuple(verdict),
         account=account,
@@ -207,16 +184,14 @@ def run(setting: Setting) -> Report:
 
 
 def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
-    """Return the cases that can plan on the machine."""
     return tuple(case for case in cases if goes_on(setting.machine, case.policy, case.rule))
 
 
-def _drawn(folder: Path, stem: str, medians: pd.DataFrame, curves: pd.DataFrame, about: str) -> list[Path]:
-    """Draw the frontier of named settings, and the curves of the families."""
-    return [
-        *draw(folder, f"frontier{stem}", medians, frontier_of(about), width=9.5, height=7.5),
-        *draw(folder, f"curves{stem}", curves, curves_of(about, medians), width=13.0, height=9.5),
-    ]
+def _pictures(stem: str, medians: pd.DataFrame, curves: pd.DataFrame, what: str) -> tuple[Picture, ...]:
+    return (
+        Picture(f"frontier{stem}", medians, partial(paint_frontier, what=what), 9.5, 7.5),
+        Picture(f"curves{stem}", curves, partial(paint_curves, what=what, points=medians), 13.0, 9.5),
+    )
 
 
 def _of_families(curves: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:

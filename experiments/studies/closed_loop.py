@@ -13,17 +13,14 @@ import pandas as pd
 
 from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED
-from experiments.reports.figures import COLOURS, bar_lengths, draw, ticks_between, write_table
+from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
-from experiments.sweeps.plan import plan
-from experiments.sweeps.run import run_plan
+from experiments.sweeps.run import run_sweep
 from experiments.sweeps.sweep import Case, Sweep, first_seeds
 from predictors.data.joblog import JobLog
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from experiments.sweeps.results import Results
 
 QUESTION: Final = "What does the simulator expect of soft limits on a small cluster, by mean wait and by width?"
@@ -35,7 +32,6 @@ REQUEST: Final = "request"
 
 
 def _soft(name: str, estimates: str, budget: float | None = None) -> Case:
-    """Return soft limits by some estimates, held as by Slurm."""
     return Case(name, "easy", estimates, "slurm", budget=budget, soft_limits="slurm")
 
 
@@ -121,18 +117,14 @@ def run(setting: Setting) -> Report:
     logs = [Cluster().workload(setting.seed + number) for number in range(1, WORKLOADS + 1)]
     seeds = first_seeds(QUICK_SEEDS if setting.quick else SEEDS)
     sweep = Sweep(cases=CASES, seeds=seeds, by=("size",), beside=REQUEST)
-    planned = plan(sweep, logs)
-    found = run_plan(planned, setting.pool, setting.folder / f"runs-{planned.identity()[:12]}")
+    found = run_sweep(sweep, logs, pool=setting.pool, folder=setting.checkpoints and setting.checkpoints / "sweep")
     each, whole = _each(found), _whole(found)
-    paths = [
-        write_table(each, setting.folder / "workloads.csv"),
-        *draw(setting.folder, "changes", whole, paint_changes, width=7.5, height=3.8),
-    ]
     return Report(
         log=f"{WORKLOADS} workloads of {Cluster().jobs} jobs",
         seeds=seeds,
         tables={"over all workloads": whole, "each workload": each},
-        figures=tuple(paths),
+        data={"workloads": each},
+        pictures=(Picture("changes", whole, paint_changes, 7.5, 3.8),),
         notes=_notes(len(seeds)),
         verdict=tuple(_verdict(whole)),
         facts={"workloads": WORKLOADS, "jobs of each": Cluster().jobs, "processors": Cluster().procs,
@@ -204,21 +196,8 @@ def _notes(n_seeds: int) -> tuple[str, ...]:
     )
 
 
-def paint_changes(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_changes(axes: Axes, table: pd.DataFrame) -> None:
     """Ratio of each figure to the limits as asked, by rule."""
-    rules, figures = list(dict.fromkeys(table["rule"])), list(dict.fromkeys(table["figure"]))
-    axes.axvline(1.0, color="#555555", linewidth=1)
-    for number, figure in enumerate(figures):
-        part = table[table["figure"] == figure].set_index("rule").reindex(rules)
-        place = np.arange(len(rules)) + (number - (len(figures) - 1) / 2) * 0.15
-        axes.errorbar(part["ratio"], place, xerr=bar_lengths(part, "ratio"), marker="osD^v"[number], linestyle="none",
-                      color=COLOURS[number], label=figure, markersize=5, elinewidth=1)  # fmt: skip
-    axes.set_yticks(np.arange(len(rules)), rules)
-    axes.invert_yaxis()
-    axes.set_xscale("log")
-    low, high = float(table["low"].min()), float(table["high"].max())
-    ticks = ticks_between(low, high)
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    paint_ratios(axes, table, "rule", "figure")
     axes.set(title="Waits relative to the limits as asked", xlabel="ratio of mean waits: below 1 is better")
     axes.legend(fontsize=9, loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=5)

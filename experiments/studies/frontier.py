@@ -8,21 +8,18 @@ another one is better at each price.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pandas as pd
 
 from experiments.compare.measures import MEASURES
 from experiments.compare.relative import RATIOS
-from experiments.reports.figures import COLOURS, MARKERS
+from experiments.reports.figures import COLOURS, MARKERS, Axes
 from experiments.sweeps.sweep import Case
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 from schedsim.policies.backfilling import Promise
 from schedsim.policies.orders import Order
 from schedsim.policies.policy import BALANCED, CAREFUL, Policy
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 HOUR: Final = 3600
 WEIGHTS: Final = (0.0, 0.3, 0.6, 0.9, 1.2)
@@ -99,13 +96,11 @@ def _kept(value: float | None) -> Policy:
 
 
 def _times(value: float | None) -> SimilarRuns:
-    """Return the estimates `careful` with another factor of candidates."""
     assert value is not None
     return replace(REVISED_ESTIMATES["careful"], factor=value)
 
 
 def _usual(name: str) -> Any:
-    """Return a number of the order of `balanced`."""
     return getattr(BALANCED.order.priority, name)
 
 
@@ -172,45 +167,39 @@ SETTINGS: Final = ("EASY", "careful", "balanced", "bold", "clairvoyant EASY-SJBF
 """What is drawn next to the curves, as points with their names."""
 
 
-def curves_of(what: str, points: pd.DataFrame) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws each family as a curve, gains upwards and prices across; `points` are the named settings."""
+def paint_curves(axes: Axes, table: pd.DataFrame, what: str, points: pd.DataFrame) -> None:
+    """Draw each family as a curve, gains upwards and prices across; `points` are the named settings."""
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        from matplotlib.layout_engine import ConstrainedLayoutEngine
-
-        figure = axes.figure
-        axes.remove()
-        panels = figure.subplots(len(GAINS), len(PRICES), sharex="col", sharey="row")
-        beside = points[points["case"].isin(SETTINGS)].set_index("case")
-        for row, (gain, (label, scale)) in enumerate(GAINS.items()):
-            for column, price in enumerate(PRICES):
-                here = panels[row][column]
-                for number, (_, part) in enumerate(table.groupby("family", sort=False)):
-                    _curve(here, part, price, gain, scale, number)
-                _settings(here, beside, price, gain, scale)
-                here.axvline(1.0, color="#999999", linewidth=0.8)
-                here.set_xscale("log")
-                _ratio_ticks(here, table[price])
-                if row == len(GAINS) - 1:
-                    here.set_xlabel(f"{MEASURES[RATIOS[price]].title}, relative to EASY")
-                if column == 0:
-                    here.set_ylabel(label)
-            if gain == "wait":
-                panels[row][0].invert_yaxis()
-        panels[0][1].set_title(f"One parameter of a rule moves along its curve: {what}")
-        handles, names = panels[0][0].get_legend_handles_labels()
-        legend = panels[-1][1].legend(
-            handles, names, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=9
-        )
-        legend.set_in_layout(False)
-        layout = figure.get_layout_engine()
-        assert isinstance(layout, ConstrainedLayoutEngine)
-        layout.set(rect=(0, 0.11, 1, 0.89))  # room for the legend
-
-    return paint
+    figure = axes.figure
+    axes.remove()
+    panels = figure.subplots(len(GAINS), len(PRICES), sharex="col", sharey="row")
+    beside = points[points["case"].isin(SETTINGS)].set_index("case")
+    for row, (gain, (label, scale)) in enumerate(GAINS.items()):
+        for column, price in enumerate(PRICES):
+            here = panels[row][column]
+            for number, (_, part) in enumerate(table.groupby("family", sort=False)):
+                _curve(here, part, price, gain, scale, number)
+            _settings(here, beside, price, gain, scale)
+            here.axvline(1.0, color="#999999", linewidth=0.8)
+            here.set_xscale("log")
+            _ratio_ticks(here, table[price])
+            if row == len(GAINS) - 1:
+                here.set_xlabel(f"{MEASURES[RATIOS[price]].title}, relative to EASY")
+            if column == 0:
+                here.set_ylabel(label)
+        if gain == "wait":
+            panels[row][0].invert_yaxis()
+    panels[0][1].set_title(f"One parameter of a rule moves along its curve: {what}")
+    handles, names = panels[0][0].get_legend_handles_labels()
+    legend = panels[-1][1].legend(handles, names, loc="upper center", bbox_to_anchor=(0.5, -0.16), ncols=3, fontsize=9)
+    legend.set_in_layout(False)
+    layout = figure.get_layout_engine()
+    assert isinstance(layout, ConstrainedLayoutEngine)
+    layout.set(rect=(0, 0.11, 1, 0.89))  # room for the legend
 
 
-def _curve(axes: "Axes", part: pd.DataFrame, price: str, gain: str, scale: float, number: int) -> None:
+def _curve(axes: Axes, part: pd.DataFrame, price: str, gain: str, scale: float, number: int) -> None:
     first, last = part["value"].iloc[0], part["value"].iloc[-1]
     label = f"{part['family'].iloc[0]}: {part['parameter'].iloc[0]} {first} to {last}"
     x, y = part[price].to_numpy(), scale * part[gain].to_numpy()
@@ -221,14 +210,14 @@ def _curve(axes: "Axes", part: pd.DataFrame, price: str, gain: str, scale: float
                       color=COLOURS[number % len(COLOURS)])  # fmt: skip
 
 
-def _settings(axes: "Axes", beside: pd.DataFrame, price: str, gain: str, scale: float) -> None:
+def _settings(axes: Axes, beside: pd.DataFrame, price: str, gain: str, scale: float) -> None:
     for name in beside.index:
         x, y = beside.loc[name, price], scale * beside.loc[name, gain]
         axes.plot(x, y, marker="*", markersize=11, linestyle="none", color="black", zorder=4)
         axes.annotate(str(name).replace("EASY-SJBF", "SJBF"), (x, y), (6, -10), textcoords="offset points", fontsize=8)
 
 
-def _ratio_ticks(axes: "Axes", values: "pd.Series[float]") -> None:
+def _ratio_ticks(axes: Axes, values: "pd.Series[float]") -> None:
     from matplotlib.ticker import FuncFormatter, NullFormatter
 
     low, high = min(0.95, float(values.min())), max(1.05, float(values.max()))

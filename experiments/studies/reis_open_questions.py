@@ -14,10 +14,9 @@ from typing import Any, Final, Self
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
-from matplotlib.axes import Axes
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, legend_beside
+from experiments.reports.figures import COLOURS, MARKERS, Axes, bar_lengths, legend_beside
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, percent
 from predictors.data.joblog import JobLog

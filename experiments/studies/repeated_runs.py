@@ -21,7 +21,6 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from predictors.core.arrays import Bools, Floats
@@ -64,13 +63,11 @@ def run(setting: Setting) -> Report:
         "coincidence by lag": _leading(pd.concat(together, ignore_index=True), "drift"),
         "F1 of slow runs": _leading(pd.concat(foreseen, ignore_index=True), "drift"),
     }
-    paths = [write_table(table, setting.folder / f"{name.replace(' ', '_')}.csv") for name, table in tables.items()]
     best = tables["F1 of slow runs"]["f1"].max()
     return Report(
         log=setting.runs.name,
         seeds=(setting.seed,),
         tables=tables,
-        figures=tuple(paths),
         notes=(
             (account + unlabelled).summary(),
             *(f"{one.count:,} without a label: {one.text} ({one.where()})." for one in unlabelled.findings),

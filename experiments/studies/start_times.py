@@ -6,12 +6,12 @@ lately, and the queue is rolled forward. It is compared with the forecast that s
 requested times for granted.
 """
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
-from experiments.reports.figures import COLOURS, draw, write_table
+from experiments.reports.figures import COLOURS, Axes, Picture
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from predictors.core.errors import percent
@@ -23,9 +23,6 @@ from schedsim.engine.start_times import Requested, draws, when_will_it_start
 from schedsim.policies.policy import make_policy
 from schedsim.results.schedule import Schedule
 from schedsim.workload.workload import Workload
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 QUESTION: Final = (
     "Can the start of a waiting job be forecast? How often P10 to P90 hold, and how far P50 is off, by horizon."
@@ -45,18 +42,13 @@ def run(setting: Setting) -> Report:
     """Ask when jobs will start, wait, and compare."""
     log, account = clean(setting.jobs(), setting.procs)
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
-    tables = {"start_times": by_horizon(asked), "asked": asked}
-    paths = [
-        write_table(asked, setting.folder / "asked.csv"),
-        *draw(setting.folder, "coverage", tables["start_times"], paint_coverage),
-        *draw(setting.folder, "error", tables["start_times"], paint_error),
-    ]
-    shown = {"start_times": tables["start_times"]}
+    table = by_horizon(asked)
     return Report(
         log=log.name,
         seeds=(setting.seed,),
-        tables=shown,
-        figures=tuple(paths),
+        tables={"start_times": table},
+        data={"asked": asked},
+        pictures=(Picture("coverage", table, paint_coverage), Picture("error", table, paint_error)),
         notes=NOTES,
         verdict=_verdict(asked),
         account=account.using(len(log)),
@@ -138,7 +130,7 @@ def _verdict(asked: pd.DataFrame) -> tuple[str, ...]:
     )
 
 
-def paint_coverage(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_coverage(axes: Axes, table: pd.DataFrame) -> None:
     """Share of jobs that started within P10 to P90, and on which side the others missed."""
     at, bottom = np.arange(len(table)), np.zeros(len(table))
     parts = (("earlier_than_p10", "earlier", 4, "//"), ("p10_to_p90_holds", "within", 2, ""),
@@ -155,7 +147,7 @@ def paint_coverage(axes: "Axes", table: pd.DataFrame) -> None:
     axes.set_ylim(0, 1)
 
 
-def paint_error(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_error(axes: Axes, table: pd.DataFrame) -> None:
     """Mean error of the forecast median, and that of the requested times."""
     at = np.arange(len(table))
     axes.bar(at - 0.2, table["p50_mean_error_s"] / 3600, 0.38, color=COLOURS[0], label="P50 of the draws")
@@ -166,7 +158,7 @@ def paint_error(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend()
 
 
-def _label(axes: "Axes", table: pd.DataFrame) -> None:
+def _label(axes: Axes, table: pd.DataFrame) -> None:
     ticks = [f"{row[0]}\n({row[1]:,})" for row in table[["horizon", "jobs"]].itertuples(index=False)]
     axes.set_xticks(np.arange(len(table)), ticks)
     axes.set_xlabel("forecast median of the wait (jobs)")

@@ -11,18 +11,18 @@ the same scenario on the same shake.
   them: empty, and its estimates know nothing. *Four weeks, with history*: the same jobs in the schedule of the log.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
 from experiments.compare.measures import MEASURES
+from experiments.compare.relative import RATIOS as WAITS
 from experiments.compare.relative import over_seeds, with_intervals
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture, bar_lengths
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -35,10 +35,7 @@ from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
-from schedsim.workload.shaking import shaken
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
+from schedsim.workload.shaking import resubmitted, shaken
 
 EASY: Final = "EASY"
 CASES: Final = (
@@ -57,13 +54,7 @@ HALVED, DOUBLED = "requests halved", "requests doubled"
 ALONE, WITHIN = "four weeks, no history", "four weeks, with history"
 SCENARIOS: Final = (USUAL, HALVED, DOUBLED, *(f"load {load:g}" for load in LOADS), ALONE, WITHIN)
 
-RATIOS: Final = {
-    "slowdown": "mean_bounded_slowdown",
-    "wait": "mean_wait_s",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest": "widest5_mean_wait_s",
-}
+RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}
 """Columns relative to EASY: which figure of a schedule."""
 GAMING: Final = ("gamers", "others")
 """Mean wait of those who game, and of the others, relative to what it is without gaming under the same setting."""
@@ -76,18 +67,16 @@ def run(setting: Setting) -> Report:
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     if len(log) < 2 or not log.values["submit"][-1]:
         raise JobcastError(f"{log.name}: all jobs are submitted at one second: there is no load to change.")
-    n_seeds = setting.seeds or (3 if setting.quick else 10)
-    seeds = tuple(range(setting.seed + 1, setting.seed + 1 + n_seeds))
-    parts = run_all(setting, "Stressing by seed", runs_of, log, seeds)
-    runs = pd.concat(parts, ignore_index=True)
+    seeds = setting.drawn(10, quick=3)
+    runs = pd.concat(run_all(setting, "Stressing by seed", runs_of, log, seeds), ignore_index=True)
     medians = over_seeds(runs, ["scenario", "case"])
-    written = [write_table(runs, setting.folder / f"runs_{log.name}.csv")]
-    written += draw(setting.folder, f"stress_{log.name}", medians, stress_of(log.name), width=12.5, height=8.5)
+    paint = partial(paint_stress, what=log.name)
     return Report(
         log=log.name,
         seeds=seeds,
         tables=dict(tables_of(medians)),
-        figures=tuple(map(Path, written)),
+        data={f"runs_{log.name}": runs},
+        pictures=(Picture(f"stress_{log.name}", medians, paint, 12.5, 8.5),),
         notes=tuple(_notes(runs, log)),
         verdict=tuple(_verdict(medians)),
         account=account.using(len(log)),
@@ -142,13 +131,7 @@ def at_load(log: JobLog, load: float) -> JobLog:
     (0.8, [0, 80])
     """
     submit = np.rint(log.values["submit"] * (offered_load(log) / load)).astype(np.int64)
-    order = np.lexsort((log.values["job_id"], submit))
-    values = {**log.values, "submit": submit}
-    return replace(
-        log,
-        values={column: array[order] for column, array in values.items()},
-        unknown={column: mask[order] for column, mask in log.unknown.items()},
-    )
+    return resubmitted(log, submit)
 
 
 def weeks_of(log: JobLog, length: int = WEEKS) -> npt.NDArray[np.bool_]:
@@ -232,31 +215,27 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
         yield "who games, compared with no gaming", games[["scenario", "case"]].assign(**columns, killed=killed)
 
 
-def stress_of(what: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a panel a figure, scenarios across, a marker a setting, of a log by its name."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        figure = axes.figure
-        axes.remove()
-        scenarios = [name for name in SCENARIOS if name in set(table["scenario"])]
-        names = [case.name for case in CASES if case.name != EASY]
-        panels = figure.subplots(2, 3, sharex=True).ravel()
-        titles = {**{column: f"{MEASURES[name].title} / EASY's" for column, name in RATIOS.items()},
-                  "gamers": "mean wait of those who game / before"}  # fmt: skip
-        for here, (column, title) in zip(panels, titles.items(), strict=True):
-            for number, name in enumerate([*names, EASY] if column == "gamers" else names):
-                part = table[table["case"] == name].set_index("scenario").reindex(scenarios)
-                spread = bar_lengths(part, column, f"{column}_low", f"{column}_high")
-                place = np.arange(len(scenarios)) + 0.18 * (number - 1)
-                here.errorbar(place, part[column], yerr=spread, marker=MARKERS[number], color=COLOURS[number],
-                              linestyle="none", elinewidth=1, label=name)  # fmt: skip
-            here.axhline(1.0, color="#555555", linewidth=0.8)
-            here.set(title=title)
-            here.set_xticks(range(len(scenarios)), [name.replace(", ", ",\n") for name in scenarios], rotation=90)
-        panels[1].set_title(f"{what}\n{titles['wait']}")
-        panels[-1].legend(loc="center right", fontsize=9)
-
-    return paint
+def paint_stress(axes: Axes, table: pd.DataFrame, what: str) -> None:
+    """Draw a panel a figure, scenarios across, a marker a setting, of a log by its name."""
+    figure = axes.figure
+    axes.remove()
+    scenarios = [name for name in SCENARIOS if name in set(table["scenario"])]
+    names = [case.name for case in CASES if case.name != EASY]
+    panels = figure.subplots(2, 3, sharex=True).ravel()
+    titles = {**{column: f"{MEASURES[name].title} / EASY's" for column, name in RATIOS.items()},
+              "gamers": "mean wait of those who game / before"}  # fmt: skip
+    for here, (column, title) in zip(panels, titles.items(), strict=True):
+        for number, name in enumerate([*names, EASY] if column == "gamers" else names):
+            part = table[table["case"] == name].set_index("scenario").reindex(scenarios)
+            spread = bar_lengths(part, column, f"{column}_low", f"{column}_high")
+            place = np.arange(len(scenarios)) + 0.18 * (number - 1)
+            here.errorbar(place, part[column], yerr=spread, marker=MARKERS[number], color=COLOURS[number],
+                          linestyle="none", elinewidth=1, label=name)  # fmt: skip
+        here.axhline(1.0, color="#555555", linewidth=0.8)
+        here.set(title=title)
+        here.set_xticks(range(len(scenarios)), [name.replace(", ", ",\n") for name in scenarios], rotation=90)
+    panels[1].set_title(f"{what}\n{titles['wait']}")
+    panels[-1].legend(loc="center right", fontsize=9)
 
 
 def _notes(runs: pd.DataFrame, log: JobLog) -> Iterator[str]:

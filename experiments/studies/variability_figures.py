@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, Axes, bar_lengths, draw, write_table
 from predictors.variability.features import SCOPES
 from predictors.variability.selection.compare import NEVER, ORACLE, PAPER_F1
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.axes import Axes
 
     from predictors.variability.selection.select import Selection
 
@@ -36,7 +35,7 @@ def of_figure_3(summary: "pd.DataFrame") -> "pd.DataFrame":
     return summary.loc[summary["split"] == "applications", columns].reset_index(drop=True)
 
 
-def paint_f1(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint_f1(axes: Axes, table: "pd.DataFrame") -> None:
     """Draw a bar a model and node scope, intervals on it, the paper's best as a line, the base rates below."""
     models = [name for name in dict.fromkeys(table["model"]) if name != NEVER]
     scopes = list(dict.fromkeys(table["scope"]))
@@ -67,7 +66,7 @@ def paint_f1(axes: "Axes", table: "pd.DataFrame") -> None:
     axes.legend(loc="upper left", bbox_to_anchor=(0, -0.12), ncols=2)
 
 
-def paint_elimination(axes: "Axes", table: "pd.DataFrame") -> None:
+def paint_elimination(axes: Axes, table: "pd.DataFrame") -> None:
     """Draw F1 over the number of inputs, ranked within each fold and on all runs."""
     for k, (column, label) in enumerate(
         (("f1_ranked_in_fold", "inputs ranked within each fold"), ("f1_optimistic", "ranked on all runs (optimistic)"))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
-from experiments.runs.on_nodes import check_goes_on, ready_for
-from experiments.runs.simulate import agent_named
+from experiments.runs.simulate import agent_named, check_goes_on, ready_for
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size, of_partition, with_requests
@@ -119,12 +118,6 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
     """Read a sweep's logs, or take them from memory, and list its runs.
 
     `machine` has the nodes of the logs in memory; each log that is read names its own.
-
-    Raises
-    ------
-    JobcastError
-        If there is no log, one cannot be read or cleaned, two on one machine have the same name or the same jobs, or
-        the network of an agent sees another machine.
     """
     if bool(logs) == bool(sweep.logs):
         raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")

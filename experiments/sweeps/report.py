@@ -3,9 +3,9 @@
 Comparisons first, then figures by case and log, and a picture of who gains and who pays.
 """
 
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import numpy as np
 import pandas as pd
@@ -14,13 +14,10 @@ from experiments.compare import sentences
 from experiments.compare.compare import choose, compare_all
 from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, Choice, Comparison
-from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import Report
-from experiments.runs.on_nodes import nodes_told
+from experiments.runs.simulate import nodes_told
 from experiments.sweeps.results import GROUP_TABLE, TABLE, Results
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 QUESTIONS: Final = {
     "simulate": "Which way to schedule serves the jobs best, how certainly, and who waits longer for it?",
@@ -67,15 +64,14 @@ def _as_logged_alone(runs: pd.DataFrame) -> list[str]:
 
 
 def report_of(found: Results, folder: Path, judged: Compared) -> Report:
-    """Write a sweep's tables and picture into a folder and return its report; `compared` returns `judged`."""
+    """Return the report of a sweep with its results in a folder; `compared` returns `judged`."""
     comparisons, choice = judged
     tables = {"by case": medians(found, ["case"]), "by case and log": medians(found, ["log", "case"])}
-    written = [folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])]
+    pictures: tuple[Picture, ...] = ()
     if comparisons:
         tables |= {"judgements": as_table(comparisons)}
-        written += draw(folder, "ratios", ratios(comparisons), paint_ratios(comparisons[0]), width=8.5,
-                        height=1.8 + 0.5 * min(len(comparisons), MOST_DRAWN))  # fmt: skip
-    written.append(write_table(found.runs, folder / "runs.csv"))
+        height = 1.8 + 0.5 * min(len(comparisons), MOST_DRAWN)
+        pictures = (Picture("ratios", ratios(comparisons), partial(paint, beside=comparisons[0].beside), 8.5, height),)
     logs = ", ".join(log["name"] for log in found.about["logs"])
     verdict = caution(found) + [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
     notes = [sentences.together(LEVEL, len(comparisons)) + APART] if comparisons else []
@@ -90,7 +86,9 @@ def report_of(found: Results, folder: Path, judged: Compared) -> Report:
         log=logs,
         seeds=tuple(found.about["seeds"]),
         tables=tables,
-        figures=tuple(written),
+        data={"runs": found.runs},
+        pictures=pictures,
+        figures=(folder / TABLE, *([folder / GROUP_TABLE] if len(found.groups) else [])),
         seconds=found.about["seconds"],
         notes=tuple(notes),
         verdict=tuple(verdict),
@@ -148,30 +146,12 @@ def ratios(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
     )
 
 
-def paint_ratios(first: Comparison) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what paints ratios with their intervals: a row a case, a marker a figure; left of 1 is better."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        cases = list(dict.fromkeys(table["case"]))[:MOST_DRAWN]
-        names = list(dict.fromkeys(table["figure"]))
-        for number, name in enumerate(names):
-            part = table[(table["figure"] == name) & table["case"].isin(cases)]
-            place = [cases.index(case) + 0.14 * (number - (len(names) - 1) / 2) for case in part["case"]]
-            value = part["ratio"].to_numpy()
-            ends = np.nan_to_num(np.abs(np.stack([value - part["low"], part["high"] - value])))
-            axes.errorbar(value, place, xerr=ends, fmt=MARKERS[number], color=COLOURS[number], ms=6 if number else 8,
-                          capsize=2, lw=1.2, label=name)  # fmt: skip
-        axes.axvline(1.0, color="0.3", lw=1.0)
-        axes.set_xscale("log")
-        axes.set_yticks(range(len(cases)), cases)
-        axes.invert_yaxis()
-        axes.xaxis.set_major_formatter(lambda x, _: f"{x:g}")
-        axes.xaxis.set_minor_formatter(lambda x, _: f"{x:g}" if round(x, 6) in (0.2, 0.5, 2.0, 5.0, 0.8, 1.2) else "")
-        axes.tick_params(axis="x", which="both", length=3.5, pad=3.5)
-        axes.set(xlabel=f"ratio to {first.beside}: left of 1 is less", title=f"Each case compared with {first.beside}")
-        axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
-
-    return paint
+def paint(axes: Axes, table: pd.DataFrame, beside: str) -> None:
+    """Draw ratios with their intervals: a row a case, a marker a figure; left of 1 is better."""
+    cases = list(dict.fromkeys(table["case"]))[:MOST_DRAWN]
+    paint_ratios(axes, table[table["case"].isin(cases)], "case", "figure")
+    axes.set(xlabel=f"ratio to {beside}: left of 1 is less", title=f"Each case compared with {beside}")
+    axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 
 def _facts(found: Results) -> dict[str, str | int | float]:

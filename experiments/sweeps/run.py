@@ -172,7 +172,6 @@ def _shared(planned: Plan, pool: Pool) -> Iterator[dict[str, bytes | JobLog]]:
 
 
 def _results(planned: Plan, done: Done, wall: float) -> Results:
-    """Return the table, its rows in the order of the cells."""
     import pandas as pd
 
     rank = {cell.key: number for number, cell in enumerate(planned.cells)}

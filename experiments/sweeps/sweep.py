@@ -419,7 +419,6 @@ def _in_folder(log: LogFile, folder: Path, where: str) -> LogFile:
 
 
 def _twice(values: Sequence[T]) -> T:
-    """Return a value that is there twice."""
     return next(one for one, times in Counter(values).items() if times > 1)
 
 

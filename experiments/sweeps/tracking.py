@@ -19,13 +19,7 @@ _NAMES: Final = ("log", "log_sha256", "case", "policy", "estimates", "correction
 
 
 def track_sweep(found: Results, planned: Plan, folder: Path) -> str:
-    """Write a sweep down, models of trainings included, and return the id of its parent run; once, however often asked.
-
-    Raises
-    ------
-    JobcastError
-        If the store cannot be written, or a model is not the one that was trained.
-    """
+    """Write a sweep down once, models of trainings included, and return the id of its parent run."""
     about = found.about
     tags = {"jobcast.sweep": planned.identity(), "jobcast.kind": found.kind}
     params = {"kind": found.kind, "runs": len(found.runs), "seeds": ", ".join(map(str, about["seeds"]))}

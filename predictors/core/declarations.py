@@ -116,19 +116,17 @@ def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, A
 
 
 def declared(
-    kind: type[D], table: Any, where: str, *, hidden: Mapping[str, Any] = MappingProxyType({}), strict: bool = True
+    # what it declares: a Declaration, or a dataclass with fields that may be further ones and tuples of them. Dates are
+    # text to a dataclass.
+    kind: type[D],
+    table: Any,
+    where: str,
+    *,
+    # values of fields that are not in the table; the table may not have their keys
+    hidden: Mapping[str, Any] = MappingProxyType({}),
+    strict: bool = True,  # whether a text for a number is refused; the cells of a CSV file are texts
 ) -> D:
     """Return the declaration that a table describes.
-
-    Parameters
-    ----------
-    kind : type
-        What it declares: a Declaration, or a dataclass with fields that may be further ones and tuples of them. Dates
-        are text to a dataclass.
-    hidden : mapping
-        Values of fields that are not in the table; the table may not have their keys.
-    strict : bool
-        Whether a text for a number is refused; the cells of a CSV file are texts.
 
     Examples
     --------

@@ -12,15 +12,13 @@ from predictors.core.errors import JobcastError
 
 
 @contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[Path]:
+def whole_file(
+    # the place of the finished file. Its folder must exist and be writable; a link is followed.
+    path: str | os.PathLike[str],
+) -> Iterator[Path]:
     """Yield a temporary path next to `path`; it replaces `path` only if the block succeeds.
 
     It refuses a folder, a device, a pipe, and an input of the command (`kept`).
-
-    Parameters
-    ----------
-    path : path-like
-        The place of the finished file. Its folder must exist and be writable; a link is followed.
 
     Examples
     --------

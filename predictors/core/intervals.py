@@ -25,20 +25,14 @@ FEWEST_VALUES: Final = 5  # values, below which Student's t says nothing
 
 
 def ratio_interval(
-    users: npt.ArrayLike, squares: Floats, baseline: Floats, *, level: float = 0.95, seed: int = 0
+    users: npt.ArrayLike,  # shape (n_jobs,); the job's user; jobs without a user count as one user's
+    squares: Floats,  # squares, baseline: shape (n_jobs,); squared errors of the predictor and of the baseline [s²]
+    baseline: Floats,
+    *,
+    level: float = 0.95,  # share of the resamples that lies within
+    seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
     """Return the bootstrap interval of Σ squares / Σ baseline over users drawn with replacement.
-
-    Parameters
-    ----------
-    users : int array of shape (n_jobs,)
-        The job's user; jobs without a user count as one user's.
-    squares, baseline : float64 arrays of shape (n_jobs,)
-        Squared errors of the predictor and of the baseline [s²].
-    level : float
-        Share of the resamples that lies within.
-    seed : int
-        Equal seeds, equal intervals.
 
     Returns
     -------
@@ -60,19 +54,16 @@ def ratio_interval(
     return percentiles(draws, level)
 
 
-def drawn_ratios(users: npt.ArrayLike, ours: Floats, theirs: Floats, *, seed: int = 0) -> Floats:
+def drawn_ratios(
+    users: npt.ArrayLike,  # shape (n,); user of each value
+    ours: Floats,  # ours, theirs: shape (n,); what is summed
+    theirs: Floats,
+    *,
+    seed: int = 0,  # equal seeds, equal draws: two ratios drawn by one seed are paired
+) -> Floats:
     """Return Σ ours / Σ theirs of 2,000 resamples of the users; NaN where theirs is 0.
 
     How often each user is drawn is multinomial, so that all resamples are one product of matrices, however many users.
-
-    Parameters
-    ----------
-    users : int array of shape (n,)
-        User of each value.
-    ours, theirs : float64 arrays of shape (n,)
-        What is summed.
-    seed : int
-        Equal seeds, equal draws: two ratios drawn by one seed are paired.
     """
     names, which = np.unique(np.asarray(users), return_inverse=True)
     n_users = len(names)
@@ -85,17 +76,13 @@ def drawn_ratios(users: npt.ArrayLike, ours: Floats, theirs: Floats, *, seed: in
     return ratios
 
 
-def drawn_medians(blocks: npt.ArrayLike, values: Floats, *, seed: int = 0) -> Floats:
+def drawn_medians(
+    blocks: npt.ArrayLike,  # shape (n,); what is drawn with replacement, such as the user of each value
+    values: Floats,  # shape (n,); the values; n is at least 1
+    *,
+    seed: int = 0,  # equal seeds, equal draws, paired with those of `drawn_ratios`
+) -> Floats:
     """Return the medians of 2,000 resamples of blocks of values; of an even number of values the lower middle one.
-
-    Parameters
-    ----------
-    blocks : int array of shape (n,)
-        What is drawn with replacement, such as the user of each value.
-    values : float64 array of shape (n,)
-        The values; n is at least 1.
-    seed : int
-        Equal seeds, equal draws, paired with those of `drawn_ratios`.
 
     Examples
     --------
@@ -193,13 +180,9 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 def drawn_over(groups: Sequence[Floats], *, seed: int = 0) -> Floats:
     """Return draws of the mean over groups, the groups themselves resampled; one group stays as it is.
 
-    Which groups are drawn is independent of the groups' own draws by the same seed: else a resample that
-    has the third log more often would have the third seed more often, too, and intervals would be wide or narrow by it.
-
-    Parameters
-    ----------
-    groups : sequence of float64 arrays of shape (2000,)
-        Draws of each group's own value.
+    Which groups are drawn is independent of the groups' own draws by the same seed: else a resample that has the third
+    log more often would have the third seed more often, too, and intervals would be wide or narrow by it. `groups` are
+    the draws of each group's own value, shape (2000,).
     """
     if len(groups) == 1:
         return groups[0]

@@ -91,8 +91,7 @@ class Parameters:
     It keeps `sklearn.base.clone`'s contract without importing scikit-learn, which takes a second.
     """
 
-    name: ClassVar[str]
-    """What the thing is called in its registry."""
+    name: ClassVar[str]  # what the thing is called in its registry
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

@@ -48,6 +48,8 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "state": "the scheduler's own last word on the job (code)",
         "mode": "how it was submitted, such as script or c16 (code)",
         "qos": "quality of service (code)",
+        "nice": "nice value: what Slurm takes off its priority, below 0 what it adds",
+        "site_factor": "what a site's own plugin adds to its priority under Slurm",
         "nodes": "nodes given",
         "requested_nodes": "nodes asked for",
         "cores": "cores given, where processors are nodes",
@@ -81,6 +83,8 @@ SIGNATURE_BITS: Final = 52  # signs in each word of a signature; a word of a vec
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns of codes that may have names."""
+SIGNED: Final = ("nice", "site_factor")
+"""Columns of numbers that may be below 0."""
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 

@@ -86,19 +86,16 @@ def codes_of(log: JobLog, columns: Sequence[str]) -> dict[str, Codes]:
     return {column: Codes.of(log, column).newest(log, column) for column in columns}
 
 
-def renumbered(log: JobLog, known: Mapping[str, Codes], whose: str = "the model") -> JobLog:
+def renumbered(
+    log: JobLog,
+    known: Mapping[str, Codes],  # the other log's codes, by column
+    whose: str = "the model",  # the owner of those codes, for messages
+) -> JobLog:
     """Return the same log with the codes of another in the columns of `known`.
 
     A name gets the code that it has there, a new name a code that is free, in the order of the log's own codes. Numbers
     without a name stay as they are. A log that has names where the other has numbers, or the reverse, is refused: its
     users cannot be matched.
-
-    Parameters
-    ----------
-    known : mapping of str to Codes
-        The other log's codes, by column.
-    whose : str
-        The owner of those codes, for messages.
 
     Examples
     --------

@@ -28,36 +28,17 @@ _MOST_NAMED: Final = 12
 
 @dataclass(frozen=True)
 class Finding:
-    """One rule that some rows met.
+    """One rule that some rows met."""
 
-    Parameters
-    ----------
-    rule : str
-        Short name of the rule, such as `negative`.
-    effect : {"dropped", "changed", "noted"}
-        What was done to those rows: see `EFFECTS`.
-    text : str
-        The rule, and what was done.
-    count : int
-        How often, at least 1.
-    places : tuple of int
-        The first few places, ascending: line numbers of the file, or job ids; empty where a place makes no sense.
-    place : {"line", "job"}
-        What a place is.
-    column : str
-        The column concerned, empty where it is the whole row.
-    example : str
-        The value at the first place, empty if there is none.
-    """
-
-    rule: str
-    effect: Effect
-    text: str
-    count: int = 1
+    rule: str  # short name of the rule, such as `negative`
+    effect: Effect  # {"dropped", "changed", "noted"}: what was done to those rows: see `EFFECTS`
+    text: str  # the rule, and what was done
+    count: int = 1  # how often, at least 1
+    # the first few places, ascending: line numbers of the file, or job ids; empty where a place makes no sense
     places: tuple[int, ...] = ()
-    place: Literal["line", "job"] = "line"
-    column: str = ""
-    example: str = ""
+    place: Literal["line", "job"] = "line"  # what a place is
+    column: str = ""  # the column concerned, empty where it is the whole row
+    example: str = ""  # the value at the first place, empty if there is none
 
     def __post_init__(self) -> None:
         if self.effect not in EFFECTS:
@@ -117,15 +98,6 @@ class Finding:
 class ReadingReport:
     """What a reader dropped, changed or noted.
 
-    Parameters
-    ----------
-    source : str
-        The file or log that was read.
-    findings : tuple of Finding
-        In the order dropped, changed, noted; equal rules are joined.
-    used : int or None
-        Rows that are used, those with changed values among them. So read = used + dropped. None: not counted yet.
-
     Examples
     --------
     >>> negative = Finding("negative", "changed", "read as unknown", 2, (31, 40), column="wait")
@@ -141,8 +113,9 @@ class ReadingReport:
     kth.swf: 98 jobs read, 95 used, 3 dropped (no-run-time 3); of those used 2 values changed
     """
 
-    source: str = "log"
-    findings: tuple[Finding, ...] = ()
+    source: str = "log"  # the file or log that was read
+    findings: tuple[Finding, ...] = ()  # in the order dropped, changed, noted; equal rules are joined
+    # rows that are used, those with changed values among them. So read = used + dropped. None: not counted yet.
     used: int | None = None
 
     def __post_init__(self) -> None:

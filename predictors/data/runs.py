@@ -48,28 +48,6 @@ FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 class Runs:
     """Finished jobs.
 
-    Parameters
-    ----------
-    job_id : int64 array of shape (n,)
-        Unique.
-    application : array of str, shape (n,)
-        Never empty.
-    node_count : int64 array of shape (n,)
-        At least 1.
-    start, end : float64 arrays of shape (n,)
-        In the telemetry's clock [s]; end >= start.
-    workload : array of str, shape (n,)
-        One of `WORKLOADS`, or empty where it is not known.
-    node_ids, node_offsets : int64 arrays of shapes (m,) and (n + 1,)
-        Row i ran on `node_ids[node_offsets[i]:node_offsets[i + 1]]`, ascending; none where they are not known. Absent:
-        not known for any row.
-    region_time : float64 array of shape (n,)
-        Time in the main compute region [s], NaN where it was not measured; absent: nowhere.
-    probes : float64 array of shape (n, 9)
-        In the order of `PROBES` [s], NaN where a probe is absent; absent: nowhere measured.
-    truth : mapping of str to float64 array of shape (n,)
-        Columns with names that begin with `true_`.
-
     Examples
     --------
     >>> runs = Runs.of(
@@ -80,17 +58,21 @@ class Runs:
     (2, [0, 1, 7], [300.0, 330.5])
     """
 
-    job_id: Ints
-    application: Words
-    node_count: Ints
-    start: Floats
+    job_id: Ints  # shape (n,); unique
+    application: Words  # shape (n,); never empty
+    node_count: Ints  # shape (n,); at least 1
+    start: Floats  # start, end: shape (n,); in the telemetry's clock [s]; end >= start
     end: Floats
-    workload: Words
+    workload: Words  # shape (n,); one of `WORKLOADS`, or empty where it is not known
+    # node_ids, node_offsets: row i ran on `node_ids[node_offsets[i]:node_offsets[i + 1]]`, ascending; none where they
+    # are not known. Absent: not known for any row.
     node_ids: Ints = field(default_factory=lambda: np.empty(0, dtype=np.int64))
     node_offsets: Ints | None = None
+    # shape (n,); time in the main compute region [s], NaN where it was not measured; absent: nowhere
     region_time: Floats | None = None
+    # shape (n, 9); in the order of `PROBES` [s], NaN where a probe is absent; absent: nowhere measured
     probes: Floats | None = None
-    truth: Mapping[str, Floats] = field(default_factory=dict)
+    truth: Mapping[str, Floats] = field(default_factory=dict)  # shape (n,); columns with names that begin with `true_`
 
     __repr__ = short_repr
 

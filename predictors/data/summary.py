@@ -140,25 +140,15 @@ class Prepared:
 
 def prepare(
     log: JobLog,
-    procs: int | None = None,
+    procs: int | None = None,  # procs, drop_wide: as of `predictors.data.cleaning.clean`
     drop_wide: bool = False,
+    # keep the jobs of one partition alone, see `predictors.data.cleaning.of_partition`
     partition: str | int | None = None,
+    # where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`
     requests_from: str | None = None,
-    reading: ReadingReport | None = None,
+    reading: ReadingReport | None = None,  # what became of the rows of the log's file
 ) -> Prepared:
-    """Return a log's jobs that can be simulated, and what became of the others.
-
-    Parameters
-    ----------
-    procs, drop_wide
-        As of `predictors.data.cleaning.clean`.
-    partition : str or int, optional
-        Keep the jobs of one partition alone, see `predictors.data.cleaning.of_partition`.
-    requests_from : str, optional
-        Where requested times come from that the log lacks, see `predictors.data.cleaning.RequestsFrom`.
-    reading : ReadingReport, optional
-        What became of the rows of the log's file.
-    """
+    """Return a log's jobs that can be simulated, and what became of the others."""
     part, others = of_partition(log, partition)
     asked, made = with_requests(part, requests_from)
     used, cleaning = clean(asked, procs, drop_wide)
@@ -220,17 +210,13 @@ def _components(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     return (Lack("components", text, "Compare the waits of the other jobs."),)
 
 
-def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill: bool = True) -> tuple[Lack, ...]:
+def lacks_for_schedules(
+    log: JobLog,  # as read, or one partition of it
+    used: JobLog,  # its jobs that are simulated, cleaned
+    cleaning: ReadingReport,  # what was dropped and made in between
+    kill: bool = True,
+) -> tuple[Lack, ...]:
     """Return what a log lacks for simulations, what weighs most first.
-
-    Parameters
-    ----------
-    log : JobLog
-        As read, or one partition of it.
-    used : JobLog
-        Its jobs that are simulated, cleaned.
-    cleaning : ReadingReport
-        What was dropped and made in between.
 
     Examples
     --------
@@ -255,18 +241,13 @@ def lacks_for_schedules(log: JobLog, used: JobLog, cleaning: ReadingReport, kill
     return (*found, *_users(used, "Who waits longer cannot be reported by user."))
 
 
-def lacks_for_predictions(jobs: JobLog, account: ReadingReport, *, scored: bool = True) -> tuple[Lack, ...]:
-    """Return what a log lacks for learning, predicting and scoring, what weighs most first.
-
-    Parameters
-    ----------
-    jobs : JobLog
-        The jobs that are learnt from or predicted.
-    account : ReadingReport
-        Which jobs of the log were left out.
-    scored : bool
-        Whether predictors are scored on the jobs; else it is a matter of predictions alone.
-    """
+def lacks_for_predictions(
+    jobs: JobLog,  # the jobs that are learnt from or predicted
+    account: ReadingReport,  # which jobs of the log were left out
+    *,
+    scored: bool = True,  # whether predictors are scored on the jobs; else it is a matter of predictions alone
+) -> tuple[Lack, ...]:
+    """Return what a log lacks for learning, predicting and scoring, what weighs most first."""
     n_jobs = len(jobs) + account.dropped - account.count("other-partition")
     found = [*_dropped(n_jobs, account), *lacks_of_requests(len(jobs), account)]
     if jobs.known("wait").mean() < LEAST_WAITS:

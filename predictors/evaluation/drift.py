@@ -107,11 +107,6 @@ class Drift:
 class DriftTest:
     """Gathers errors in blocks, and evidence from the blocks.
 
-    Parameters
-    ----------
-    alarms_per_year : float
-        False alarms a year at most, above 0.
-
     Examples
     --------
     A model that errs by twice as much as last-two from the fortieth day on:
@@ -126,7 +121,10 @@ class DriftTest:
     (52, 40, True)
     """
 
-    def __init__(self, alarms_per_year: float = ALARMS_PER_YEAR) -> None:
+    def __init__(
+        self,
+        alarms_per_year: float = ALARMS_PER_YEAR,  # false alarms a year at most, above 0
+    ) -> None:
         self.alarms_per_year: Final = checked_rate(alarms_per_year)
         self._needed: Final = _BLOCKS_PER_YEAR / self.alarms_per_year
         self._block: int | None = None

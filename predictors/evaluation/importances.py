@@ -56,17 +56,14 @@ def importances(forest: Forest) -> "pd.DataFrame":
     return table.sort_values("importance", ascending=False, ignore_index=True)
 
 
-def permuted(predictor: Predictor, rows: Floats, run_time: Floats, seed: int = 0) -> "pd.DataFrame":
+def permuted(
+    predictor: Predictor,  # fitted, whatever it is
+    # shape (n_jobs, n_features); feature rows that it has not learnt from; of more than 5,000 as many are drawn
+    rows: Floats,
+    run_time: Floats,  # shape (n_jobs,); true run times [s]
+    seed: int = 0,
+) -> "pd.DataFrame":
     """Return by how much the squared error of a fitted predictor grows when one attribute is permuted [1]_.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Fitted, whatever it is.
-    rows : float64 array of shape (n_jobs, n_features)
-        Feature rows that it has not learnt from; of more than 5,000 as many are drawn.
-    run_time : float64 array of shape (n_jobs,)
-        True run times [s].
 
     Returns
     -------

@@ -46,24 +46,12 @@ class Leak:
 
 @dataclass(frozen=True)
 class LeakageReport:
-    """The result of an audit.
+    """The result of an audit."""
 
-    Attributes
-    ----------
-    instants : tuple of int
-        Seconds after which the future was changed.
-    n_compared : int
-        Predictions, or feature values, that had to stay.
-    n_moved : int
-        Of these, the ones that moved.
-    leaks : tuple of Leak
-        The first that moved at each instant, by submission.
-    """
-
-    instants: tuple[int, ...]
-    n_compared: int
-    n_moved: int
-    leaks: tuple[Leak, ...]
+    instants: tuple[int, ...]  # seconds after which the future was changed
+    n_compared: int  # predictions, or feature values, that had to stay
+    n_moved: int  # of these, the ones that moved
+    leaks: tuple[Leak, ...]  # the first that moved at each instant, by submission
 
     @property
     def clean(self) -> bool:

@@ -15,38 +15,18 @@ from predictors.core.errors import JobcastError
 
 @dataclass(frozen=True, kw_only=True)
 class Figures:
-    """The figures of one predictor on one set of jobs.
+    """The figures of one predictor on one set of jobs."""
 
-    Attributes
-    ----------
-    n_test : int
-        Jobs predicted.
-    sse_s2 : float
-        Sum of squared errors [s²].
-    sse_ratio_to_last_two : float
-        `sse_s2` over the baseline's on the same jobs.
-    mae_s, rmse_s, median_ae_s : float
-        Mean absolute, root mean squared and median absolute error [s].
-    r2 : float
-        Share of the run times' variance explained; NaN for a constant target.
-    mean_accuracy : float
-        Mean of min(p, r) / max(p, r); 1 where both are 0.
-    underestimation_rate : float
-        Share of jobs that ran longer than predicted.
-    within_1_min, within_10_min : float
-        Share of jobs predicted to within 60 and 600 s.
-    """
-
-    n_test: int
-    sse_s2: float
-    sse_ratio_to_last_two: float
-    mae_s: float
+    n_test: int  # jobs predicted
+    sse_s2: float  # sum of squared errors [s²]
+    sse_ratio_to_last_two: float  # `sse_s2` over the baseline's on the same jobs
+    mae_s: float  # mae_s, rmse_s, median_ae_s: mean absolute, root mean squared and median absolute error [s]
     rmse_s: float
     median_ae_s: float
-    r2: float
-    mean_accuracy: float
-    underestimation_rate: float
-    within_1_min: float
+    r2: float  # share of the run times' variance explained; NaN for a constant target
+    mean_accuracy: float  # mean of min(p, r) / max(p, r); 1 where both are 0
+    underestimation_rate: float  # share of jobs that ran longer than predicted
+    within_1_min: float  # within_1_min, within_10_min: share of jobs predicted to within 60 and 600 s
     within_10_min: float
 
     def to_dict(self) -> dict[str, float]:

@@ -158,24 +158,6 @@ class _Ended(NamedTuple):
 class Monitor:
     """Follows a model's predictions from their issue to the jobs' ends.
 
-    Parameters
-    ----------
-    quantiles : ConformalQuantiles, optional
-        What the quantiles go on from: it is changed. Default: nothing is known.
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    drift_alarms : float
-        False alarms of drift a year at most.
-
-    Attributes
-    ----------
-    drift : DriftTest
-        Whether the model has become worse than last-two.
-    outcomes : int
-        Ended jobs that had a prediction.
-    weeks : WeeklyErrors
-        Errors and coverage by week.
-
     Examples
     --------
     >>> monitor = Monitor()
@@ -188,15 +170,16 @@ class Monitor:
 
     def __init__(
         self,
+        # what the quantiles go on from: it is changed. Default: nothing is known.
         quantiles: ConformalQuantiles | None = None,
         *,
-        as_of: str = "strict",
-        drift_alarms: float = ALARMS_PER_YEAR,
+        as_of: str = "strict",  # {"strict", "reis"}: what counts as ended at a submission
+        drift_alarms: float = ALARMS_PER_YEAR,  # false alarms of drift a year at most
     ) -> None:
         self.quantiles = ConformalQuantiles() if quantiles is None else quantiles
-        self.outcomes = 0
-        self.weeks = WeeklyErrors()
-        self.drift: Final = DriftTest(drift_alarms)
+        self.outcomes = 0  # ended jobs that had a prediction
+        self.weeks = WeeklyErrors()  # errors and coverage by week
+        self.drift: Final = DriftTest(drift_alarms)  # whether the model has become worse than last-two
         self._standing: Standing | None = None
         self._judged_at = 0
         self._same_second: Final = as_of_rule(as_of).same_second
@@ -355,26 +338,14 @@ class Monitored:
 
 
 def monitored(
-    log: JobLog,
-    predicted: Floats,
+    log: JobLog,  # its own starts and ends are the clock; a job without a known run time is predicted and never judged
+    predicted: Floats,  # predicted, baseline: shape (n_jobs,); the model's predictions and last-two's [s]
     baseline: Floats,
     *,
-    as_of: str = "strict",
-    layer: ConformalQuantiles | None = None,
+    as_of: str = "strict",  # {"strict", "reis"}: what counts as ended at a submission
+    layer: ConformalQuantiles | None = None,  # what the quantiles go on from; it stays as it is
 ) -> Monitored:
-    """Follow predictions of a log's jobs, each issued at its submission and judged from its end on.
-
-    Parameters
-    ----------
-    log : JobLog
-        Its own starts and ends are the clock; a job without a known run time is predicted and never judged.
-    predicted, baseline : float64 arrays of shape (n_jobs,)
-        The model's predictions and last-two's [s].
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    layer : ConformalQuantiles, optional
-        What the quantiles go on from; it stays as it is.
-    """
+    """Follow predictions of a log's jobs, each issued at its submission and judged from its end on."""
     monitor = Monitor(None if layer is None else layer.copy(), as_of=as_of)
     requests = np.where(log.known("requested_time"), log.filled("requested_time"), np.nan).tolist()
     run_time = log.filled("run_time").astype(np.float64)
@@ -409,17 +380,13 @@ def last_two_of(predictor: Predictor, log: JobLog, *, warm: bool) -> Floats:
     return base.predict(log)
 
 
-def refuse_worse(what: str, sse_ratio: float, alias: str) -> None:
+def refuse_worse(
+    what: str,  # the model and the jobs, to begin the sentence with
+    # sum of its squared errors over last-two's on the same jobs; no number where last-two makes no error
+    sse_ratio: float,
+    alias: str,  # the alias that it is to get
+) -> None:
     """Raise unless a model's squared error on the last part of its log is below last-two's.
-
-    Parameters
-    ----------
-    what : str
-        The model and the jobs, to begin the sentence with.
-    sse_ratio : float
-        Sum of its squared errors over last-two's on the same jobs; no number where last-two makes no error.
-    alias : str
-        The alias that it is to get.
 
     Examples
     --------

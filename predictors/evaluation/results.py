@@ -28,21 +28,11 @@ RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Slice:
-    """The figures of one predictor on some of the test jobs.
+    """The figures of one predictor on some of the test jobs."""
 
-    Attributes
-    ----------
-    by : {"run time", "user", "month"}
-        What the jobs were sliced by.
-    label : str
-        Which slice.
-    figures : Figures
-        Of these jobs alone; the ratio is to last-two on the same jobs.
-    """
-
-    by: str
-    label: str
-    figures: Figures
+    by: str  # {"run time", "user", "month"}: what the jobs were sliced by
+    label: str  # which slice
+    figures: Figures  # of these jobs alone; the ratio is to last-two on the same jobs
 
 
 def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, baseline: Floats) -> tuple[Slice, ...]:
@@ -112,42 +102,20 @@ JSON_FIGURES: Final = (
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """The score of one predictor.
+    """The score of one predictor."""
 
-    Attributes
-    ----------
-    name : str
-        The predictor's registered name, or what the caller calls it.
-    figures : Figures
-        On all test jobs.
-    interval : tuple of float
-        95 % interval of the ratio to last-two, resampling what `blocks_of` says; NaN of too few of these, and of
-        last-two.
-    fit_seconds : float
-        CPU time spent learning, by all threads, the features not included [s].
-    predict_us_per_job : float
-        Time spent predicting, a job [µs]; prequential: history included.
-    slices : tuple of Slice
-        By run time, cold and warm users, and month.
-    predicted : float64 array of shape (n_test,)
-        Predictions [s].
-    predictor : Predictor
-        As fitted here.
-    n_fallback : int or None
-        Test jobs that were answered by their request, since the predictor had no estimate; None if not counted.
-    followed : Monitored or None
-        P10, P50 and P90 of the predictions and how they held, where they were asked for.
-    """
-
-    name: str
-    figures: Figures
+    name: str  # the predictor's registered name, or what the caller calls it
+    figures: Figures  # on all test jobs
+    # 95 % interval of the ratio to last-two, resampling what `blocks_of` says; NaN of too few of these, and of last-two
     interval: tuple[float, float]
-    fit_seconds: float
-    predict_us_per_job: float
-    slices: tuple[Slice, ...] = field(repr=False)
-    predicted: Floats = field(repr=False)
-    predictor: Predictor = field(repr=False)
+    fit_seconds: float  # CPU time spent learning, by all threads, the features not included [s]
+    predict_us_per_job: float  # time spent predicting, a job [µs]; prequential: history included
+    slices: tuple[Slice, ...] = field(repr=False)  # by run time, cold and warm users, and month
+    predicted: Floats = field(repr=False)  # shape (n_test,); predictions [s]
+    predictor: Predictor = field(repr=False)  # as fitted here
+    # test jobs that were answered by their request, since the predictor had no estimate; None if not counted
     n_fallback: int | None = None
+    # P10, P50 and P90 of the predictions and how they held, where they were asked for
     followed: Monitored | None = field(default=None, repr=False)
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
@@ -171,36 +139,18 @@ class Score:
 
 @dataclass(frozen=True, kw_only=True)
 class Recommendation:
-    """The predictor that serves one purpose best on the scored jobs.
+    """The predictor that serves one purpose best on the scored jobs."""
 
-    Attributes
-    ----------
-    purpose : str
-        One of `PURPOSES`.
-    predictor : str
-        Name of the best one.
-    figure : str
-        What was compared: a figure of `Figures`; less is better.
-    value : float
-        That figure of the best one.
-    interval : tuple of float, or None
-        Its 95 % interval, resampling `resampled`; None if there are too few of these.
-    resampled : str
-        Such as `214 users` or `35 weeks`.
-    within_noise : tuple of str
-        The others that may be as good: the 95 % interval of what they lack reaches 0. The least figure comes first.
-    beats_last_two : bool
-        Whether it is significantly better than last-two by that figure.
-    """
-
-    purpose: str
-    predictor: str
-    figure: str
-    value: float
+    purpose: str  # one of `PURPOSES`
+    predictor: str  # name of the best one
+    figure: str  # what was compared: a figure of `Figures`; less is better
+    value: float  # that figure of the best one
+    # its 95 % interval, resampling `resampled`; None if there are too few of these
     interval: tuple[float, float] | None
-    resampled: str
+    resampled: str  # such as `214 users` or `35 weeks`
+    # the others that may be as good: the 95 % interval of what they lack reaches 0. The least figure comes first.
     within_noise: tuple[str, ...]
-    beats_last_two: bool
+    beats_last_two: bool  # whether it is significantly better than last-two by that figure
 
     @property
     def sentence(self) -> str:
@@ -224,17 +174,8 @@ class Recommendation:
 
     def to_json(self) -> dict[str, Any]:
         """Return everything by name, the sentence too."""
-        return {
-            "purpose": self.purpose,
-            "predictor": self.predictor,
-            "figure": self.figure,
-            "value": self.value,
-            "interval": None if self.interval is None else list(self.interval),
-            "resampled": self.resampled,
-            "within_noise": list(self.within_noise),
-            "beats_last_two": self.beats_last_two,
-            "sentence": self.sentence,
-        }
+        lists = {"interval": self.interval and list(self.interval), "within_noise": list(self.within_noise)}
+        return {**vars(self), **lists, "sentence": self.sentence}
 
 
 PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
@@ -294,48 +235,23 @@ def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """The scores of all predictors on one log, split and protocol.
+    """The scores of all predictors on one log, split and protocol."""
 
-    Attributes
-    ----------
-    log, split, protocol : str
-        Name of the log, the split in words, the protocol's name.
-    partition : str, int or None
-        The partition that the log was cut down to.
-    capped : bool
-        Whether predictions were capped at the request.
-    n_train, n_test : int
-        Jobs learnt from and scored.
-    n_overran : int
-        Jobs scored that ran past their requested time.
-    account : ReadingReport
-        Jobs of the log that were left out, by rule; and those neither learnt from nor scored.
-    lacks : tuple of Lack
-        What the log lacks, so that these scores may mislead.
-    run_time : float64 array of shape (n_test,)
-        True run times of the test jobs [s].
-    user : int64 array of shape (n_test,)
-        User of each job; -1 is unknown.
-    submit : int64 array of shape (n_test,)
-        When they were submitted [s].
-    scores : tuple of Score
-        The baseline, last-two, is always among them, and first.
-    """
-
-    log: str
+    log: str  # log, split, protocol: name of the log, the split in words, the protocol's name
     split: str
     protocol: str
-    partition: str | int | None
-    capped: bool
-    n_train: int
+    partition: str | int | None  # the partition that the log was cut down to
+    capped: bool  # whether predictions were capped at the request
+    n_train: int  # n_train, n_test: jobs learnt from and scored
     n_test: int
-    n_overran: int
+    n_overran: int  # jobs scored that ran past their requested time
+    # jobs of the log that were left out, by rule; and those neither learnt from nor scored
     account: ReadingReport = field(repr=False)
-    lacks: tuple[Lack, ...]
-    run_time: Floats = field(repr=False)
-    user: Ints = field(repr=False)
-    submit: Ints = field(repr=False)
-    scores: tuple[Score, ...]
+    lacks: tuple[Lack, ...]  # what the log lacks, so that these scores may mislead
+    run_time: Floats = field(repr=False)  # shape (n_test,); true run times of the test jobs [s]
+    user: Ints = field(repr=False)  # shape (n_test,); user of each job; -1 is unknown
+    submit: Ints = field(repr=False)  # shape (n_test,); when they were submitted [s]
+    scores: tuple[Score, ...]  # the baseline, last-two, is always among them, and first
 
     def __getitem__(self, name: str) -> Score:
         for score in self.scores:

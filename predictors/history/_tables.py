@@ -15,7 +15,7 @@ from predictors.core.validation import known_zone
 from predictors.history import _layout as at
 from predictors.history import _step as step
 from predictors.history._layout import NONE
-from predictors.history._packed_rows import NarrowTable, PackedRows
+from predictors.history._rows import Rows
 from predictors.history.features import families_of, feature_plan
 from predictors.history.names import with_procs
 from predictors.history.records import AsOfRule, Job
@@ -25,13 +25,11 @@ _WEEK = 7 * 86400  # no zone has ever changed its clocks forth and back within a
 
 
 @cache
-def utc_offsets(time_zone: str | None) -> Ints:
+def utc_offsets(
+    # IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
+    time_zone: str | None,
+) -> Ints:
     """Return the offsets of a zone's local time from UTC, as (from Unix time [s], offset [s]) of shape (n, 2).
-
-    Parameters
-    ----------
-    time_zone : str or None
-        IANA name, such as Europe/Paris; None is UTC. Changes are known from 1970 to 2100; later seconds keep the last.
 
     Examples
     --------
@@ -165,20 +163,14 @@ def key_of(record: Sequence[int], kind: int) -> Key | None:
     return kind, first, second, third
 
 
-def groups_of_jobs(jobs: Ints, n_kinds: int) -> tuple[Ints, Ints]:
+def groups_of_jobs(
+    jobs: Ints,  # shape (n_jobs, at least JOB_COLUMNS); records
+    n_kinds: int,  # kinds of groups to number, the first of KEYS
+) -> tuple[Ints, Ints]:
     """Number the groups of many jobs.
 
-    Parameters
-    ----------
-    jobs : int64 array of shape (n_jobs, at least JOB_COLUMNS)
-        Records.
-    n_kinds : int
-        Kinds of groups to number, the first of KEYS.
-
-    Returns
-    -------
-    tuple of (int64 array of shape (n_groups, 4), int64 array of shape (n_jobs, n_kinds))
-        Keys, and for each job the number of its group of each kind.
+    Returned are keys, shape (n_groups, 4), and for each job the number of its group of each kind, shape (n_jobs,
+    n_kinds).
     """
     slots = np.full((len(jobs), n_kinds), NONE, dtype=np.int64)
     parts, base = [np.empty((0, KEY_LENGTH), dtype=np.int64)], 0
@@ -244,24 +236,15 @@ def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int,
 
 
 def packed(
-    tables: Tables, live: Ints, rows: Floats | PackedRows, issued: Floats, capacity: int | None = None
+    tables: Tables,  # jobs, users, clock and recent runs
+    live: Ints,  # shape (n_live,); slots of the jobs that are queued, running or about to count as ended
+    rows: Floats | Rows,  # shape (n_live, n_features); their feature rows, which are passed on as they are
+    issued: Floats,  # the prediction issued for each slot
+    # most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more are
+    # left
+    capacity: int | None = None,
 ) -> dict[str, Any]:
-    """Return copies of the tables that hold live jobs and kept users only: jobs and users as narrow as they can be.
-
-    Parameters
-    ----------
-    tables : tuple of arrays
-        Jobs, users, clock and recent runs.
-    live : int64 array of shape (n_live,)
-        Slots of the jobs that are queued, running or about to count as ended.
-    rows : float64 array of shape (n_live, n_features), or such rows packed
-        Their feature rows, which are passed on as they are.
-    issued : float64 array
-        The prediction issued for each slot.
-    capacity : int, optional
-        Most groups of each kind to keep: those without a live job are left out, the oldest events first, till no more
-        are left.
-    """
+    """Return copies of the tables that hold live jobs and kept users only."""
     jobs, users, clock, recent = tables
     kept = np.flatnonzero(users[:, at.LAST_EVENT])
     kept = kept[np.lexsort((users[kept, at.KIND], users[kept, at.LAST_EVENT]))]
@@ -296,12 +279,12 @@ def packed(
     }
 
 
-def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> NarrowTable:
+def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> Ints:
     """Return rows of a table, with the new slots in the columns that hold slots."""
-    columns = (table[rows, column] for column in range(table.shape[1]))
-    return NarrowTable(
-        new_slots[column][values] if column in new_slots else values for column, values in enumerate(columns)
-    )
+    picked: Ints = table[rows]
+    for column, slots in new_slots.items():
+        picked[:, column] = slots[picked[:, column]]
+    return picked
 
 
 def _renumbered(n_slots: int, kept: Ints) -> Ints:
@@ -316,33 +299,27 @@ class LateEventWarning(UserWarning):
 
 
 class LiveTables:
-    """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity.
+    """Arrays that grow with the jobs queued and running, and with the groups of jobs, users first, up to a capacity."""
 
-    Parameters
-    ----------
-    clock : int64 array
-        A new clock.
-    n_features : int
-        Width of a row.
-    capacity : int
-        Groups of each kind to keep, as `JobHistory` explains.
-    """
-
-    def __init__(self, clock: Ints, n_features: int, capacity: int) -> None:
+    def __init__(
+        self,
+        clock: Ints,  # a new clock
+        n_features: int,  # width of a row
+        capacity: int,  # groups of each kind to keep, as `JobHistory` explains
+    ) -> None:
         self.capacity: Final = capacity
         self.clock = clock
         job_width, self._user_width = widths(clock)
         self._n_kinds: Final = kinds_of(job_width)
         self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
-        self.rows = PackedRows(n_features)
+        self.rows = Rows(n_features)
         """Row of each job as of its submission, by slot; it stays until the slot has another job."""
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)
         self.recent = new_recent(self.users, self._run_columns)
-        self.warns = True
-        """Whether the first late event is worth a warning; a service shows their number instead."""
+        self.warns = True  # whether the first late event is worth a warning; a service shows their number instead
         self._runs_given = 0
         self.slot_of: dict[Key, int] = {}
         self.count = [0] * self._n_kinds
@@ -388,7 +365,7 @@ class LiveTables:
         return slots
 
     def fill(self, snapshot: Mapping[str, Any]) -> None:
-        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer; rows may be packed."""
+        """Take over the arrays of a snapshot, but for the calendar: this machine's may be newer."""
         fields = np.delete(np.arange(at.CLOCK_FIELDS), at.CALENDAR)
         self.clock[fields] = snapshot["clock"][fields]
         self.jobs = _as_wide(snapshot["jobs"], self.jobs.shape[1])
@@ -396,10 +373,10 @@ class LiveTables:
         self.recent = _with_codes(snapshot["recent"], self._run_columns or at.RECENT_COLUMNS)
         self._runs_given = len(self.recent)
         rows, self.issued = _wide(snapshot["rows"], self.rows.width), snapshot["issued"].copy()
-        if isinstance(rows, PackedRows):
+        if isinstance(rows, Rows):
             self.rows = rows.picked(range(len(self.jobs)))
         else:
-            self.rows = PackedRows(self.rows.width)
+            self.rows = Rows(self.rows.width)
             self.rows.put(range(len(self.jobs)), rows)
         self.slot_of = {(k, a, b, c): slot for slot, (k, a, b, c) in enumerate(keys_of_users(self.users).tolist())}
         self.count = np.bincount(self.users[:, at.KIND], minlength=self._n_kinds).tolist()

@@ -22,7 +22,6 @@ from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITT
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
-from predictors.history._packed_rows import NarrowTable, PackedRows
 from predictors.history._tables import (
     LateEventWarning,
     LiveTables,
@@ -307,16 +306,11 @@ class JobHistory:
 
     def snapshot(self) -> Snapshot:
         """Return everything as plain arrays (numbers and text, no objects), to be stored as the caller likes."""
-        return {
-            name: array.whole() if isinstance(array, (PackedRows, NarrowTable)) else array
-            for name, array in self.streamed_snapshot().items()
-        }
+        arrays = self.streamed_snapshot()
+        return {**arrays, "rows": arrays["rows"].whole()}
 
     def streamed_snapshot(self) -> dict[str, Any]:
-        """Return what `snapshot` does with rows, jobs and users still packed: their `pieces()` yield them in order.
-
-        Unpacked, the rows of a million live jobs take 1.2 GB.
-        """
+        """Return what `snapshot` does, with the rows as `Rows`, since copies of a million take 1.2 GB."""
         tables = self.tables
         deferred = tables.deferred()  # ended, but not to be known before the second is over: no id names them
         slots = np.concatenate([self.slot_of_job.rows()[:, 0], np.array(deferred, dtype=np.int64)])
@@ -332,7 +326,7 @@ class JobHistory:
 
     @classmethod
     def restore(cls, snapshot: Mapping[str, Any]) -> Self:
-        """Return a history that goes on exactly where the one of the snapshot stood; its rows may be packed.
+        """Return a history that goes on exactly where the one of the snapshot stood; its rows may be `Rows`.
 
         It refuses a snapshot that a version with another layout made.
         """
@@ -374,20 +368,16 @@ DESCRIBED: Final = (at.SUBMIT, at.PROCS, at.REQUESTED, at.USER, at.GROUP, at.EXE
 
 
 def take_in_many(
-    history: JobHistory, time: Ints, kind: Ints, job: Sequence[int], described: Ints, status: Ints
+    history: JobHistory,  # one that keeps no ended jobs
+    time: Ints,  # time, kind: shape (n_events,); seconds, and what happened (`predictors.core.events`)
+    kind: Ints,
+    job: Sequence[int],
+    # shape (n_events, 8); of submissions: time, processors, requested time, user, group, executable, queue, partition;
+    # -1 is unknown
+    described: Ints,
+    status: Ints,  # shape (n_events,); of ends; -1 is unknown
 ) -> tuple[Floats, Ints]:
     """Take in events in order; each must be able to follow from those before, else the history is of no more use.
-
-    Parameters
-    ----------
-    history : JobHistory
-        One that keeps no ended jobs.
-    time, kind : int64 arrays of shape (n_events,)
-        Seconds, and what happened (`predictors.core.events`).
-    described : int64 array of shape (n_events, 8)
-        Of submissions: time, processors, requested time, user, group, executable, queue, partition; -1 is unknown.
-    status : int64 array of shape (n_events,)
-        Of ends; -1 is unknown.
 
     Returns
     -------

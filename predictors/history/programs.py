@@ -201,7 +201,6 @@ def _without_assignments(words: Sequence[str]) -> list[str]:
 
 
 def _of_words(words: Sequence[str], source: str, depth: int) -> Program:
-    """Return the program of one command."""
     words = _without_assignments(words)
     while words[:1] == ["--"]:
         words = _without_assignments(words[1:])

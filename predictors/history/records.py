@@ -44,37 +44,19 @@ def as_of_rule(rule: str | AsOfRule) -> AsOfRule:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A job as its submission describes it; None stands for unknown. An unknown user has no history.
+    """A job as its submission describes it; None stands for unknown. An unknown user has no history."""
 
-    Parameters
-    ----------
-    job_id : int
-        Unique among the jobs that have not ended.
-    submit : int
-        Submission [s on the history's clock].
-    procs : int or None
-        Processors asked for.
-    requested_time : int or None
-        Walltime asked for [s].
-    user, group, executable, queue, partition : int or None
-        Codes, not below 0.
-    called : Called
-        What its names say (`predictors.history.names.called`); by default it has none.
-    soft_walltime : int or None
-        Run time that the site's own system predicted [s].
-    """
-
-    job_id: int
-    submit: int
-    procs: int | None = None
-    requested_time: int | None = None
-    user: int | None = None
+    job_id: int  # unique among the jobs that have not ended
+    submit: int  # submission [s on the history's clock]
+    procs: int | None = None  # processors asked for
+    requested_time: int | None = None  # walltime asked for [s]
+    user: int | None = None  # user, group, executable, queue, partition: codes, not below 0
     group: int | None = None
     executable: int | None = None
     queue: int | None = None
     partition: int | None = None
-    called: Called = NAMELESS
-    soft_walltime: int | None = None
+    called: Called = NAMELESS  # what its names say (`predictors.history.names.called`); by default it has none
+    soft_walltime: int | None = None  # run time that the site's own system predicted [s]
 
     @classmethod
     def coded(cls, job_id: int, submit: int, codes: Iterable[int]) -> Self:

@@ -13,7 +13,6 @@ from predictors.core.jit import compiled
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
 from predictors.history import _step as step
-from predictors.history._packed_rows import NarrowTable
 from predictors.history._tables import (
     Tables,
     groups_of_jobs,
@@ -127,23 +126,6 @@ class LogHistory:
 
     It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them.
 
-    Parameters
-    ----------
-    log : JobLog
-        The events name its rows. Waits and run times are not read, statuses when a job's end is taken in.
-    features : sequence of str
-        Columns of a row, from `predictors.history.features.FEATURES`; default: the sixteen of Reis.
-    as_of : {"strict", "reis"} or AsOfRule
-        What counts as ended at a submission.
-    after : JobHistory, optional
-        What was known before the log began; default: nothing. Its users' ended jobs are kept, its jobs still
-        queued or running are not, since the log does not have their ends. Its user codes must mean the log's users.
-
-    Attributes
-    ----------
-    arrays : tuple of arrays
-        (jobs, users, clock, recent) for compiled callers: `predictors.history._step.consume(events, rows, *arrays)`.
-
     Raises
     ------
     JobcastError
@@ -153,9 +135,13 @@ class LogHistory:
 
     def __init__(
         self,
+        # the events name its rows. Waits and run times are not read, statuses when a job's end is taken in.
         log: JobLog,
+        # columns of a row, from `predictors.history.features.FEATURES`; default: the sixteen of Reis
         features: Sequence[str] = REIS_FEATURES,
-        as_of: str | AsOfRule = "strict",
+        as_of: str | AsOfRule = "strict",  # {"strict", "reis"}: what counts as ended at a submission
+        # what was known before the log began; default: nothing. Its users' ended jobs are kept, its jobs still queued
+        # or running are not, since the log does not have their ends. Its user codes must mean the log's users.
         after: JobHistory | None = None,
     ) -> None:
         self.log: Final = log
@@ -171,6 +157,7 @@ class LogHistory:
             recent = new_recent(users, run_columns(clock))
         else:
             users, recent, clock[at.EVENTS] = after.ended_history(keys, log, clock)
+        # (jobs, users, clock, recent) for compiled callers: `predictors.history._step.consume(events, rows, *arrays)`
         self.arrays: Final[Tables] = (jobs, users, clock, recent)
 
     @property
@@ -178,16 +165,12 @@ class LogHistory:
         """Second of the newest event."""
         return int(self.arrays[2][at.NOW])
 
-    def consume(self, events: Ints, rows: Floats) -> None:
-        """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them.
-
-        Parameters
-        ----------
-        events : int64 array of shape (n_events, 3)
-            (time [s], kind, row of the log), as in `predictors.core.events`.
-        rows : float64 array of shape (n_jobs, n_features)
-            Changed at the rows of submitted jobs.
-        """
+    def consume(
+        self,
+        events: Ints,  # shape (n_events, 3); (time [s], kind, row of the log), as in `predictors.core.events`
+        rows: Floats,  # shape (n_jobs, n_features); changed at the rows of submitted jobs
+    ) -> None:
+        """Take in events in order, in one compiled call; write `rows[job]` as of each submission among them."""
         bad = step.consume(events, rows, *self.arrays)
         if bad != at.NONE:
             raise self._refusal(bad, *events[bad].tolist())
@@ -212,18 +195,13 @@ class LogHistory:
             "cannot follow from its events before: a job is submitted, starts and ends once, in this order."
         )
 
-    def training_set(self, rows: Floats, now: int, issued: Floats | None = None) -> Outcomes:
-        """Return the outcomes known at `now`: ended jobs by end, then running ones by start, censored.
-
-        Parameters
-        ----------
-        rows : float64 array of shape (n_jobs, n_features)
-            What `consume` has written.
-        now : int
-            Present second; the history must not be ahead of it.
-        issued : float64 array of shape (n_jobs,), optional
-            Predictions given [s].
-        """
+    def training_set(
+        self,
+        rows: Floats,  # shape (n_jobs, n_features); what `consume` has written
+        now: int,  # present second; the history must not be ahead of it
+        issued: Floats | None = None,  # shape (n_jobs,); predictions given [s]
+    ) -> Outcomes:
+        """Return the outcomes known at `now`: ended jobs by end, then running ones by start, censored."""
         jobs = self.arrays[0]
         start, end = jobs[:, at.START], jobs[:, at.END]
         is_running = (start != at.NONE) & (end == at.NONE)
@@ -251,12 +229,7 @@ class LogHistory:
         newest = np.flatnonzero(known.observed)[-keep_ended:] if keep_ended else np.empty(0, dtype=np.int64)
         return JobHistory.restore(
             {
-                **{
-                    name: array.whole() if isinstance(array, NarrowTable) else array
-                    for name, array in packed(
-                        self.arrays, slots, rows[slots], np.full(len(jobs), np.nan), capacity
-                    ).items()
-                },
+                **packed(self.arrays, slots, rows[slots], np.full(len(jobs), np.nan), capacity),
                 "job_ids": np.where(has_ended, at.NONE, self.log.filled("job_id")[slots]),
                 "features": np.array(self.features),
                 "time_zone": np.array(self.log.time_zone or ""),
@@ -312,35 +285,26 @@ def replay(
     return LogHistory(log, features, as_of, after).replayed()
 
 
-def running_at(log: JobLog, rows: Floats, among: npt.NDArray[np.bool_], now: int) -> Outcomes:
-    """Return those `among` the jobs of a log that have started by `now`, censored then; their ends are not read.
-
-    Parameters
-    ----------
-    log : JobLog
-        Log; its own submissions and waits give the starts.
-    rows : float64 array of shape (n_jobs, n_features)
-        Features as of each job's submission.
-    among : bool array of shape (n_jobs,)
-        Jobs of which the caller knows that they have not ended.
-    """
+def running_at(
+    log: JobLog,  # log; its own submissions and waits give the starts
+    rows: Floats,  # shape (n_jobs, n_features); features as of each job's submission
+    among: npt.NDArray[np.bool_],  # shape (n_jobs,); jobs of which the caller knows that they have not ended
+    now: int,
+) -> Outcomes:
+    """Return those `among` the jobs of a log that have started by `now`, censored then; their ends are not read."""
     start = log.filled("submit") + log.filled("wait", 0)
     runs = np.flatnonzero(among & (start <= now))
     elapsed, unknown = (now - start[runs]).astype(np.float64), np.full(len(runs), np.nan)
     return Outcomes(rows[runs], unknown, elapsed, np.zeros(len(runs), dtype=np.bool_), np.full(len(runs), now))
 
 
-def still_running(history: LogHistory, rows: Floats) -> Outcomes | None:
+def still_running(
+    history: LogHistory,  # after all events of the log
+    rows: Floats,  # shape (n_jobs, n_features); what it has written; one feature is the requested time
+) -> Outcomes | None:
     """Return the jobs of a replayed log that started and have no end in it, censored at its newest event.
 
     One that would have outrun its request by then (or, without a request, all ended jobs) was lost, and is left out.
-
-    Parameters
-    ----------
-    history : LogHistory
-        After all events of the log.
-    rows : float64 array of shape (n_jobs, n_features)
-        What it has written; one feature is the requested time.
     """
     run_time = history.log.filled("run_time")
     if history.log.known("run_time").all() or not (run_time > 0).any():

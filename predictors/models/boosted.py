@@ -22,31 +22,17 @@ from predictors.models.trees import CompiledForest, compile_booster, forest_arra
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class TreeGrowth(Parameters):
-    """Parameters of the growth of trees, in XGBoost's terms.
+    """Parameters of the growth of trees, in XGBoost's terms."""
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    learning_rate : float
-        Share of each tree that counts.
-    max_depth : int
-        Levels of a tree.
-    min_child_weight : float
-        Least weight in a leaf.
-    subsample, colsample : float
-        Shares of the rows and of the features that a tree sees; the second is XGBoost's `colsample_bytree`.
-    random_state : int
-        Seed: equal seeds, equal trees.
-    """
-
-    n_estimators: Count = 300
-    learning_rate: Share = 0.04
-    max_depth: Count = 8
-    min_child_weight: NotNegative = 10.0
+    n_estimators: Count = 300  # trees
+    learning_rate: Share = 0.04  # share of each tree that counts
+    max_depth: Count = 8  # levels of a tree
+    min_child_weight: NotNegative = 10.0  # least weight in a leaf
+    # subsample, colsample: shares of the rows and of the features that a tree sees; the second is XGBoost's
+    # `colsample_bytree`
     subsample: Share = 0.7
     colsample: Share = 0.4
-    random_state: Seed = 0
+    random_state: Seed = 0  # seed: equal seeds, equal trees
 
 
 def grow_trees(
@@ -147,15 +133,7 @@ _OBJECTIVES: Final = {
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class BoostingPredictor(TreeGrowth, RefittingPredictor):
-    """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files.
-
-    Parameters
-    ----------
-    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
-        As in `Boosted`.
-    refit_every, window, cap, as_of
-        As in `RefittingPredictor`.
-    """
+    """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files."""
 
     window: Count = 200_000
 
@@ -194,8 +172,6 @@ class Boosted(BoostingPredictor):
     window : int
         Newest outcomes that a fit on a stream learns from. Fewer cost accuracy where a log is long: the newest 60,000,
         120,000 and 200,000 of CEA-Curie's jobs leave .681, .645 and .636 of last-two's squared error to boosted trees.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------
@@ -346,8 +322,6 @@ class Average(RefittingPredictor):
         Seed: equal seeds, equal trees.
     window : int
         Newest outcomes that a fit on a stream learns from; see `Boosted`.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------

@@ -41,12 +41,8 @@ class Censored(BoostingPredictor):
         jobs do that may fail early but are killed at their request.
     scale : float
         How wide that is.
-    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample, random_state
-        As in `Boosted`.
     window : int
         Newest outcomes that a fit on a stream learns from; see `Boosted`.
-    refit_every, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------
@@ -103,19 +99,13 @@ def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) 
     return replace(found, factor=factor)
 
 
-def correction(predicts: str, ended: Floats, predicted: Floats, still: Floats) -> float:
+def correction(
+    predicts: str,  # {"median", "mean"}: what they shall be
+    ended: Floats,  # shape (n_ended,); run time / prediction of jobs that ended
+    predicted: Floats,  # shape (n_ended,); predictions for them [s]
+    still: Floats,  # shape (n_running,); elapsed time / prediction of jobs that run
+) -> float:
     """Return what predictions have to be multiplied with.
-
-    Parameters
-    ----------
-    predicts : {"median", "mean"}
-        What they shall be.
-    ended : float64 array of shape (n_ended,)
-        Run time / prediction of jobs that ended.
-    predicted : float64 array of shape (n_ended,)
-        Predictions for them [s].
-    still : float64 array of shape (n_running,)
-        Elapsed time / prediction of jobs that run.
 
     Examples
     --------
@@ -136,18 +126,14 @@ def correction(predicts: str, ended: Floats, predicted: Floats, still: Floats) -
     return found if np.isfinite(found) and found > 0 else 1.0
 
 
-def trees(how: Censored, rows: Floats, seconds: Floats, running: Floats, elapsed: Floats) -> BoostedEstimator:
-    """Return trees that add up to the logarithm of where the distribution is centred.
-
-    Parameters
-    ----------
-    how : Censored
-        The parameters.
-    rows, seconds : float64 arrays of shape (n_ended, n_features) and (n_ended,)
-        Ended jobs.
-    running, elapsed : float64 arrays of shape (n_running, n_features) and (n_running,)
-        Running jobs.
-    """
+def trees(
+    how: Censored,  # the parameters
+    rows: Floats,  # rows, seconds: shape (n_ended, n_features) and (n_ended,); ended jobs
+    seconds: Floats,
+    running: Floats,  # running, elapsed: shape (n_running, n_features) and (n_running,); running jobs
+    elapsed: Floats,
+) -> BoostedEstimator:
+    """Return trees that add up to the logarithm of where the distribution is centred."""
     lower = np.maximum(np.concatenate([seconds, elapsed]), 1.0)
     upper = np.where(np.arange(len(lower)) < len(seconds), lower, np.inf)
     rows = np.concatenate([rows, running])

@@ -26,6 +26,7 @@ References
 import copy
 import heapq
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right, insort
 from collections import deque
 from collections.abc import Mapping
@@ -124,11 +125,6 @@ class ConformalQuantiles:
     kills : bool
         Whether the site ends jobs at their request: no quantile then goes beyond it.
 
-    Attributes
-    ----------
-    outcomes : int
-        Ended jobs that it has learnt from.
-
     Examples
     --------
     >>> random = np.random.default_rng(1)
@@ -145,7 +141,7 @@ class ConformalQuantiles:
 
     def __init__(self, *, kills: bool = False) -> None:
         self.kills = kills
-        self.outcomes = 0
+        self.outcomes = 0  # ended jobs that it has learnt from
         self._levels = list(LEVELS)
         self._windows: dict[int, _Window] = {}
         self._all = _Window()
@@ -378,12 +374,11 @@ GAP: Final = 0.05  # share of the jobs of a fit, before those, that is left out 
 
 
 @dataclass(frozen=True, eq=False)
-class CalibratedEstimator:
-    """An estimator that moves answers by a share towards the request; immutable."""
+class MovedEstimator(ABC):
+    """An estimator that moves the answers of another one towards the request; immutable."""
 
     inner: Estimator
     request: int
-    share: float
 
     def predict(self, rows: Floats) -> Floats:
         """Return seconds, shape (n_rows,)."""
@@ -392,6 +387,16 @@ class CalibratedEstimator:
     def predict_one(self, row: Floats) -> float:
         """Return seconds for one row."""
         return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
+
+    @abstractmethod
+    def _moved(self, seconds: Floats, rows: Floats) -> Floats: ...
+
+
+@dataclass(frozen=True, eq=False)
+class CalibratedEstimator(MovedEstimator):
+    """One that moves all answers by the same share."""
+
+    share: float
 
     def _moved(self, seconds: Floats, rows: Floats) -> Floats:
         limit = limits(rows[:, self.request])
@@ -415,8 +420,6 @@ class WithBudget(Wrapper):
         Share of the jobs that may run longer than predicted; None leaves the predictions as they are.
     coverage : float
         Share of the jobs that shall run between `lower` and `upper` of their prediction.
-    cap, as_of
-        As in `Predictor`.
 
     Attributes
     ----------
@@ -487,7 +490,6 @@ class WithBudget(Wrapper):
         self.shares_ = self._shares_of(ran, predicted, limit)
 
     def _shares_of(self, ran: Floats, predicted: Floats, limit: Floats) -> tuple[float, float, float]:
-        """Return the shares that would have sufficed for jobs."""
         share = 0.0 if self.budget is None else conformal_share(shares(ran, predicted, limit), self.budget)
         around = shares(ran, at_share(predicted, limit, share), limit)
         low, high = (conformal_share(around, outside) for outside in self._outside)
@@ -539,26 +541,23 @@ class WithBudget(Wrapper):
         if estimator is None:
             return np.full(len(rows), SHORTEST), limit
         missing, point = no_estimate(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
-        _, low, high = self._shares()
-        lower, upper = ends_around(point, limit, low, high)
+        lower, upper = self._ends(rows, point, limit)
         return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
 
+    def _ends(self, rows: Floats, point: Floats, limit: Floats) -> tuple[Floats, Floats]:
+        return ends_around(point, limit, *self._shares()[1:])
+
     def predict_as_they_end(
-        self, rows: Floats, submit: Ints, seconds: Floats, end: Ints
+        self,
+        rows: Floats,  # shape (n_jobs, n_features); jobs in order of submission
+        submit: Ints,  # submit, end: shape (n_jobs,); submissions and ends [s]
+        seconds: Floats,  # shape (n_jobs,); run times [s]; that of a job is used once it has run for so long
+        end: Ints,
     ) -> tuple[Floats, Floats, Floats]:
         """Return predictions, lower and upper ends, each calibrated by what had happened before its submission.
 
         That a job outran its prediction counts from that second on, all else at its end. The predictor inside stays as
         it is, and this one as well: the calibration goes on in a copy.
-
-        Parameters
-        ----------
-        rows : float64 array of shape (n_jobs, n_features)
-            Jobs in order of submission.
-        submit, end : int64 arrays of shape (n_jobs,)
-            Submissions and ends [s].
-        seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is used once it has run for so long.
         """
         copy = self.clone()
         copy.base_ = self._base()

@@ -70,8 +70,6 @@ class Chain(Wrapper):
     ----------
     predictor : Predictor or None
         The first link, as in `Wrapper`; None: `Average()`.
-    cap, as_of
-        As in `Predictor`.
 
     Examples
     --------

@@ -106,17 +106,13 @@ class Encoding:
         return cls(places, starts, codes, n_columns, missing)
 
 
-def fit_encoding(rows: Floats, categorical: Sequence[bool], most: int | None = None) -> Encoding:
+def fit_encoding(
+    rows: Floats,  # shape (n_rows, n_features); feature rows of the training part, NaN = missing
+    categorical: Sequence[bool],  # which features are categories
+    # columns an attribute may have, for its most frequent categories (ties: the smaller code); None: all categories
+    most: int | None = None,
+) -> Encoding:
     """Learn which categories get a column.
-
-    Parameters
-    ----------
-    rows : float64 array of shape (n_rows, n_features)
-        Feature rows of the training part, NaN = missing.
-    categorical : sequence of bool, n_features long
-        Which features are categories.
-    most : int or None
-        Columns an attribute may have, for its most frequent categories (ties: the smaller code); None: all categories.
 
     Examples
     --------
@@ -190,8 +186,6 @@ class Forest(RefittingPredictor):
         Categories of an attribute that get a column of their own, the most frequent ones; None: all.
     random_state : int
         Seed: equal seeds, equal forests.
-    refit_every, window, cap, as_of
-        As in `RefittingPredictor`.
 
     References
     ----------

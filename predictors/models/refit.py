@@ -106,8 +106,6 @@ class RefittingPredictor(Predictor):
         Seconds between fits on a stream; None: a stream teaches nothing.
     window : int
         Newest outcomes that a fit on a stream learns from.
-    cap, as_of
-        As in `Predictor`.
 
     Attributes
     ----------

@@ -94,12 +94,8 @@ class SimilarRuns:
 class SimilarRunsForecast:
     """The revised estimates of `SimilarRuns` on one log, driven by events.
 
-    The protocol is `schedsim.workload.estimates.RevisedEstimates`.
-
-    Parameters
-    ----------
-    log : JobLog
-        The events name its rows; only user and requested time are read.
+    The protocol is `schedsim.workload.estimates.RevisedEstimates`. The events name the log's rows; only user and
+    requested time are read.
     """
 
     def __init__(self, about: SimilarRuns, log: JobLog) -> None:

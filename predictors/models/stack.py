@@ -203,8 +203,6 @@ class Stack(Average):
 
     Parameters
     ----------
-    n_boosted, n_forest, random_state, window
-        As in `Average`.
     refit_every, cap, as_of
         As in `RefittingPredictor`; with `refit_every` None a stream does not move the weights either.
 
@@ -261,18 +259,14 @@ class Stack(Average):
         rows, seconds = self.window_.newest()
         return replace(self.stacked, average=self.grow(rows, seconds)) if self.fitted else self.learn(rows, seconds)
 
-    def predict_as_they_end(self, rows: Floats, submit: Ints, seconds: Floats, end: Ints) -> Floats:
-        """Return predictions [s], each weighted by the errors that were known at its submission; members stay.
-
-        Parameters
-        ----------
-        rows : float64 array of shape (n_jobs, n_features)
-            Jobs in order of submission.
-        submit, end : int64 arrays of shape (n_jobs,)
-            Submissions and ends [s].
-        seconds : float64 array of shape (n_jobs,)
-            Run times [s]; that of a job is used once it has ended.
-        """
+    def predict_as_they_end(
+        self,
+        rows: Floats,  # shape (n_jobs, n_features); jobs in order of submission
+        submit: Ints,  # submit, end: shape (n_jobs,); submissions and ends [s]
+        seconds: Floats,  # shape (n_jobs,); run times [s]; that of a job is used once it has ended
+        end: Ints,
+    ) -> Floats:
+        """Return predictions [s], each weighted by the errors that were known at its submission; members stay."""
         rows, estimator, n = self._checked(rows), self.stacked, len(rows)
         jobs, ends = np.tile(np.arange(n), 2), np.repeat([1, 0], n)
         rank = 1 - ends if as_of_rule(self.as_of).same_second else ends

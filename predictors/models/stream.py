@@ -45,15 +45,6 @@ def overrun_at(start: float, predicted: float) -> float:
 class OutcomeStream:
     """Delayed labels: turns the events of live jobs into training outcomes at the time they become known.
 
-    Parameters
-    ----------
-    predictor : Predictor
-        It learns from the outcomes.
-    teach : callable, optional
-        Called in the place of its `learn_one`.
-    rows_with_ends : bool
-        Whether each end brings the job's row: then none is kept here, unless the predictor needs it before the end.
-
     Examples
     --------
     >>> from predictors.registry import make_predictor
@@ -68,7 +59,12 @@ class OutcomeStream:
     """
 
     def __init__(
-        self, predictor: Predictor, teach: Callable[[Outcome], None] | None = None, *, rows_with_ends: bool = False
+        self,
+        predictor: Predictor,  # it learns from the outcomes
+        teach: Callable[[Outcome], None] | None = None,  # called in the place of its `learn_one`
+        *,
+        # whether each end brings the job's row: then none is kept here, unless the predictor needs it before the end
+        rows_with_ends: bool = False,
     ) -> None:
         self._teach: Final = predictor.learn_one if teach is None else teach
         self._same_second: Final = as_of_rule(predictor.as_of).same_second
@@ -221,30 +217,19 @@ class LearningForecast:
     """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
 
     When it learns is described at the top of this module.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        What predicts, and what learns if `learns`: it is changed then.
-    log : JobLog
-        The events name its rows; its own waits and run times are not read.
-    learns : bool
-        Whether outcomes are learnt from.
-    after : JobHistory, optional
-        What was known before.
-
-    Attributes
-    ----------
-    learning_seconds : float
-        Time spent learning so far [s].
-    n_fallback : int
-        Jobs so far that were answered by their request, since there was no estimate.
     """
 
-    def __init__(self, predictor: Predictor, log: JobLog, *, learns: bool, after: JobHistory | None = None) -> None:
+    def __init__(
+        self,
+        predictor: Predictor,  # what predicts, and what learns if `learns`: it is changed then
+        log: JobLog,  # the events name its rows; its own waits and run times are not read
+        *,
+        learns: bool,  # whether outcomes are learnt from
+        after: JobHistory | None = None,  # what was known before
+    ) -> None:
         self.predictor = predictor
-        self.learning_seconds = 0.0
-        self.n_fallback = 0
+        self.learning_seconds = 0.0  # time spent learning so far [s]
+        self.n_fallback = 0  # jobs so far that were answered by their request, since there was no estimate
         self._learns = learns
         self._history = LogHistory(log, predictor.features, predictor.as_of, after)
         self._rows = np.full((len(log), len(predictor.features)), np.nan)

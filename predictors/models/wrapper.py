@@ -57,8 +57,6 @@ class Wrapper(Predictor):
     ----------
     predictor : Predictor or None
         What to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`.
-    cap, as_of
-        As in `Predictor`.
 
     Attributes
     ----------

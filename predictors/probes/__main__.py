@@ -73,7 +73,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _job() -> str:
-    """Return the scheduler's id of the job that this runs in, or an empty text."""
     return os.environ.get("SLURM_JOB_ID") or os.environ.get("LSB_JOBID") or ""
 
 

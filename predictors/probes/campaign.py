@@ -36,17 +36,12 @@ class Campaign:
 
     Killed at any time, it loses nothing: the table is always whole, a run that continues at the scheduler is collected
     by the next call, and a run never gets a second row. Runs on this machine itself end with the block.
-
-    Parameters
-    ----------
-    say : callable
-        Called with each event, in one line.
     """
 
     def __init__(
         self,
         control: Control,
-        say: Callable[[str], None] = lambda line: None,
+        say: Callable[[str], None] = lambda line: None,  # called with each event, in one line
         clock: Callable[[], float] = time.time,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
@@ -100,22 +95,16 @@ class Campaign:
         return sorted(runs, key=lambda run: (run.submitted, run.folder.name))
 
     def keep(
-        self, until: float, wanted: Sequence[str] = (), *, by_schedule: bool = True, wait: bool = False
+        self,
+        until: float,  # when to stop submitting by schedule [Unix s]
+        wanted: Sequence[str] = (),  # names of applications
+        *,
+        by_schedule: bool = True,  # whether runs that come due are submitted
+        wait: bool = False,  # whether to stay until all runs have ended; on this machine itself that is always so
     ) -> CampaignResult:
         """Run the applications in `wanted` now and, by schedule, each whenever it is due; return what happened.
 
         A run that was due while no program was running is not repeated later.
-
-        Parameters
-        ----------
-        until : float
-            When to stop submitting by schedule [Unix s].
-        wanted : sequence of str
-            Names of applications.
-        by_schedule : bool
-            Whether runs that come due are submitted.
-        wait : bool
-            Whether to stay until all runs have ended; on this machine itself that is always so.
         """
         control = self.control
         names = [application.name for application in control.applications]

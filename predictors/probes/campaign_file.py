@@ -185,20 +185,15 @@ def _in_folder(table: Any, beside: Path) -> Any:
 DAY: Final = 86_400  # days begin at midnight UTC [s]
 
 
-def start_times(seed: int, application: str, day: int, per_day: Sequence[int] = (2, 3)) -> list[int]:
+def start_times(
+    seed: int,
+    application: str,
+    day: int,  # days since 1 January 1970, UTC
+    per_day: Sequence[int] = (2, 3),  # least and most runs a day; the number is drawn as well
+) -> list[int]:
     """Return the random start times of an application's control jobs on a day.
 
-    Parameters
-    ----------
-    day : int
-        Days since 1 January 1970, UTC.
-    per_day : two int
-        Least and most runs a day; the number is drawn as well.
-
-    Returns
-    -------
-    list of int
-        Unix seconds, ascending, each once.
+    They are Unix seconds, ascending, each once.
 
     Examples
     --------

@@ -19,27 +19,14 @@ class Done(NamedTuple):
 
 
 def run(
-    command: Sequence[str],
+    command: Sequence[str],  # the program, looked up on the PATH, and its arguments
     *,
-    stdin: str | None = None,
-    environment: Mapping[str, str] | None = None,
-    without: tuple[str, ...] = (),
-    patience: float = PATIENCE,
+    stdin: str | None = None,  # what it reads; nothing if absent
+    environment: Mapping[str, str] | None = None,  # variables in addition to those of this process
+    without: tuple[str, ...] = (),  # beginnings of names: variables of this process that the command does not get
+    patience: float = PATIENCE,  # longest time [s]; then it is killed
 ) -> Done:
     r"""Run a command; one that cannot run or takes too long has a status of its own, as from a shell.
-
-    Parameters
-    ----------
-    command : sequence of str
-        The program, looked up on the PATH, and its arguments.
-    stdin : str, optional
-        What it reads; nothing if absent.
-    environment : mapping of str to str, optional
-        Variables in addition to those of this process.
-    without : tuple of str
-        Beginnings of names: variables of this process that the command does not get.
-    patience : float
-        Longest time [s]; then it is killed.
 
     Examples
     --------

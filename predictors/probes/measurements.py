@@ -237,22 +237,15 @@ class ProbeHistory:
         runs = runs.select(np.flatnonzero(~np.isnan(runs.probe_waits).all(axis=1))).sorted_by_start()
         return cls(runs.start, runs.probe_waits)
 
-    def last_known(self, start: npt.ArrayLike, oldest: float = np.inf) -> tuple[Floats, Floats]:
+    def last_known(
+        self,
+        # shape (n,); as of when [s], in the clock of `time`; a measurement of that same second is not known yet
+        start: npt.ArrayLike,
+        oldest: float = np.inf,  # largest age [s]
+    ) -> tuple[Floats, Floats]:
         """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
 
-        Parameters
-        ----------
-        start : array-like of shape (n,)
-            As of when [s], in the clock of `time`; a measurement of that same second is not known yet.
-        oldest : float
-            Largest age [s].
-
-        Returns
-        -------
-        waits : float64 array of shape (n, 9)
-            [s].
-        age : float64 array of shape (n,)
-            [s].
+        Waits have the shape (n, 9), ages (n,), both in seconds.
         """
         if not oldest >= 0:
             raise JobcastError(f"Probes: the largest age must not be below 0; got {oldest}.")
@@ -269,27 +262,15 @@ class ProbeHistory:
 
 
 def probes_as_used(
-    runs: Runs, use: ProbeUse, measured: ProbeHistory | None = None, oldest: float = np.inf
+    runs: Runs,  # the runs
+    use: ProbeUse,  # {"live", "last-known", "absent"}: each run's own probes; the last known before its start; none
+    measured: ProbeHistory | None = None,  # the measurements; absent: the probes of the runs themselves
+    oldest: float = np.inf,  # largest age of the last known [s]
 ) -> tuple[Floats, Floats]:
     """Return the nine inputs of each run by a use of probes, and their age.
 
-    Parameters
-    ----------
-    runs : Runs
-        The runs.
-    use : {"live", "last-known", "absent"}
-        Each run's own probes; the last known before its start; none.
-    measured : ProbeHistory, optional
-        The measurements; absent: the probes of the runs themselves.
-    oldest : float
-        Largest age of the last known [s].
-
-    Returns
-    -------
-    waits : float64 array of shape (n, 9)
-        In the order of `predictors.data.runs.PROBES` [s], NaN where not known.
-    age : float64 array of shape (n,)
-        [s]; 0 for live ones, NaN where not known.
+    Waits, shape (n, 9), are in the order of `predictors.data.runs.PROBES` [s], NaN where not known; ages, shape (n,)
+    [s], are 0 for live ones, NaN where not known.
     """
     if use not in PROBE_USES:
         raise unknown_name("use of probes", str(use), PROBE_USES)
@@ -300,21 +281,14 @@ def probes_as_used(
 
 
 def read_probes(
-    path: str | os.PathLike[str], settings: Settings | None = None, strict: bool = False
+    path: str | os.PathLike[str],  # a file by `write_row`
+    settings: Settings | None = None,  # the settings to keep; absent: those of the first row that can be read
+    strict: bool = False,  # raise at the first row that would be dropped
 ) -> tuple[list[ProbeRow], ReadingReport]:
     """Read the rows of a table (`.csv`) or of one measurement (any other name), in the order of time.
 
     A row that cannot be read is dropped and counted; so is one with another pattern, other sizes or iterations, since
     its waits do not compare.
-
-    Parameters
-    ----------
-    path : path-like
-        A file by `write_row`.
-    settings : Settings, optional
-        The settings to keep; absent: those of the first row that can be read.
-    strict : bool
-        Raise at the first row that would be dropped.
     """
     source = os.fspath(path)
     cells, bad = _table(path, source) if Path(path).suffix == ".csv" else ([(1, one_row(path))], [])
@@ -352,15 +326,8 @@ def _table(path: str | os.PathLike[str], source: str) -> tuple[list[tuple[int, P
 def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> Floats:
     """Return minimum, maximum and mean of each call's waits, in the order of `predictors.data.runs.PROBES`.
 
-    Parameters
-    ----------
-    send, recv, allreduce : array-like of shape (n_ranks, n_iterations)
-        Time spent in each call [s]; every wait counts alike.
-
-    Returns
-    -------
-    float64 array of shape (9,)
-        [s].
+    Each call has the time spent in it [s], shape (n_ranks, n_iterations); every wait counts alike. The nine are in
+    seconds.
 
     Examples
     --------

@@ -143,35 +143,20 @@ def combined(decisions: Sequence[Decision]) -> Decision:
 
 
 class Adapter:
-    """Adapter of one cluster.
-
-    Parameters
-    ----------
-    forecaster : Forecaster
-        A service, or a model in this process.
-    mode : {"watch", "shadow", "write"}
-        What may be done.
-    feeds : bool
-        Whether it sends events to the service; False where another program does that.
-    table : TablePlan, optional
-        For plug-ins that act at submission.
-    holds : ShadowedHolds, optional
-        Judges starts by a classifier of variability; in `shadow` alone.
-    most_changes : int
-        Changes of one cycle, beyond which nothing is set; what must be cleared is cleared, however much it is.
-    """
+    """Adapter of one cluster."""
 
     def __init__(
         self,
         scheduler: Scheduler,
-        forecaster: Forecaster,
+        forecaster: Forecaster,  # a service, or a model in this process
         journal: Journal,
         rules: SiteRules,
-        mode: str = SHADOW,
+        mode: str = SHADOW,  # {"watch", "shadow", "write"}: what may be done
         *,
-        feeds: bool = True,
-        table: TablePlan | None = None,
-        holds: ShadowedHolds | None = None,
+        feeds: bool = True,  # whether it sends events to the service; False where another program does that
+        table: TablePlan | None = None,  # for plug-ins that act at submission
+        holds: ShadowedHolds | None = None,  # judges starts by a classifier of variability; in `shadow` alone
+        # changes of one cycle, beyond which nothing is set; what must be cleared is cleared, however much it is
         most_changes: int = 2000,
     ) -> None:
         if mode not in MODES:
@@ -195,11 +180,8 @@ class Adapter:
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
 
-        Raises
-        ------
-        JobcastError
-            If the scheduler does not answer. Nothing has been set that the journal does not have as an intention; where
-            it cannot be written, what must be cleared is cleared all the same.
+        It raises JobcastError if the scheduler does not answer. Nothing has been set that the journal does not have as
+        an intention; where it cannot be written, what must be cleared is cleared all the same.
         """
         begin, done = time.perf_counter(), Cycle()
         config = self._scheduler.config()

@@ -36,28 +36,21 @@ def has_run(job: QueuedJob) -> bool:
 class Feed:
     """The events of each job that a service has received.
 
-    A task of an array is sent with its own number when it starts; before, the array's tasks have one row.
-
-    Parameters
-    ----------
-    cluster : str
-        Goes with each event, as ids are the cluster's own.
+    A task of an array is sent with its own number when it starts; before, the array's tasks have one row. The cluster's
+    name goes with each event, as ids are the cluster's own.
     """
 
     def __init__(self, cluster: str = "") -> None:
         self._cluster = cluster
         self._told: dict[tuple[str, int], tuple[str, int]] = {}
         self._newest: dict[str, int] = {}
-        self.refused = 0
-        """Events that the service would not have."""
+        self.refused = 0  # events that the service would not have
 
     def send(self, jobs: Iterable[QueuedJob], forecaster: Forecaster) -> int:
         """Tell a service what has happened since the last look; return how many events that were.
 
-        Raises
-        ------
-        JobcastError
-            If the service did not receive them; the next look sends them again. The service takes each event once.
+        It raises JobcastError if the service did not receive them; the next look sends them again. The service takes
+        each event once.
         """
         new = self._new(jobs)
         for at in range(0, len(new), _AT_ONCE):

@@ -103,10 +103,7 @@ class JobClass:
 class Journal:
     """The journal in a folder, for one process: another one is refused.
 
-    Parameters
-    ----------
-    folder : Path
-        Made if it is not there; only its owner may read what it holds.
+    The folder is made if it is not there; only its owner may read what it holds.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -220,12 +217,8 @@ class Journal:
     def add(self, records: Sequence[Record]) -> None:
         """Add records: durable when this returns, in one piece or not at all.
 
-        Raises
-        ------
-        JobcastError
-            If they cannot be written; then nothing may be changed at the scheduler.
-        BaseBehindError
-            If the text has them, and the base does not.
+        It raises JobcastError if they cannot be written; then nothing may be changed at the scheduler. It raises
+        BaseBehindError if the text has them, and the base does not.
         """
         if not records:
             return

@@ -60,10 +60,8 @@ class ServiceJudge:
 class LocalJudge:
     """A classifier in this process, and a folder of telemetry files; it may not judge by the job's own nodes.
 
-    Parameters
-    ----------
-    telemetry : path-like
-        LDMS's CSV files, or Parquet files, of the whole machine; see docs/telemetry.md. Their times are Unix time.
+    `telemetry` holds LDMS's CSV files, or Parquet files, of the whole machine; see docs/telemetry.md. Their times are
+    Unix time.
     """
 
     def __init__(self, loaded: LoadedClassifier, telemetry: str | os.PathLike[str]) -> None:

@@ -64,10 +64,7 @@ class Begun:
 class ShadowedHolds:
     """What holding jobs by a classifier would have done.
 
-    Parameters
-    ----------
-    journal : Journal
-        Its records of starts that are not over are continued.
+    The journal's records of starts that are not over are continued.
     """
 
     def __init__(

@@ -63,17 +63,13 @@ class Scheduler(Protocol):
 
 
 class Slurm:
-    """The cluster that the commands on the PATH speak to.
+    """The cluster that the commands on the PATH speak to."""
 
-    Parameters
-    ----------
-    patience : float
-        Longest time of a command [s].
-    mark : str
-        Where a job with a soft limit of ours is marked, one of `MARKS`.
-    """
-
-    def __init__(self, patience: float = 60.0, mark: str = ADMIN_COMMENT) -> None:
+    def __init__(
+        self,
+        patience: float = 60.0,  # longest time of a command [s]
+        mark: str = ADMIN_COMMENT,  # where a job with a soft limit of ours is marked, one of `MARKS`
+    ) -> None:
         if mark not in MARKS:
             raise unknown_name("mark", mark, MARKS)
         self._patience, self._mark = patience, mark
@@ -135,16 +131,13 @@ class Slurm:
     def write(self, minutes: Mapping[str, int], marks: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
         """Set soft limits by one scontrol, which reads all changes on stdin.
 
+        It raises JobcastError if scontrol cannot be run, or fails without a word on any job.
+
         Returns
         -------
         mapping of str to str
             Why a job was not changed, by id or by array and task. A job that is missing here may still be unchanged:
             scontrol has status 0 for a running job, and changes nothing. Read the queue again.
-
-        Raises
-        ------
-        JobcastError
-            If scontrol cannot be run, or fails without a word on any job.
         """
         if not minutes:
             return {}

@@ -83,19 +83,11 @@ def submission_table(
     reservations: Iterable[Reservation],
     rules: SiteRules,
     *,
-    lasts: int = 900,
-    sets: bool = False,
+    lasts: int = 900,  # how long it holds [s]
+    sets: bool = False,  # whether plug-ins may set soft limits by it, or only give advice
     starts: Iterable[ExpectedStart] = (),
 ) -> Table:
-    """Return the table for classes of jobs.
-
-    Parameters
-    ----------
-    lasts : int
-        How long it holds [s].
-    sets : bool
-        Whether plug-ins may set soft limits by it, or only give advice.
-    """
+    """Return the table for classes of jobs."""
     jobs = [
         QueuedJob(
             0, limit=one.limit * MINUTE, user=one.user, account=one.account, partition=one.partition, procs=one.procs,

@@ -35,40 +35,20 @@ class ServiceError(JobcastError):
 
 @dataclass(frozen=True)
 class Runtime:
-    """A predicted run time.
+    """A predicted run time."""
 
-    Attributes
-    ----------
-    seconds : float or None
-        Prediction [s]; None for a job id that was never submitted.
-    lower, upper : float or None
-        The model's own interval [s].
-    p10, p50, p90 : float or None
-        Quantiles by recent jobs [s].
-    answered_by : str or None
-        The predictor; `client` if the service could not be asked in time.
-    fallback : bool
-        Whether it is not the model's own answer.
-    why : str or None
-        Why not.
-    model, version
-        The model in charge.
-    sequence : int
-        The newest event that the answer knows of.
-    """
-
-    seconds: float | None
-    lower: float | None = None
+    seconds: float | None  # prediction [s]; None for a job id that was never submitted
+    lower: float | None = None  # lower, upper: the model's own interval [s]
     upper: float | None = None
-    p10: float | None = None
+    p10: float | None = None  # p10, p50, p90: quantiles by recent jobs [s]
     p50: float | None = None
     p90: float | None = None
-    answered_by: str | None = None
-    fallback: bool = False
-    why: str | None = None
-    model: str = ""
+    answered_by: str | None = None  # the predictor; `client` if the service could not be asked in time
+    fallback: bool = False  # whether it is not the model's own answer
+    why: str | None = None  # why not
+    model: str = ""  # model, version: the model in charge
     version: int | None = None
-    sequence: int = 0
+    sequence: int = 0  # the newest event that the answer knows of
 
 
 class Client:

@@ -299,7 +299,6 @@ def _numbered(log: JobLog, column: str) -> tuple[Ints, tuple[int, ...]] | None:
 
 
 def _renumbered(values: Ints, old: Ints, new: Ints) -> Ints:
-    """Return new numbers for old ones; what is not among these is unknown."""
     order = np.argsort(old, kind="stable")
     if not len(order):
         return np.full(len(values), UNKNOWN, dtype=np.int64)

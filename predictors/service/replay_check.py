@@ -36,23 +36,18 @@ class Replayed:
     last: int
 
 
-def drive(client: Client, log: JobLog, batch: int = 1) -> Replayed:
+def drive(
+    # of a service with a clock and time zone that suit the log; without events so far, to be comparable
+    client: Client,
+    log: JobLog,  # jobs with known run times
+    # 1: ask before each submission, as of the event before it. More: send so many events at a time, then ask for what
+    # was predicted at the submissions among them.
+    batch: int = 1,
+) -> Replayed:
     """Send a log's events in order, and ask for every job's prediction.
 
-    Parameters
-    ----------
-    client : Client
-        Of a service with a clock and time zone that suit the log; without events so far, to be comparable.
-    log : JobLog
-        Jobs with known run times.
-    batch : int
-        1: ask before each submission, as of the event before it. More: send so many events at a time, then ask for
-        what was predicted at the submissions among them.
-
-    Raises
-    ------
-    JobcastError
-        If the service's clock is another, an event was not taken in, or an answer knows of other events.
+    It raises JobcastError if the service's clock is another, an event was not taken in, or an answer knows of other
+    events.
     """
     about = client.models()
     offset = _offset(about, log)

@@ -73,82 +73,40 @@ def open_store() -> Store:
 
 
 def log_run(
-    predictor: Predictor,
-    log: JobLog,
+    predictor: Predictor,  # fitted
+    log: JobLog,  # what it learnt from
+    # the evaluation's figures, units in their names; those that are finite numbers become the run's metrics
     figures: Mapping[str, object],
     *,
-    split: str,
-    seed: int | None = None,
-    trained_until: int | None = None,
-    parent: str | None = None,
-    begin: float | None = None,
-    files: Sequence[Path] = (),
-    source: str | None = None,
+    split: str,  # how the figures were made and on which rows the model was trained, in words
+    seed: int | None = None,  # seed of everything drawn by chance
+    trained_until: int | None = None,  # last end that the model learnt from [s since the log's first submission]
+    parent: str | None = None,  # id of the run that this one is a part of
+    begin: float | None = None,  # when the work began [Unix s], so that the run lasts as long as it did; now, if absent
+    files: Sequence[Path] = (),  # pictures and tables that the run keeps, under `figures` and `tables`
+    source: str | None = None,  # path of the log
 ) -> LoggedRun:
     """Write down one run: what learnt from what, how good it is, and the model itself.
 
     The model must come back from the store as it went in.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Fitted.
-    log : JobLog
-        What it learnt from.
-    figures : mapping of str to number
-        The evaluation's figures, units in their names; those that are finite numbers become the run's metrics.
-    split : str
-        How the figures were made and on which rows the model was trained, in words.
-    seed : int or None
-        Seed of everything drawn by chance.
-    trained_until : int or None
-        Last end that the model learnt from [s since the log's first submission].
-    parent : str or None
-        Id of the run that this one is a part of.
-    begin : float or None
-        When the work began [Unix s], so that the run lasts as long as it did; now, if absent.
-    files : sequence of Path
-        Pictures and tables that the run keeps, under `figures` and `tables`.
-    source : str or None
-        Path of the log.
     """
     loggable = Loggable.of_predictor(predictor, log, figures, split, seed, trained_until, source)
     return _log(loggable, figures, parent, begin, files)
 
 
 def log_classifier(
-    classifier: Classifier,
-    dataset: Dataset,
-    labels: Labels,
-    figures: Mapping[str, object],
+    classifier: Classifier,  # fitted on the labelled rows of `dataset`
+    dataset: Dataset,  # what it learnt from
+    labels: Labels,  # of the dataset's rows
+    figures: Mapping[str, object],  # figures, split, seed, begin, files: as in `log_run`
     *,
     split: str,
-    name: str,
+    name: str,  # what to call the dataset: its file's name
     seed: int | None = None,
     begin: float | None = None,
     files: Sequence[Path] = (),
 ) -> LoggedRun:
-    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model itself.
-
-    Parameters
-    ----------
-    classifier : Classifier
-        Fitted on the labelled rows of `dataset`.
-    dataset : Dataset
-        What it learnt from.
-    labels : Labels
-        Of the dataset's rows.
-    figures : mapping of str to number
-        As in `log_run`.
-    split : str
-        How the figures were made and on which rows the model was trained, in words.
-    name : str
-        What to call the dataset: its file's name.
-    seed : int or None
-        Seed of everything drawn by chance.
-    begin, files
-        As in `log_run`.
-    """
+    """Write down one run of a classifier of variability: what learnt from what, how good it is, and the model."""
     loggable = Loggable.of_classifier(classifier, dataset, labels, figures, split, seed, name)
     return _log(loggable, figures, None, begin, files)
 
@@ -157,35 +115,17 @@ AGENT: Final = "agent"  # name of the folder, and the beginning of the file's na
 
 
 def log_agent(
-    title: str,
-    file: Path,
-    params: Mapping[str, object],
-    figures: Mapping[str, object],
-    log: JobLog,
+    title: str,  # what to call the run
+    file: Path,  # the agent file, `.npz` or `.json`; it is kept as it is
+    params: Mapping[str, object],  # its frame and its origin
+    figures: Mapping[str, object],  # of its training and test; those that are finite numbers become the run's metrics
+    log: JobLog,  # what it was tuned on
     *,
-    page: Sequence[str] = (),
-    begin: float | None = None,
+    page: Sequence[str] = (),  # sentences of the run's page
+    begin: float | None = None,  # begin, files: as in `log_run`
     files: Sequence[Path] = (),
 ) -> LoggedRun:
-    """Write down one run of tuning: the agent file, where it comes from, and what its test showed.
-
-    Parameters
-    ----------
-    title : str
-        What to call the run.
-    file : Path
-        The agent file, `.npz` or `.json`; it is kept as it is.
-    params : mapping
-        Its frame and its origin.
-    figures : mapping of str to number
-        Of its training and test; those that are finite numbers become the run's metrics.
-    log : JobLog
-        What it was tuned on.
-    page : sequence of str
-        Sentences of the run's page.
-    begin, files
-        As in `log_run`.
-    """
+    """Write down one run of tuning: the agent file, where it comes from, and what its test showed."""
     began, store = _milliseconds(time.time() if begin is None else begin), Store.current()
     digest, data = sha256(file), LoggedData.of_log(log)
     tags = {"jobcast.kind": AGENT, "jobcast.log": log.name, "jobcast.log_sha256": log.digest(), _HASH: digest}
@@ -221,16 +161,12 @@ def stored_agent(uri: str) -> Iterator[Path]:
         yield found[0]
 
 
-def register(run: LoggedRun, name: str, alias: str | None = None) -> Registered:
-    """Give a logged model a name, and the version so made an alias.
-
-    Parameters
-    ----------
-    name : str
-        Registered name; there it becomes a new version.
-    alias : {"champion", "challenger", "shadow"}, optional
-        Taken from the version that had it.
-    """
+def register(
+    run: LoggedRun,
+    name: str,  # registered name; there it becomes a new version
+    alias: str | None = None,  # {"champion", "challenger", "shadow"}: taken from the version that had it
+) -> Registered:
+    """Give a logged model a name, and the version so made an alias."""
     checked_name(name)
     if alias is not None:
         checked_alias(alias)
@@ -253,22 +189,17 @@ def version_of(uri: str) -> int | None:
         return int(find_version(client, store, where).version)
 
 
-def promote(uri: str, alias: str, why: str, *, even_if_worse: bool = False) -> Registered:
+def promote(
+    uri: str,  # `models:/NAME/VERSION` or `models:/NAME@ALIAS`
+    alias: str,  # {"champion", "challenger", "shadow"}: taken from the version that had it
+    why: str,  # the user who asked for it, and the reason
+    *,
+    even_if_worse: bool = False,  # give the alias also to a predictor that does not beat last-two
+) -> Registered:
     """Give an alias to a registered version, and write down on it when that was and why.
 
     Every promotion stays as a tag of its version, `jobcast.promoted.TIME`: nothing is overwritten. A predictor gets no
     alias unless its run records a squared error below that of last-two.
-
-    Parameters
-    ----------
-    uri : str
-        `models:/NAME/VERSION` or `models:/NAME@ALIAS`.
-    alias : {"champion", "challenger", "shadow"}
-        Taken from the version that had it.
-    why : str
-        The user who asked for it, and the reason.
-    even_if_worse : bool
-        Give the alias also to a predictor that does not beat last-two.
     """
     checked_alias(alias)
     where = ModelUri.parse(uri)
@@ -357,21 +288,14 @@ class SweepRun:
 
 @contextmanager
 def sweep_run(
-    title: str, tags: Mapping[str, str], params: Mapping[str, object], files: Sequence[Path], seconds: float = 0.0
+    title: str,
+    # `jobcast.sweep` identifies one sweep: one that is there and finished is not written again
+    tags: Mapping[str, str],
+    params: Mapping[str, object],  # what was run
+    files: Sequence[Path],  # its results, pictures and tables, kept as files of the run
+    seconds: float = 0.0,  # how long it took
 ) -> Iterator[SweepRun]:
-    """Yield a run for a whole sweep, to which its parts are added; finished when the block ends well.
-
-    Parameters
-    ----------
-    tags : mapping of str to str
-        `jobcast.sweep` identifies one sweep: one that is there and finished is not written again.
-    params : mapping
-        What was run.
-    files : sequence of Path
-        Its results, pictures and tables, kept as files of the run.
-    seconds : float
-        How long it took.
-    """
+    """Yield a run for a whole sweep, to which its parts are added; finished when the block ends well."""
     store = Store.current()
     with _client(store) as client:
         place = experiment_id(client, store, EXPERIMENT)

@@ -221,16 +221,11 @@ def save_model(model: Predictor | Classifier, folder: Path, origin: Origin | Cla
     return sha256(folder / MANIFEST)
 
 
-def open_model(folder: Path, expected: str | None = None) -> Saved[Predictor, Origin]:
-    """Read a predictor's folder, ours or the one that MLflow wraps around it, after checking every file.
-
-    Parameters
-    ----------
-    folder : Path
-        What `save_model` wrote, or an MLflow model that holds it.
-    expected : str, optional
-        The hash that `save_model` returned, from where it was written down.
-    """
+def open_model(
+    folder: Path,  # what `save_model` wrote, or an MLflow model that holds it
+    expected: str | None = None,  # the hash that `save_model` returned, from where it was written down
+) -> Saved[Predictor, Origin]:
+    """Read a predictor's folder, ours or the one that MLflow wraps around it, after checking every file."""
     return _opened(folder, expected, load, Origin)
 
 
@@ -248,7 +243,6 @@ def _opened(
 
 
 def _checked_folder(folder: Path, expected: str | None) -> tuple[Path, str]:
-    """Return the folder with the manifest, and the hash of the whole model."""
     data = folder if (folder / MANIFEST).is_file() else folder / INSIDE
     if not (data / MANIFEST).is_file():
         raise JobcastError(

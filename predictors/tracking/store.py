@@ -135,10 +135,7 @@ def _locked(file: Path) -> Iterator[None]:
 def fetched(store: Store, location: str, download: Callable[[str, str], str]) -> Iterator[Path]:
     """Yield a local folder with the files at `location`; downloads last as long as the block.
 
-    Parameters
-    ----------
-    download : callable of (str, str)
-        Brings what lies at a URI into a folder, and returns where it lies there.
+    `download` brings what lies at a URI into a folder, and returns where it lies there.
     """
     parts = urlparse(location)
     if parts.scheme not in ("", "file"):
@@ -185,18 +182,12 @@ def silence() -> Iterator[None]:
 MOST_NAMES: Final = 1000
 
 
-def find_version(client: Any, store: Store, where: ModelUri) -> Any:
-    """Return MLflow's record of the registered version that `where` names.
-
-    Parameters
-    ----------
-    client : mlflow.MlflowClient
-        Of `store`.
-    store : Store
-        For the messages.
-    where : ModelUri
-        With a name, and an alias or a version.
-    """
+def find_version(
+    client: Any,  # of `store`
+    store: Store,  # for the messages
+    where: ModelUri,  # with a name, and an alias or a version
+) -> Any:
+    """Return MLflow's record of the registered version that `where` names."""
     with _unless("RESOURCE_DOES_NOT_EXIST"):
         model = client.get_registered_model(where.name)
         return _version_of(client, model, where)
@@ -340,7 +331,6 @@ def _wait_for(server: "subprocess.Popen[bytes]", host: str, port: int) -> None:
 
 
 def _end(server: "subprocess.Popen[bytes]") -> None:
-    """End the server and its workers."""
     for number in (signal.SIGTERM, signal.SIGKILL):
         with suppress(ProcessLookupError):
             os.killpg(server.pid, number)

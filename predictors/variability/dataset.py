@@ -21,7 +21,7 @@ from predictors.core.errors import JobcastError, percent
 from predictors.core.files import whole_file
 from predictors.core.parquet import parquet_table, write_parquet_table
 from predictors.data.report import Finding, ReadingReport
-from predictors.data.runs import FREE, PROBES, Runs, expand, remade
+from predictors.data.runs import PROBES, Runs, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
 from predictors.probes.measurements import ProbeHistory, ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
@@ -86,21 +86,15 @@ class Dataset:
 
     @classmethod
     def build(
-        cls, runs: Runs, windows: Windows | Floats, scope: str, about: Mapping[str, Any] | None = None
+        cls,
+        runs: Runs,  # in any order
+        # shape (n, 270); of each run, in the order of `WINDOW_FEATURES`; a row of NaN where the window is empty
+        windows: Windows | Floats,
+        scope: str,  # {"all", "job"}: which nodes' counters were pooled
+        # where runs and windows come from; `window_s` if the windows are not 300 s long
+        about: Mapping[str, Any] | None = None,
     ) -> tuple[Self, ReadingReport]:
-        """Join runs and windows; return the dataset, and an account of the runs that have no row in it.
-
-        Parameters
-        ----------
-        runs : Runs
-            In any order.
-        windows : Windows, or float64 array of shape (n, 270)
-            Of each run, in the order of `WINDOW_FEATURES`; a row of NaN where the window is empty.
-        scope : {"all", "job"}
-            Which nodes' counters were pooled.
-        about : mapping, optional
-            Where runs and windows come from; `window_s` if the windows are not 300 s long.
-        """
+        """Join runs and windows; return the dataset, and an account of the runs that have no row in it."""
         check_scope(scope)
         silent = windows.silent if isinstance(windows, Windows) else np.zeros(len(runs), dtype=np.int64)
         values = windows.values if isinstance(windows, Windows) else np.asarray(windows, dtype=np.float64)
@@ -140,20 +134,16 @@ class Dataset:
         """Return the dataset of some rows, which must stay in order."""
         return type(self)(self.runs.select(rows), self.rows[rows], self.scope, self.about)
 
-    def with_probes(self, use: ProbeUse, measured: ProbeHistory | None = None, oldest: float = np.inf) -> Self:
+    def with_probes(
+        self,
+        use: ProbeUse,  # {"live", "last-known", "absent"}: see `PROBE_USES`
+        measured: ProbeHistory | None = None,  # what was measured; absent: the probes of the runs themselves
+        oldest: float = np.inf,  # largest age of the last known [s]
+    ) -> Self:
         """Return the dataset as it would be if probes were live, those known last before each start, or absent.
 
         At a start a scheduler cannot have run the probes of that very job: live is what the paper trains on, the last
         known is what a scheduler has. See `predictors.probes.measurements.probes_as_used`.
-
-        Parameters
-        ----------
-        use : {"live", "last-known", "absent"}
-            See `PROBE_USES`.
-        measured : ProbeHistory, optional
-            What was measured; absent: the probes of the runs themselves.
-        oldest : float
-            Largest age of the last known [s].
         """
         if use == "live":
             return self
@@ -232,47 +222,19 @@ def _dataset(table: Any, about: dict[str, Any]) -> Dataset:
     if about["version"] != _VERSION:
         raise JobcastError(f"version {about['version']!r} of the format is not known, only {_VERSION}; update jobcast.")
     frame = table.to_pandas()
-    columns = {name: frame[name].to_numpy() for name in frame}
-    rows = np.column_stack([columns[name].astype(np.float64) for name in FEATURES])
-    nodes = [expand(text) for text in columns["nodes"]]
-    runs = Runs.of(
-        job_id=columns["job_id"],
-        application=columns["application"],
-        nodes=nodes,
-        node_count=columns["node_count"],
-        start=columns["start"],
-        end=columns["end"],
-        workload=columns["workload"],
-        region_time=columns["region_time"],
-        probes=np.column_stack([columns[name] for name in PROBES]),
-        truth={name: column for name, column in columns.items() if name.startswith(FREE)},
-    )
-    return Dataset(runs, rows, str(about["scope"]), about["about"])
+    rows = np.column_stack([frame[name].to_numpy().astype(np.float64) for name in FEATURES])
+    return Dataset(Runs.from_frame(frame), rows, str(about["scope"]), about["about"])
 
 
 def assemble(
-    runs: Runs,
-    telemetry: Telemetry | Iterable[Samples],
-    scope: str,
+    runs: Runs,  # in the telemetry's clock
+    telemetry: Telemetry | Iterable[Samples],  # a block, or a `predictors.data.telemetry.read.Scan`
+    scope: str,  # {"all", "job"}: which nodes' counters are pooled. With `job`, a run without known nodes has no row.
     *,
-    window: float = WINDOW,
-    about: Mapping[str, Any] | None = None,
+    window: float = WINDOW,  # length of the windows [s]
+    about: Mapping[str, Any] | None = None,  # where runs and telemetry come from
 ) -> tuple[Dataset, ReadingReport]:
-    """Compute the window before each run and join them; return the dataset, and an account of runs without a row.
-
-    Parameters
-    ----------
-    runs : Runs
-        In the telemetry's clock.
-    telemetry : Telemetry or iterable of Samples
-        A block, or a `predictors.data.telemetry.read.Scan`.
-    scope : {"all", "job"}
-        Which nodes' counters are pooled. With `job`, a run without known nodes has no row.
-    window : float
-        Length of the windows [s].
-    about : mapping, optional
-        Where runs and telemetry come from.
-    """
+    """Compute the window before each run and join them; return the dataset, and an account of runs without a row."""
     check_scope(scope)
     asked = np.ones(len(runs), dtype=np.bool_) if scope == "all" else np.diff(runs.offsets) > 0
     if not asked.any():

@@ -121,22 +121,14 @@ def one_hot(workload: npt.ArrayLike) -> Floats:
     return hot
 
 
-def feature_rows(windows: Floats, probes: Floats, workload: npt.ArrayLike) -> Floats:
+def feature_rows(
+    windows: Floats,  # shape (n, 270); in the order of `WINDOW_FEATURES`, NaN = no sample
+    probes: Floats,  # shape (n, 9); in the order of `PROBES` [s], NaN = absent
+    workload: npt.ArrayLike,  # shape (n,); from `WORKLOADS`, or empty
+) -> Floats:
     """Join the parts of many rows.
 
-    Parameters
-    ----------
-    windows : float64 array of shape (n, 270)
-        In the order of `WINDOW_FEATURES`, NaN = no sample.
-    probes : float64 array of shape (n, 9)
-        In the order of `PROBES` [s], NaN = absent.
-    workload : array-like of str, shape (n,)
-        From `WORKLOADS`, or empty.
-
-    Returns
-    -------
-    float64 array of shape (n, 282)
-        In the order of `FEATURES`.
+    The 282 columns are in the order of `FEATURES`.
     """
     parts = (np.asarray(windows, dtype=np.float64), np.asarray(probes, dtype=np.float64), one_hot(workload))
     for part, width in zip(parts, (len(WINDOW_FEATURES), len(PROBES), len(WORKLOADS)), strict=True):

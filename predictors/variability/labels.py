@@ -215,27 +215,17 @@ class Labels:
 
 
 def label(
-    application: npt.ArrayLike,
+    application: npt.ArrayLike,  # application, node_count, seconds: shape (n,); names, numbers of nodes, run times [s]
     node_count: npt.ArrayLike,
     seconds: npt.ArrayLike,
+    # shape (n,); the training part: mean and std come from it alone (`as_of`). Absent: from all runs (`whole`).
     train: npt.ArrayLike | None = None,
     *,
-    scheme: Scheme = "binary",
-    ddof: int = DDOF,
+    scheme: Scheme = "binary",  # {"binary", "three"}: which classes
+    ddof: int = DDOF,  # ddof, least: as in `Norms`
     least: int = LEAST_RUNS,
 ) -> Labels:
     """Label runs.
-
-    Parameters
-    ----------
-    application, node_count, seconds : array-like of shape (n,)
-        Names, numbers of nodes, run times [s].
-    train : bool array-like of shape (n,), optional
-        The training part: mean and std come from it alone (`as_of`). Absent: from all runs (`whole`).
-    scheme : {"binary", "three"}
-        Which classes.
-    ddof, least
-        As in `Norms`.
 
     Examples
     --------

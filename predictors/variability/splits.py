@@ -66,20 +66,14 @@ def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fol
     return folds
 
 
-def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", labels: str = "as_of") -> list[Fold]:
-    """Return one fold: the past learns, the future is judged.
-
-    Parameters
-    ----------
-    runs : Runs
-        Sorted by start.
-    share : float
-        Of the runs, the earliest, that come before the split.
-    scheme : {"binary", "three"}
-        Which classes.
-    labels : {"as_of", "whole"}
-        Whether what is normal is measured among the runs learnt from, or among all.
-    """
+def chronological(
+    runs: Runs,  # sorted by start
+    share: float = 0.7,  # of the runs, the earliest, that come before the split
+    scheme: Scheme = "binary",  # {"binary", "three"}: which classes
+    # {"as_of", "whole"}: whether what is normal is measured among the runs learnt from, or among all
+    labels: str = "as_of",
+) -> list[Fold]:
+    """Return one fold: the past learns, the future is judged."""
     if not 0 < share < 1:
         raise JobcastError(f"The share of runs to learn from must lie between 0 and 1; got {share!r}.")
     first = round(share * len(runs))
@@ -97,14 +91,7 @@ def chronological(runs: Runs, share: float = 0.7, scheme: Scheme = "binary", lab
 def random_folds(runs: Runs, n_folds: int, seed: int, scheme: Scheme = "binary") -> list[Fold]:
     """Return `n_folds` folds drawn by chance, each class of the whole dealt out evenly."""
     whole = _label(runs, np.ones(len(runs), dtype=np.bool_), scheme)
-    part = deal(whole.classes, n_folds, seed)
-    folds = []
-    for k in range(n_folds):
-        judged = part == k
-        found = _label(runs, ~judged, scheme)
-        train, test = ~judged & found.known, judged & found.known
-        folds.append(Fold(f"part {k + 1}", train, test, found.classes, _limits(runs, found)))
-    return folds
+    return _folds(runs, "part", deal(whole.classes, n_folds, seed), n_folds, scheme)
 
 
 def days_left_out(runs: Runs, n_folds: int, seed: int) -> list[Fold]:
@@ -112,13 +99,16 @@ def days_left_out(runs: Runs, n_folds: int, seed: int) -> list[Fold]:
     day, place = np.unique(runs.start // 86_400, return_inverse=True)
     if len(day) < n_folds:
         raise JobcastError(f"{len(day)} days of runs cannot be dealt into {n_folds} parts; give runs of more days.")
-    part = deal(np.zeros(len(day)), n_folds, seed)[place]
+    return _folds(runs, "days", deal(np.zeros(len(day)), n_folds, seed)[place], n_folds, "binary")
+
+
+def _folds(runs: Runs, what: str, part: Ints, n_folds: int, scheme: Scheme) -> list[Fold]:
     folds = []
     for k in range(n_folds):
         judged = part == k
-        found = _label(runs, ~judged, "binary")
-        folds.append(Fold(f"days {k + 1}", ~judged & found.known, judged & found.known, found.classes,
-                          _limits(runs, found)))  # fmt: skip
+        found = _label(runs, ~judged, scheme)
+        train, test = ~judged & found.known, judged & found.known
+        folds.append(Fold(f"{what} {k + 1}", train, test, found.classes, _limits(runs, found)))
     return folds
 
 

@@ -191,34 +191,17 @@ def aggregates(low: Floats, high: Floats, total: Floats, count: Ints) -> Floats:
 
 
 def windows(
+    # a block, or rows in parts; the parts of one counter must follow one another in time, as
+    # `predictors.data.telemetry.read.Scan` yields them. Only the rows that a window still needs are kept.
     telemetry: Telemetry | Iterable[Samples],
-    starts: npt.ArrayLike,
-    nodes: Sequence[Sequence[int] | Ints] | None = None,
-    window: float = WINDOW,
+    starts: npt.ArrayLike,  # shape (n,); starts [s], in any order
+    nodes: Sequence[Sequence[int] | Ints] | None = None,  # the job's nodes, one set a start; absent: all nodes
+    window: float = WINDOW,  # length of the windows [s]
 ) -> Windows:
     """Compute the windows before many starts.
 
-    Parameters
-    ----------
-    telemetry : Telemetry or iterable of Samples
-        A block, or rows in parts; the parts of one counter must follow one another in time, as
-        `predictors.data.telemetry.read.Scan` yields them. Only the rows that a window still needs are kept.
-    starts : array of shape (n,)
-        Starts [s], in any order.
-    nodes : sequence of n sets of node ids, optional
-        The job's nodes, one set a start; absent: all nodes.
-    window : float
-        Length of the windows [s].
-
-    Returns
-    -------
-    Windows
-        In the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
-
-    Raises
-    ------
-    JobcastError
-        If `nodes` does not fit the starts, or parts do not follow one another.
+    They are in the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
+    It refuses `nodes` that do not fit the starts, and parts that do not follow one another.
 
     Examples
     --------
@@ -261,21 +244,9 @@ def file_windows(
 ) -> tuple[Windows, ReadingReport]:
     """Compute the windows before many starts from telemetry files, reading only what they need.
 
-    Parameters
-    ----------
-    folder : path-like
-        Of LDMS's CSV files or of Parquet files; files with names that rule out a window in them are not read.
-    starts, nodes, window
-        As of `windows`.
-    **reading
-        `mapping`, `nodes`' ids as `producers`, `how` and `strict` of `predictors.data.telemetry.read.Scan`.
-
-    Returns
-    -------
-    windows : Windows
-        In the order of `starts`.
-    account : ReadingReport
-        What was dropped, changed or noted on the way.
+    `folder` is of LDMS's CSV files or of Parquet files; files with names that rule out a window in them are not read.
+    `reading` are `mapping`, the nodes' ids as `producers`, `how` and `strict` of `predictors.data.telemetry.read.Scan`;
+    the rest is as of `windows`. The report says what was dropped, changed or noted on the way.
     """
     start = np.asarray(starts, dtype=np.float64).reshape(-1)
     producers = reading.pop("producers", None)

@@ -150,8 +150,6 @@ class Simulation:
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
         self._placing = Placing.of(workload)
         self._loops = LoopsNow.of(policy, workload)
-        self._standing = None if policy.order.following is None else policy.order.following.begun()
-        self._asked: Policy | None = None  # the policy with the standing's keys
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
         if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
@@ -163,7 +161,7 @@ class Simulation:
             changes = changes_of(self._source.n_steps, groups, *site)
         self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
-        self._read_by_forecasts = self._read_by_machine = self._read_by_order = 0
+        self._read_by_forecasts = self._read_by_machine = 0
         self._returned: set[int] = set()  # rows of jobs that returned to the queue after forecasts had read their start
         self._closed = False
         self._reasons: Reasons | None = None
@@ -394,7 +392,6 @@ class Simulation:
         new._placing = None if self._placing is None else self._placing.fork()
         new._loops = None if self._loops is None else self._loops.fork()
         new._returned = set(self._returned)
-        new._standing, new._asked = None if self._standing is None else self._standing.fork(), None
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
@@ -622,9 +619,7 @@ class Simulation:
             if stop == at.ASK_TIMER:
                 self._act_on_timer()
                 return
-            self._state = answer(
-                stop, self.workload, self._policy_now(), self._state, self._machine_state, self._placing
-            )
+            self._state = answer(stop, self.workload, self.policy, self._state, self._machine_state, self._placing)
 
     def _act_on_timer(self) -> None:
         """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
@@ -636,17 +631,6 @@ class Simulation:
         else:
             assert self._commands is not None
             self._state = self._commands.act(self._state)
-
-    def _policy_now(self) -> Policy:
-        """Return the policy as answers need it: where its order follows the jobs, with what that knows by now."""
-        if self._standing is None:
-            return self.policy
-        used = int(self._state.record.clock.n_logged)
-        self._standing.advance(self._log.events[self._read_by_order : used])
-        self._read_by_order = used
-        if self._asked is None:
-            self._asked = replace(self.policy, order=replace(self.policy.order, function=self._standing.keys))
-        return self._asked
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job when a pass last reached it, or None; see `schedsim.sites.slurm.limits`."""
@@ -666,13 +650,14 @@ class Simulation:
         used = int(record.clock.n_logged)
         by_forecasts = self._read_by_forecasts if self._source.in_loop else used
         by_machine = self._read_by_machine if self._machine_state is not None else used
-        by_order = self._read_by_order if self._standing is not None else used
+        by_order = used if self._loops is None else self._loops.read_up_to(used)
         done = min(by_forecasts, by_machine, by_order)
         room = 64 + 4 * (len(self._state.jobs_now) + int(record.clock.next_submission - record.clock.next_queued))
         self._log = self._log.continued(used, done, room)
         record.clock.n_logged = used - done
         self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
-        self._read_by_order = by_order - done
+        if self._loops is not None:
+            self._loops.read(by_order - done)
 
 
 def simulate(

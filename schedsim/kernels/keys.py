@@ -33,11 +33,12 @@ F3: Final = 7
 F4: Final = 8
 WIDEST: Final = 9
 RANDOM: Final = 10
-WFP3: Final = 11  # from here on keys change with time
-UNICEP: Final = 12
-PRIORITY: Final = 13
-SCORE: Final = 14  # the score of Cobalt
-USER: Final = 15
+RANKED: Final = 11  # the pass sorts the queue itself; until then a job has its row as its key
+WFP3: Final = 12  # from here on keys change with time
+UNICEP: Final = 13
+PRIORITY: Final = 14
+SCORE: Final = 15  # the score of Cobalt
+USER: Final = 16
 OVERDUE: Final = -(1 << 63) + (1 << 53)
 """Key of an overdue job, to which its row is added: before every priority, which is a number below 1e300."""
 NEWCOMER: Final = (1 << 63) - (1 << 53)

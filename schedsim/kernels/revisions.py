@@ -12,7 +12,7 @@ import math
 
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.keys import FCFS, USER, WFP3, dynamic_key
+from schedsim.kernels.keys import FCFS, RANKED, WFP3, dynamic_key
 from schedsim.kernels.ordered_lists import (
     clear,
     first_key,
@@ -339,7 +339,7 @@ def _list_again(sim: Arrays, which: int, kind: int, n: int) -> None:
 @step
 def has_own_key(code: int) -> bool:
     """Return whether an order's keys depend on the jobs alone: others are computed again before each pass."""
-    return code < WFP3 or code > USER
+    return code < RANKED
 
 
 @step

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
@@ -46,29 +46,6 @@ class Waiting:
 
 
 OrderFunction = Callable[[Waiting], npt.ArrayLike]
-
-
-class Standing(Protocol):
-    """State of an order that follows the jobs, at one moment of a simulation."""
-
-    def advance(self, events: Ints) -> None:
-        """Take in the events since the last call, see `predictors.core.events`."""
-
-    def keys(self, waiting: Waiting) -> npt.ArrayLike:
-        """Return one number for each waiting job, the smallest first."""
-
-    def fork(self) -> "Standing":
-        """Return an independent copy."""
-
-
-class Following(Protocol):
-    """An order that follows which jobs start and end, such as one by what users have used.
-
-    It is no function itself: each simulation gets its own state from `begun`.
-    """
-
-    def begun(self) -> Standing:
-        """Return the state before the first second."""
 
 
 @dataclass(frozen=True)
@@ -172,8 +149,8 @@ class Order:
         Of an order by priority.
     look_ahead : LookAhead, optional
         For the order that takes the best of several at each pass.
-    following : Following, optional
-        For an order that follows which jobs start and end: it makes the function of each simulation.
+    ranking : optional
+        For an order by which a site's own pass sorts the queue: what that pass takes, see `schedsim.sites.slurm`.
 
     Examples
     --------
@@ -187,12 +164,12 @@ class Order:
     seed: int = 0
     priority: Priority | None = None
     look_ahead: LookAhead | None = None
-    following: Following | None = None
+    ranking: object | None = None
 
     @classmethod
-    def by_following(cls, following: Following, name: str) -> "Order":
-        """Return an order that follows which jobs start and end."""
-        return cls(name, codes.USER, following=following)
+    def by_ranking(cls, ranking: object, name: str) -> "Order":
+        """Return an order by which a site's own pass sorts the queue."""
+        return cls(name, codes.RANKED, ranking=ranking)
 
     @classmethod
     def by_look_ahead(cls, look_ahead: LookAhead) -> "Order":

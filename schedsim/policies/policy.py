@@ -118,6 +118,8 @@ class Policy:
                 )
         if self.gate is not None and (isinstance(self.gate, type) or not callable(getattr(self.gate, "ask", None))):
             raise JobcastError(f"A policy's gate is an object with a method ask; got {self.gate!r}.")
+        if self.order.ranking is not None and self.kind != "loops":
+            raise JobcastError(f"The order {self.order.name} goes with Slurm's loops alone; got {self.backfill!r}.")
         if getattr(getattr(self.backfill, "order", None), "look_ahead", None) is not None:
             raise JobcastError("A look-ahead ranks the queue and the backfills as one: give it as the order alone.")
 

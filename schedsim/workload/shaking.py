@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from predictors.core.arrays import Ints
 from predictors.core.hash_random import uniform
 from predictors.core.validation import check_whole
 from predictors.data.cleaning import overran, within_requests
@@ -56,9 +57,23 @@ def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
     seen = within_requests(log).values["run_time"]
     within = np.clip(np.rint(seen * factor).astype(np.int64), 1, log.values["requested_time"])
     run_time = np.where(beyond, np.maximum(np.rint(run_time * factor).astype(np.int64), 1), within)
-    order = np.lexsort((job_id, submit))
+    return resubmitted(log, submit, run_time=run_time)
+
+
+def resubmitted(log: JobLog, submit: Ints, **values: Ints) -> JobLog:
+    """Return a log with other submissions [s], and other values of whole columns, sorted again: the first is second 0.
+
+    Examples
+    --------
+    >>> from predictors.data.synthetic.generate import generate_log
+    >>> log = generate_log(3, seed=1)
+    >>> later = resubmitted(log, np.array([7, 20, 5]))
+    >>> later.values["submit"].tolist(), (later.values["job_id"] - log.values["job_id"][0]).tolist()
+    ([0, 2, 15], [2, 0, 1])
+    """
+    order = np.lexsort((log.values["job_id"], submit))
     first = int(submit[order[0]]) if len(log) else 0
-    values = {**log.values, "submit": submit - first, "run_time": run_time}
+    values = {**log.values, **values, "submit": submit - first}
     return replace(
         log,
         values={column: array[order] for column, array in values.items()},

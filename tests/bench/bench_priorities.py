@@ -76,10 +76,10 @@ def made(seed, jobs):
     return log, np.where(urgent, 1, 0)
 
 
-def opened(kind, folder, speed):
-    """Return a cluster of a kind, up and with its accounts."""
+def opened(kind, folder, speed, lines=""):
+    """Return a cluster of a kind, up and with its accounts; further lines stand in its slurm.conf."""
     accounts = kind == "accounts"
-    more = {"accounts": WITH_ACCOUNTS, "preemption": PREEMPTING}.get(kind, PRIORITIES)
+    more = {"accounts": WITH_ACCOUNTS, "preemption": PREEMPTING}.get(kind, PRIORITIES) + f"\n{lines}"
     cluster = SlurmCluster("26.05", folder, speed=speed, parameters=PACE, more=more, accounting=accounts)
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
     try:

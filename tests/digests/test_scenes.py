@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.console import plain
-from experiments.papers.rush.control import collect, learn
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.trials import Environment, Inputs, Learnt, contention_of, run_trial
+from experiments.papers.rush.trials import Environment, Inputs, Learnt, collect, contention_of, learn, run_trial
 from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log

@@ -30,7 +30,7 @@ from schedsim.policies.traits import clash
 from schedsim.results.schedule import STARTED_BY
 from schedsim.sites.slurm.limits import Quota
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.preemption import Preemption
+from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House

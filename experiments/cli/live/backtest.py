@@ -17,7 +17,7 @@ from experiments.console import (
 )
 from experiments.reports.figures import report_folder
 from experiments.reports.manifest import slug
-from experiments.reports.page import files_of, write_report
+from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
 from experiments.site.backtest.backtest import Backtest
 from experiments.site.backtest.report import report_on
@@ -34,8 +34,7 @@ def backtest(args: options.Backtest) -> None:
         with resumable():
             found = asked.run(folder, workers)
     with working("Drawing"):
-        report = report_on(asked, found, folder, begin)
-        page = write_report(folder, report)
+        report, page = write_report(folder, report_on(asked, found), begin), folder / PAGE
     total, lacks = account + prepared.account + asked.of_policy, prepared.lacks()
     if args.as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "account": total.to_dict()}

@@ -50,7 +50,7 @@ class Shared(shared.Options):
     pool: shared.PoolOptions = shared.PoolOptions()
 
 
-class Reis(FromLog):
+class Reis(FromLog, Shared):
     """Learn run times as V. Reis did: Table 2 and Figures 1 to 4."""
 
 
@@ -78,7 +78,7 @@ class StartTimes(OnMachine):
     """Forecast the starts of waiting jobs, and score the forecasts."""
 
 
-class Live(Experiment):
+class Live(Experiment, Shared):
     """Simulate soft limits on a small cluster, as a real Slurm can run it."""
 
 

@@ -87,7 +87,6 @@ def replay(args: options.Replay) -> None:
 
 
 def _refuse_unknown(name: str) -> None:
-    """Raise JobcastError if there is no such predictor or model."""
     if "/" in name:
         load_model(name)
     else:

@@ -13,22 +13,25 @@ References
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
+import numpy as np
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
-from experiments.papers.ceil import months as every
 from experiments.papers.ceil.cases import (
     BASE,
+    CEIL,
     DILATIONS,
     MEAN,
     MIDDLE,
+    MONTH_SEEDS,
     NONE,
     OURS,
     PARTS,
     PREDICTED,
+    QUICK_MONTH_SEEDS,
     READINGS,
     SHARES,
     START,
@@ -36,23 +39,28 @@ from experiments.papers.ceil.cases import (
     Case,
     Month,
     busiest,
+    by_month,
     compared,
+    like_the_papers,
     marked,
+    month_runs,
     months_of,
+    over_months,
     run_times_of,
 )
-from experiments.papers.ceil.figures import days_of, paint_days, paint_sweep, paint_waits
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import estimates_by_name
+from predictors.core.arrays import Ints
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from schedsim.engine.simulation import simulate
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import user_figures
+from schedsim.results.timelines import in_use, value_at
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -60,6 +68,7 @@ QUESTION: Final = (
     "How do a ceiling on utilisation and postponable jobs change waits and full hours, compared with the base policy?"
 )
 
+SLOWDOWN: Final = "mean bounded slowdown on user wait"
 KEYS: Final = ["dilation", "month", "share", "case"]
 PAPER: Final = (
     "Li et al., Table 6: makespan 2,608,532 to 2,608,497 s and 2,684,287 to 2,684,202 s; time above 95 % 21.81 to 0.06 "
@@ -79,30 +88,26 @@ def run(setting: Setting) -> Report:
     """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
     log = setting.jobs()
     months = busiest(log, setting.procs)
-    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    seeds = setting.drawn(10, quick=3)
     found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
-    written = [write_table(runs, setting.folder / f"runs_{setting.log.name}.csv")]
     medians = over_seeds(runs, KEYS)
     of_months = _of_months(setting, months_of(log, setting.procs))
-    written.append(write_table(of_months.pop("runs"), setting.folder / f"month_runs_{setting.log.name}.csv"))
-    tables = {**of_months, **dict(tables_of(medians))}
+    data = {f"runs_{setting.log.name}": runs, f"month_runs_{setting.log.name}": of_months.pop("runs")}
     days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
-    written += draw(setting.folder, "figure4", days, paint_days, width=9.0)
     main = medians[medians["case"].isin([BASE.name, OURS.name]) & (medians["dilation"] == START)]
-    for name, column, label in (
-        ("figure5_wait", "user_wait", "mean user wait [h]"),
-        ("figure5_slowdown", "slowdown", "mean bounded slowdown on user wait"),
-    ):
-        written += draw(setting.folder, name, main, paint_waits(column, label))
     swept = medians[medians["case"].str.startswith("ceiling ") & (medians["dilation"] == START)]
-    if len(swept):
-        written += draw(setting.folder, "sweep", swept, paint_sweep)
     return Report(
         log=setting.log.name,
         seeds=seeds,
-        tables=tables,
-        figures=tuple(map(Path, written)),
+        tables={**of_months, **dict(tables_of(medians))},
+        data=data,
+        pictures=(
+            Picture("figure4", days, paint_days, width=9.0),
+            Picture("figure5_wait", main, partial(paint_waits, column="user_wait", label="mean user wait [h]")),
+            Picture("figure5_slowdown", main, partial(paint_waits, column="slowdown", label=SLOWDOWN)),
+            *([Picture("sweep", swept, paint_sweep)] if len(swept) else []),
+        ),
         notes=(PAPER, *(f"{month.name}: {len(month.cleaned):,} jobs." for month in months)),
         verdict=tuple(verdict(medians)),
         account=_account(log, setting.procs, sum(len(month.cleaned) for month in months)),
@@ -110,13 +115,13 @@ def run(setting: Setting) -> Report:
 
 
 def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    seeds = range(setting.seed + 1, setting.seed + 1 + (every.QUICK_SEEDS if setting.quick else every.SEEDS))
+    seeds = setting.drawn(MONTH_SEEDS, QUICK_MONTH_SEEDS)
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
-    runs = pd.concat(run_all(setting, "Simulating every month", every.month_runs, months, tasks), ignore_index=True)
-    table = every.by_month(runs, months)
+    runs = pd.concat(run_all(setting, "Simulating every month", month_runs, months, tasks), ignore_index=True)
+    table = by_month(runs, months)
     return {
-        "Every month: mean change over the months, 95 % intervals that resample months": every.over_months(runs),
-        "The months most like the paper's, by WFP's time above 95 %": every.like_the_papers(table),
+        "Every month: mean change over the months, 95 % intervals that resample months": over_months(runs),
+        "The months most like the paper's, by WFP's time above 95 %": like_the_papers(table),
         "Every month": table,
         "runs": runs,
     }
@@ -235,3 +240,86 @@ def verdict(medians: pd.DataFrame) -> Iterator[str]:
             f"With {DILATIONS[dilation]}, CEIL against WFP: time above 95 % {above}; {', '.join(parts)}; user wait is "
             f"certainly less in {sure} of {len(of)} workloads."
         )
+
+
+DAY: Final = 86_400
+STEP: Final = 300  # seconds between two values of utilisation
+
+
+def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
+    """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
+    schedule = simulate(workload, CEIL, kill=False, run_times=run_times_of(START, seed))
+    ours, procs = in_use(schedule.start, schedule.end, workload.procs), workload.machine_procs
+    logged = _logged(month)
+    midnight = -(month.cleaned.epoch or 0) % DAY
+    pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))
+    days = np.sort(np.random.default_rng(seed).choice(pool, size=min(n_days, len(pool)), replace=False))
+    seconds = np.arange(0, DAY, STEP)
+    parts = []
+    for place, day in enumerate(days.tolist()):
+        at = midnight + (day - 1) * DAY + seconds
+        columns: dict[str, Any] = {"hour": 24 * place + seconds / 3600, "day": day + (midnight > 0)}
+        columns["CEIL"] = 100 * value_at(at, *ours) / procs
+        columns["log"] = np.nan if logged is None else 100 * value_at(at, *logged) / procs
+        parts.append(pd.DataFrame(columns))
+    return pd.concat(parts, ignore_index=True)
+
+
+def _logged(month: Month) -> tuple[Ints, Ints] | None:
+    """Return the processors in use in the log, if it has waits: of all its jobs, also those begun earlier."""
+    log = month.log
+    if not log.known("wait").any():
+        return None
+    known, earlier = log.known("wait") & log.known("run_time"), month.cleaned.origin - log.origin
+    start = log.filled("submit")[known] + log.filled("wait")[known] - earlier
+    end, procs = start + np.maximum(0, log.filled("run_time")[known]), log.procs[known]
+    return in_use(start, end, procs)
+
+
+def paint_days(axes: Axes, table: pd.DataFrame) -> None:
+    """Draw three days one after the other, as Figure 4 does."""
+    if table["log"].notna().any():
+        axes.plot(table["hour"], table["log"], color=COLOURS[0], linewidth=1.0, linestyle="--", label="as logged")
+    axes.plot(table["hour"], table["CEIL"], color=COLOURS[2], linewidth=1.4, label="CEIL, 50 % postponable")
+    axes.axhline(95, color=COLOURS[5], linewidth=1.0, label="95 %")
+    hours = table.groupby("day", sort=False)["hour"].min()
+    for day, hour in hours.items():
+        axes.axvline(hour, color="#999999", linewidth=0.6)
+        axes.annotate(f"day {day}", (hour + 0.5, 103), fontsize=9)
+    axes.set_xticks(np.arange(0, 24 * len(hours) + 1, 6), [str(h % 24) for h in range(0, 24 * len(hours) + 1, 6)])
+    axes.set(xlabel="hour of the day (UTC)", ylabel="utilisation [%]", ylim=(0, 109))
+    axes.set_title("Utilisation on three days of the second month, drawn by seed")
+    axes.legend(loc="lower right", ncols=3)
+
+
+def paint_waits(axes: Axes, table: pd.DataFrame, column: str, label: str) -> None:
+    """Draw two bars a workload, with intervals, as Figure 5 does."""
+    scale = 3600 if column == "user_wait" else 1
+    pairs = list(dict.fromkeys(zip(table["month"], table["share"], strict=True)))
+    for k, (case, colour) in enumerate(((BASE.name, COLOURS[6]), (OURS.name, COLOURS[2]))):
+        rows = table[table["case"] == case]
+        value = rows[column].to_numpy() / scale
+        low, high = (rows[f"{column}_{end}"].to_numpy() / scale for end in ("low", "high"))
+        x = np.arange(len(pairs)) + 0.38 * (k - 0.5)
+        axes.bar(x, value, 0.36, color=colour, label=case, hatch=None if k else "//", edgecolor="white")
+        axes.errorbar(x, value, (value - low, high - value), fmt="none", ecolor="black", elinewidth=0.8, capsize=2)
+    axes.set_xticks(range(len(pairs)), [f"{n + 1}\n{m}\n{s:.0%}" for n, (m, s) in enumerate(pairs)])
+    axes.set(xlabel="workload: month, share of postponable jobs", ylabel=label)
+    axes.set_title(f"{label.split(' [')[0].capitalize()}, median of the seeds")
+    axes.legend()
+
+
+def paint_sweep(axes: Axes, table: pd.DataFrame) -> None:
+    """Draw by how much user wait and slowdown change under other ceilings, a line each month."""
+    for k, (month, rows) in enumerate(table.groupby("month", sort=False)):
+        ceiling = [float(case.removeprefix("ceiling ").rstrip("%")) for case in rows["case"]]
+        for name, style in (("user_wait", "-"), ("slowdown", ":")):
+            value, low, high = (rows[f"{name}_change{end}"].to_numpy() for end in ("", "_low", "_high"))
+            label = f"{'user wait' if name == 'user_wait' else 'slowdown'}, {month}"
+            axes.plot(ceiling, value, style, marker=MARKERS[k], color=COLOURS[2 * k], label=label)
+            if name == "user_wait":
+                axes.fill_between(ceiling, low, high, color=COLOURS[2 * k], alpha=0.15, linewidth=0)
+    axes.axhline(0, color="#999999", linewidth=0.8)
+    axes.set(xlabel="ceiling on utilisation [%]", ylabel="change against WFP [%]")
+    axes.set_title("Another ceiling: 50 % postponable, runs dilated above 95 %")
+    axes.legend()

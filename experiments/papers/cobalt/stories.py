@@ -68,7 +68,6 @@ def _stream(until: int, every: int, procs: int = SMALL, backlog: int = 0) -> lis
 
 
 def _workload(jobs: list[tuple[int, int, int]]) -> tuple[Workload, Ints]:
-    """Return a workload, and the row of each job given."""
     order = np.argsort([submit for submit, _, _ in jobs], kind="stable")
     submit, procs, run_time = np.array(jobs, dtype=np.int64)[order].T
     ids = np.arange(1, len(jobs) + 1)

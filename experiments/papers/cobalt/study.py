@@ -14,18 +14,26 @@ References
 """
 
 from collections.abc import Iterator
-from pathlib import Path
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
-from experiments.papers.cobalt.cases import CASES, COUNTED, PARTITIONS, SYNTHETIC, log_of, rules_of, run_case, runs_of
-from experiments.papers.cobalt.figures import paint_story, paint_trajectories, paint_waits, story_table, trajectories
+from experiments.papers.cobalt.cases import (
+    CASES,
+    COUNTED,
+    PARTITIONS,
+    POLICIES,
+    SYNTHETIC,
+    log_of,
+    rules_of,
+    run_case,
+    runs_of,
+)
 from experiments.papers.cobalt.stories import Story, drain, sawtooth
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -33,7 +41,9 @@ from predictors.core.intervals import median_interval
 from predictors.data.cleaning import clean
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
+from schedsim.machine.partitions import MIRA_NODES
 from schedsim.results.site_metrics import by_queue
+from schedsim.results.timelines import in_use, value_at
 from schedsim.sites.cobalt.queues import CAPABILITY_SHARE
 from schedsim.sites.cobalt.score import Score
 from schedsim.workload.workload import Workload
@@ -55,21 +65,22 @@ def run(setting: Setting) -> Report:
     """Simulate all cases by seed, ten (quick: three), and draw waits, scores and the two stories."""
     given, account = _cleaned(setting)
     account = account.using(len(given))
-    seeds = tuple(range(setting.seed + 1, setting.seed + (4 if setting.quick else 11)))
+    seeds = setting.drawn(10, quick=3)
     found = run_all(setting, "Simulating by seed", runs_of, (given, setting.quick, setting.seed), seeds)
     runs = pd.concat(found, ignore_index=True)
     medians = over_seeds(runs, KEYS)
     queues = [c.removeprefix("wait_").removesuffix("_h") for c in runs.columns if c.startswith("wait_")]
     queues.remove("widest")
-    written = [write_table(runs, setting.folder / f"runs_{given.name}.csv")]
-    for estimates, rows in medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False):
-        written += draw(setting.folder, f"waits_{estimates}", rows, paint_waits(queues), width=8.0, height=4.6)
-    written += draw(setting.folder, "score", trajectories(), paint_trajectories)
+    paint = partial(paint_waits, queues=queues)
+    counted = medians[medians["nodes"] == COUNTED].groupby("estimates", sort=False)
+    pictures = [Picture(f"waits_{estimates}", rows, paint, 8.0, 4.6) for estimates, rows in counted]
+    pictures.append(Picture("score", trajectories(), paint_trajectories))
     stories = stories_of()
     for name, (title, versions) in stories.items():
         marks = {version: (story.schedule.start[story.large] / HOUR).tolist() for version, story in versions.items()}
         ends = {v: [h for h in hours if h * HOUR < versions[v].end] for v, hours in marks.items()}
-        written += draw(setting.folder, name, story_table(versions), paint_story(title, ends), width=8.0)
+        paint_one = partial(paint_story, title=title, marks=ends)
+        pictures.append(Picture(name, story_table(versions), paint_one, width=8.0))
     tables = dict(tables_of(medians, queues))
     tables["Table 2, under Cobalt, and the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
@@ -77,7 +88,8 @@ def run(setting: Setting) -> Report:
         log=given.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(map(Path, written)),
+        data={f"runs_{given.name}": runs},
+        pictures=tuple(pictures),
         notes=tuple(_notes(given, account)),
         verdict=tuple(verdict(runs, queues)),
         facts={"jobs": len(given), "processors": given.max_procs or 0},
@@ -201,22 +213,17 @@ def verdict(runs: pd.DataFrame, queues: list[str]) -> Iterator[str]:
         )
 
 
-def _median(values: npt.NDArray[np.float64]) -> float:
-    """Return the median of the values that exist."""
-    known = values[~np.isnan(values)]
-    return float(np.median(known)) if known.size else float("nan")
-
-
 def _change(ours: pd.Series, theirs: pd.Series) -> str:
-    change = (100 * (ours / theirs - 1)).to_numpy(dtype=np.float64)
-    low, high = median_interval(change)
-    return f"{_median(change):+.0f} % [{low:+.0f}, {high:+.0f}]"
+    return _told(100 * (ours / theirs - 1), "+.0f", "%")
 
 
 def _points(ours: pd.Series, theirs: pd.Series) -> str:
-    change = (100 * (ours - theirs)).to_numpy(dtype=np.float64)
-    low, high = median_interval(change)
-    return f"{_median(change):+.1f} points [{low:+.1f}, {high:+.1f}]"
+    return _told(100 * (ours - theirs), "+.1f", "points")
+
+
+def _told(change: pd.Series, form: str, unit: str) -> str:
+    low, high = median_interval(change.to_numpy(dtype=np.float64))
+    return f"{change.median():{form}} {unit} [{low:{form}}, {high:{form}}]"
 
 
 def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
@@ -233,3 +240,90 @@ def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
         )
     if account.dropped:
         yield f"{account.dropped:,} jobs are left out: {'; '.join(finding.text for finding in account.findings[:4])}."
+
+
+TYPICAL: Final = (
+    (49_152, 1, "48 K nodes, 1 h"),
+    (16_384, 12, "16 K nodes, 12 h"),
+    (8192, 6, "8 K nodes, 6 h"),
+    (8192, 24, "8 K nodes, 24 h (as 12 h)"),
+    (512, 1 / 12, "512 nodes, 5 min (as 1 h)"),
+    (512, 12, "512 nodes, 12 h"),
+)
+"""Jobs with drawn scores: nodes, requested hours, what to call them."""
+
+
+def trajectories() -> pd.DataFrame:
+    """Return the score of typical jobs against their eligible time, on a grid even in its logarithm."""
+    hours = np.unique(np.round(np.geomspace(0.1, 168, 120) * 240) / 240)
+    score = Score()
+    columns = {
+        label: [score.gained(round(h * HOUR), nodes, round(asked * HOUR), MIRA_NODES) for h in hours]
+        for nodes, asked, label in TYPICAL
+    }
+    return pd.DataFrame({"eligible_h": hours, **columns})
+
+
+def paint_trajectories(axes: Axes, table: pd.DataFrame) -> None:
+    """Draw scores against eligible time, both logarithmic."""
+    styles = ("-", "-", "--", "-.", "-", "--")
+    for k, (_, _, label) in enumerate(TYPICAL):
+        axes.plot(table["eligible_h"], table[label], styles[k], color=COLOURS[k], label=label, linewidth=1.6)
+    axes.set(xscale="log", yscale="log", xlabel="eligible time [h]", ylabel="score gained", ylim=(1e-4, 1e4))
+    axes.set_xticks([0.1, 1, 6, 24, 72, 168], ["0.1", "1", "6", "24", "72", "168"])
+    axes.set_title("Cobalt's score of typical jobs (machine of 49,152 nodes, weight 1)")
+    axes.legend(fontsize=9, loc="lower right")
+
+
+def paint_waits(axes: Axes, table: pd.DataFrame, queues: list[str]) -> None:
+    """Draw mean waits by queue, a mark each policy, restricted filled and unrestricted open."""
+    from matplotlib.ticker import LogLocator, NullFormatter
+
+    for k, policy in enumerate(POLICIES):
+        for side, (where, rows) in enumerate(table[table["policy"] == policy].groupby("prod_long", sort=False)):
+            row = rows.iloc[0]
+            x = np.arange(len(queues)) + 0.26 * (k - 1) + 0.1 * (side - 0.5)
+            value, low, high = (
+                np.array([row[f"wait_{queue}_h{end}"] for queue in queues], dtype=float)
+                for end in ("", "_low", "_high")
+            )
+            axes.errorbar(
+                x, value, (value - low, high - value), fmt=MARKERS[k], color=COLOURS[k], capsize=2, markersize=6,
+                markerfacecolor=COLOURS[k] if side == 0 else "white", label=f"{policy}, prod-long sees {where}",
+            )  # fmt: skip
+    axes.set_xticks(range(len(queues)), queues)
+    axes.set(ylabel="mean wait [h]", yscale="log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_minor_formatter(NullFormatter())
+    axes.set_title("Mean wait by queue: median of the seeds, and its interval")
+    axes.legend(fontsize=8, ncols=3, loc="upper center", bbox_to_anchor=(0.5, -0.08))
+
+
+def story_table(stories: dict[str, Story]) -> pd.DataFrame:
+    """Return the nodes in use of several runs of a story, every five minutes."""
+    last = max(story.end for story in stories.values())
+    first = max(0, min(story.begin for story in stories.values()) - 8 * HOUR)
+    seconds = np.arange(first, last, 300)
+    columns = {}
+    for name, story in stories.items():
+        jobs = story.schedule
+        columns[name] = value_at(seconds, *in_use(jobs.start, jobs.end, jobs.workload.procs))
+    return pd.DataFrame({"hour": seconds / HOUR, **columns})
+
+
+def paint_story(axes: Axes, table: pd.DataFrame, title: str, marks: dict[str, list[float]]) -> None:
+    """Draw the nodes in use, one run above the other, and when its large jobs started."""
+    names = [column for column in table.columns if column != "hour"]
+    for k, name in enumerate(names):
+        base = (len(names) - 1 - k) * 1.25
+        use = table[name] / MIRA_NODES
+        axes.fill_between(table["hour"], base, base + use, step="post", color=COLOURS[k], alpha=0.65, linewidth=0)
+        axes.axhline(base + 1, color="#999999", linewidth=0.6)
+        axes.annotate(name, (table["hour"].iloc[0], base + 1.03), fontsize=9)
+        for hour in marks[name]:
+            axes.plot([hour, hour], [base, base + 1], color="black", linewidth=1.2)
+    axes.set_yticks([k * 1.25 + part for k in range(len(names)) for part in (0, 1)], ["0", "1"] * len(names))
+    axes.set(xlabel="hour", ylabel="nodes in use, part of the machine", ylim=(0, 1.25 * len(names)))
+    axes.set_title(title)
+    axes.grid(False)

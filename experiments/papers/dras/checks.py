@@ -28,7 +28,7 @@ from experiments.papers.dras.cases import (
 )
 from experiments.papers.dras.claims import difference, mean_of, ratio, seeds_of, told_of
 from experiments.papers.dras.runs import TEST, TRAIN
-from experiments.site.tune.objective import FIVE, Objective
+from experiments.site.tune.search import FIVE, Objective
 from predictors.core.arrays import Floats
 
 WAITS: Final = ("mean_wait_s", "mean_bounded_slowdown")

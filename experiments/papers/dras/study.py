@@ -14,55 +14,27 @@ References
 
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
 from experiments.papers.dras.cases import (
-    AGAIN,
     BINPACKING,
     DECIMA,
-    DQL,
-    FCFS,
-    FROZEN,
-    KEPT,
-    OLDEST,
     OPTIMIZATION,
-    PAPER,
-    PG,
     RANDOM,
     WINDOW,
 )
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
-from experiments.papers.dras.figures import (
-    by_week,
-    curves_of,
-    kiviat,
-    logged_waits,
-    modes_of,
-    paint_curves,
-    paint_kiviat,
-    paint_modes,
-    paint_rings,
-    paint_scatter,
-    paint_weeks,
-    patterns_of,
-    patterns_painted,
-    sizes_of,
-)
-from experiments.papers.dras.job_sets import HOUR, ORDERS, Parts, split
-from experiments.papers.dras.linear import linear_runs, linear_tasks, tunable
+from experiments.papers.dras.figures import SHOWN, TRACE, pictures
+from experiments.papers.dras.job_sets import ORDERS, Parts, split
 from experiments.papers.dras.runs import (
     CURVE,
     FULL,
-    JOBS,
     QUICK,
     RUN,
     SIZES,
-    VALIDATION,
-    WEEKS,
     WHOLE,
     Plan,
     Work,
@@ -70,8 +42,7 @@ from experiments.papers.dras.runs import (
     untrained_runs,
 )
 from experiments.papers.dras.tables import tables_of
-from experiments.papers.dras.training import tasks_of, trained_runs, training_of
-from experiments.reports.figures import draw, write_table
+from experiments.papers.dras.training import linear_runs, linear_tasks, tasks_of, trained_runs, training_of, tunable
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -87,7 +58,6 @@ QUESTION: Final = (
 TRAIN: Final = "2mo"
 TEST: Final = "rest"
 PAPERS_JOB_SETS: Final = 100
-FRAME: Final = (KEPT, OLDEST, AGAIN)
 
 
 def run(setting: Setting) -> Report:
@@ -115,16 +85,15 @@ def run(setting: Setting) -> Report:
     tables["The paper's claims"] = pd.DataFrame(
         {"claim": claim.text, "verdict": claim.found, "evidence": claim.evidence} for claim in found
     )
-    written = [write_table(runs, setting.folder / f"runs_{log.name}.csv")]
-    if len(curve):
-        written.append(write_table(curve, setting.folder / "curves.csv"))
-    written += [*_pictures_of_log(setting.folder, parts), *_pictures(setting.folder, everything, runs, curve, parts)]
+    sizes = table_of(everything, SIZES)
     _, first = learnt(runs)
     return Report(
         log=log.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(map(Path, written)),
+        data={f"runs_{log.name}": runs, **({"curves": curve} if len(curve) else {}),
+              "figure7_by_size": sizes[sizes["case"].isin((TRACE, *SHOWN))]},
+        pictures=tuple(pictures(everything, curve, parts)),
         notes=tuple(_notes(plan, parts, log)),
         verdict=(first, *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),
@@ -163,55 +132,7 @@ def _account(account: ReadingReport, cleaned: int, parts: Parts, name: str) -> R
     return (account + ReadingReport(name, findings)).using(parts.used)
 
 
-def _pictures_of_log(folder: Path, parts: Parts) -> Iterator[Path]:
-    """Draw Figures 2 and 3: the training months."""
-    yield from draw(folder, "figure2", sizes_of(parts.train), paint_rings, width=6.4, height=4.6)
-    painted = patterns_painted()
-    for name, table in patterns_of(parts.train).items():
-        yield from draw(folder, name, table, painted[name], width=6.0, height=3.4)
-
-
-def _pictures(
-    folder: Path, everything: pd.DataFrame, runs: pd.DataFrame, curve: pd.DataFrame, parts: Parts
-) -> Iterator[Path]:
-    """Draw Figures 4 to 9."""
-    rows = runs[runs["part"] == VALIDATION].groupby("case")[["capability_reward", "mean_wait_s"]].mean()
-    beside = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
-    if len(curve):
-        orders = [case for case in curve["case"].unique() if case == PG or case.startswith(f"{PG}, ")]
-        few = curve[curve["case"].isin(orders)]
-        yield from draw(folder, "figure4", curves_of(few, "reward_a_start"),
-                        paint_curves("reward (1) a start", "Figure 4: DRAS-PG by order of job sets, validation month"),
-                        width=9.0)  # fmt: skip
-        main = curve[curve["case"].isin((PG, DQL, DECIMA))]
-        yield from draw(folder, "figure5", curves_of(main, "reward_a_start"),
-                        paint_curves("reward (1) a start", "Figure 5: reward on the validation month",
-                                     _named(beside["capability_reward"])), width=9.0)  # fmt: skip
-        waits = curves_of(main.assign(wait_h=main["mean_wait_s"] / HOUR), "wait_h")
-        yield from draw(folder, "figure5_wait", waits,
-                        paint_curves("mean wait [h]", "Next to Figure 5: mean wait on the validation month",
-                                     _named(beside["mean_wait_s"] / HOUR)), width=9.0)  # fmt: skip
-    shown = (*PAPER, KEPT, OLDEST)
-    yield from draw(folder, "figure6", kiviat(runs, shown), paint_kiviat, width=10.4, height=5.2)
-    jobs = table_of(everything, JOBS)
-    if len(logged := logged_waits(parts)):
-        jobs = pd.concat([jobs, logged.assign(case="trace")], ignore_index=True)
-    names = ("trace", *shown)
-    jobs = jobs[jobs["case"].isin(names)][["case", "nodes", "wait_h", "mode"]]
-    yield from draw(folder, "figure7", jobs, paint_scatter(names), width=9.5, height=8.4)
-    sizes = table_of(everything, SIZES)
-    yield write_table(sizes[sizes["case"].isin(names)], folder / "figure7_by_size.csv")
-    yield from draw(folder, "figure8", modes_of(runs, (FCFS, *FRAME[:2], PG, DQL)), paint_modes, width=8.6)
-    weeks = by_week(table_of(everything, WEEKS), (FCFS, RANDOM, KEPT, PG, PG + FROZEN, DQL, DQL + FROZEN))
-    yield from draw(folder, "figure9", weeks, paint_weeks, width=10.0, height=5.4)
-
-
-def _named(column: "pd.Series[float]") -> dict[str, float]:
-    return {str(name): float(value) for name, value in column.items()}
-
-
 def _counted(found: list[str]) -> Iterator[str]:
-    """Yield how many of the paper's claims hold."""
     if found:
         told = ", ".join(f"{found.count(kind)} {kind}" for kind in ("holds", "does not hold", "open"))
         yield f"Of {len(found)} tests of the paper's claims: {told}."

@@ -1,9 +1,8 @@
 """Agents trained on job sets, and what they make of the months to test: DRAS-PG, DRAS-DQL, Decima-PG, and controls."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from time import process_time
-from types import MappingProxyType
 from typing import Any, Final
 
 import numpy as np
@@ -17,18 +16,23 @@ from experiments.papers.dras.cases import (
     DQL,
     FROZEN,
     FULL_RETURNS,
+    LINEAR,
+    LINEAR_TRUE,
     PG,
     TRUE_TIMES,
     WINDOW,
     planned_by,
 )
 from experiments.papers.dras.job_sets import ORDERS, Counts, job_sets
-from experiments.papers.dras.measures import row_of
-from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months
+from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months, row_of
 from experiments.papers.dras.tables import dense_of
 from experiments.runs.checkpoints import digest_of_values
+from experiments.runs.simulate import estimates_by_name
+from experiments.site.tune.search import Frame, Objective, Search, check_cma, found_by, policy_of
+from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.agents.learning import DrasSettings, Run, Training, run, train, untrained
+from schedsim.engine.simulation import simulate
 from schedsim.policies.networks import Dras
 from schedsim.results.schedule import Schedule
 from schedsim.workload.estimates import clairvoyant
@@ -42,7 +46,7 @@ class Arm:
     """An agent to train."""
 
     name: str
-    changes: MappingProxyType[str, Any]  # fields of `DrasSettings` apart from the machine's
+    changes: Mapping[str, Any] = field(default_factory=dict)  # fields of `DrasSettings` apart from the machine's
     estimates: str = "requested"  # what it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`
     # whether it is also tested while it goes on learning; the frozen copy then has a name of its own
     updating: bool = False
@@ -51,26 +55,21 @@ class Arm:
     copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
-def _arm(name: str, *, estimates: str = "requested", updating: bool = False, control: bool = True, trains: bool = True,
-         copied: bool = False, **changes: Any) -> Arm:  # fmt: skip
-    return Arm(name, MappingProxyType(changes), estimates, updating, control, trains, copied)
-
-
 ARMS: Final = (
-    _arm(PG, updating=True, control=False),
-    _arm(DQL, kind="dql", updating=True, control=False),
-    _arm(DECIMA, kind="decima", control=False),
-    _arm("untrained", trains=False),
-    _arm("shuffled rewards", reward="shuffled"),
-    _arm("zero reward", reward="zero"),
-    _arm(PERMUTED, inputs="permuted"),
-    _arm("raw inputs", inputs="raw"),
-    _arm(FULL_RETURNS, returns="full"),
-    _arm(CAPACITY, reward="cori"),
-    _arm(TRUE_TIMES, estimates="clairvoyant"),
-    _arm(PG + COPIED, copied=True),
-    _arm(PG + CQSIM, estimates="cqsim"),
-    _arm(DQL + CQSIM, kind="dql", estimates="cqsim"),
+    Arm(PG, updating=True, control=False),
+    Arm(DQL, {"kind": "dql"}, updating=True, control=False),
+    Arm(DECIMA, {"kind": "decima"}, control=False),
+    Arm("untrained", trains=False),
+    Arm("shuffled rewards", {"reward": "shuffled"}),
+    Arm("zero reward", {"reward": "zero"}),
+    Arm(PERMUTED, {"inputs": "permuted"}),
+    Arm("raw inputs", {"inputs": "raw"}),
+    Arm(FULL_RETURNS, {"returns": "full"}),
+    Arm(CAPACITY, {"reward": "cori"}),
+    Arm(TRUE_TIMES, estimates="clairvoyant"),
+    Arm(PG + COPIED, copied=True),
+    Arm(PG + CQSIM, estimates="cqsim"),
+    Arm(DQL + CQSIM, {"kind": "dql"}, estimates="cqsim"),
 )
 """Agents, the paper's three first."""
 
@@ -135,7 +134,6 @@ def _training(work: Work, arm: Arm, settings: DrasSettings, task: Task) -> Train
 
 
 def _own_sets(work: Work, task: Task) -> list[Workload]:
-    """Return the job sets of the training months."""
     return [jobs for _, jobs in job_sets(work.parts.train, work.plan.counts, task.order, task.seed)]
 
 
@@ -159,7 +157,6 @@ _NO_LOG: Final = JobLog.from_columns({"job_id": [], "submit": []}, {})
 def _going(
     agent: Dras, settings: DrasSettings, estimates: str, seed: int, learning: bool
 ) -> Callable[[JobLog, Workload], Schedule]:
-    """Return what schedules the jobs of a log by an agent."""
 
     def go(log: JobLog, jobs: Workload) -> Schedule:
         return _ran(agent, settings, estimates, seed, learning, jobs).schedule
@@ -205,3 +202,38 @@ def training_of(runs: pd.DataFrame) -> pd.DataFrame:
         return pd.DataFrame(columns=["case", "seed", "train_seconds", "updates"])
     rows = runs[(runs["table"] == RUN) & runs["train_seconds"].notna()]
     return rows.drop_duplicates(["case", "seed"])[["case", "seed", "train_seconds", "updates"]].reset_index(drop=True)
+
+
+GENERATIONS: Final = 30  # of the search, twelve agents each
+LINEARS: Final = (LINEAR, LINEAR + COPIED, LINEAR_TRUE)
+
+
+def tunable() -> bool:
+    """Return whether the package is there that searches."""
+    try:
+        check_cma()
+    except JobcastError:
+        return False
+    return True
+
+
+def linear_tasks(work: Work) -> list[tuple[str, int]]:
+    """Return the agents to tune, each by every seed; none without the package that searches."""
+    seeds = range(work.first_seed, work.first_seed + work.plan.seeds)
+    return [(name, seed) for name in LINEARS for seed in seeds] if tunable() else []
+
+
+def linear_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:
+    """Tune a linear agent by a seed, on the training months or on the very jobs to test, and return its runs."""
+    name, seed = task
+    copied, estimates = name.endswith(COPIED), "clairvoyant" if name == LINEAR_TRUE else "requested"
+    log = next(log for part, log, _ in months(work, seed) if part == TEST) if copied else work.parts.train
+    search = Search(Frame(Objective(), WINDOW, estimates, seed), "kept", GENERATIONS)
+    begin = process_time()
+    policy = policy_of(np.array(found_by(log, search)), "kept", WINDOW)
+    about = {"train_seconds": process_time() - begin, "updates": GENERATIONS}
+
+    def go(log: JobLog, jobs: Workload) -> Schedule:
+        return simulate(jobs, policy, estimates_by_name(estimates, log, jobs))
+
+    return evaluated(work, name, seed, go, about, only=None if name == LINEAR else TEST)

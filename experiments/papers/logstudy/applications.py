@@ -129,7 +129,6 @@ def with_programs(table: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 
 def _read_from(sources: pd.DataFrame) -> tuple[str, ...]:
-    """Return the account of executables in words."""
     if sources.empty:
         return ()
     read = sources[~sources["source"].isin((NOT_TOLD, NO_LINE))]["jobs"].sum()

@@ -1,106 +1,97 @@
 """Pictures of the studies of logs, after Allcock et al.'s Figures 1, 4 to 22 and Li et al.'s Figures 2 and 3."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
-from matplotlib.axes import Axes
 
 from experiments.papers.logstudy import observations as study
 from experiments.papers.logstudy.applications import BOUNDARY
 from experiments.papers.logstudy.jobs import StudyJobs
-from experiments.reports.figures import COLOURS, MARKERS, legend_beside
+from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture, legend_beside
 
-Picture = tuple[str, pd.DataFrame, Callable[[Axes, pd.DataFrame], None]]
 HATCHES: Final = ("", "//", "..", "xx", "\\\\", "++", "oo")
 MOST_TICKS: Final = 13
 SHOWN_APPLICATIONS: Final = 5
 
 
-def pictures(jobs: StudyJobs) -> list[Picture]:
-    """Return Allcock et al.'s figures, as far as the log has the columns."""
+def pictures(jobs: StudyJobs) -> Iterator[Picture]:
+    """Yield Allcock et al.'s figures, as far as the log has the columns."""
     top = with_table(jobs, jobs.table.assign(queue=study.in_top(jobs.table, "queue", study.TOP_QUEUES, "core_hours")))
     months, years = study.by_period(jobs, "M"), study.by_period(top, "Y", "queue")
-    hours = _hours(jobs)
-    found: list[Picture] = [
-        ("fig1_jobs_by_month", months, partial(paint_months, column="jobs", title="Jobs submitted, by month")),
-        ("fig1_hours_by_month", months, partial(paint_months, column="core_hours", title=f"{hours} used, by month")),
-        ("fig4_jobs_by_year", years, partial(paint_stack, column="jobs", title="Jobs by year and queue")),
-        ("fig4_hours_by_year", years, partial(paint_stack, column="core_hours", title=f"{hours} by year and queue")),
-    ]
+    for column, what in (("jobs", "Jobs"), ("core_hours", _hours(jobs))):
+        stem, done = ("jobs", "submitted") if column == "jobs" else ("hours", "used")
+        paint = partial(paint_months, column=column, title=f"{what} {done}, by month")
+        yield Picture(f"fig1_{stem}_by_month", months, paint)
+        paint = partial(paint_stack, column=column, title=f"{what} by year and queue")
+        yield Picture(f"fig4_{stem}_by_year", years, paint)
     if jobs.has("wait"):
-        found.append(("fig6_wait_by_month", study.by_period(top, "M", "queue"), paint_waits))
+        yield Picture("fig6_wait_by_month", study.by_period(top, "M", "queue"), paint_waits)
     if jobs.has("user"):
         user, _ = study.busiest_user(jobs)
         own = study.by_period(with_table(jobs, jobs.table[jobs.table["user"] == user]), "M")
         title = f"Jobs of the user with most of them ({user[:20]}), by month"
-        found.append(("fig5_busiest_user", own, partial(paint_months, column="jobs", title=title)))
-        found += _surge_pictures(jobs, top)
-    return [*found, *_exit_pictures(jobs, top), *_cycle_pictures(jobs), *_overburn_pictures(jobs)]
+        yield Picture("fig5_busiest_user", own, partial(paint_months, column="jobs", title=title))
+        yield from _surge_pictures(jobs, top)
+    yield from _exit_pictures(jobs, top)
+    yield from _cycle_pictures(jobs)
+    yield from _overburn_pictures(jobs)
 
 
-def _surge_pictures(jobs: StudyJobs, top: StudyJobs) -> list[Picture]:
-    """Return Figures 7 to 10: the user with most core-hours of wide jobs in a month, and that month's neighbours."""
+def _surge_pictures(jobs: StudyJobs, top: StudyJobs) -> Iterator[Picture]:
+    """Yield Figures 7 to 10: the user with most core-hours of wide jobs in a month, and that month's neighbours."""
     user, month = study.widest_user(jobs)
     own = with_table(jobs, jobs.table[jobs.table["user"] == user])
     name, hours = user[:20], _hours(jobs)
     title = f"Jobs of the user with most wide work in a month ({name})"
     paint = partial(paint_months, column="jobs", title=title)
-    found: list[Picture] = [("fig7_widest_user", study.by_period(own, "M"), paint)]
+    yield Picture("fig7_widest_user", study.by_period(own, "M"), paint)
     for number, whose, part in ((8, f"of that user ({name})", own), (9, "of all users", jobs)):
         near = study.by_period(study.around(part, month), "M")
         for column, what in (("jobs", "Jobs"), ("core_hours", hours)):
             paint = partial(paint_months, column=column, title=f"{what} {whose}, {month} and the months around it")
-            found.append((f"fig{number}_{column}_around", near, paint))
+            yield Picture(f"fig{number}_{column}_around", near, paint)
     if jobs.has("wait"):
-        found.append(("fig10_wait_around", study.by_period(study.around(top, month), "M", "queue"), paint_waits))
-    return found
+        yield Picture("fig10_wait_around", study.by_period(study.around(top, month), "M", "queue"), paint_waits)
 
 
-def _exit_pictures(jobs: StudyJobs, top: StudyJobs) -> list[Picture]:
-    found: list[Picture] = []
+def _exit_pictures(jobs: StudyJobs, top: StudyJobs) -> Iterator[Picture]:
     if "exit_code" in jobs.table:
         everyone = study.exits(with_table(jobs, jobs.table.assign(log="all jobs")), "log", 1)
-        found.append(("fig11_exits", everyone, partial(paint_shares, key="log", title="Exit codes of all jobs")))
+        yield Picture("fig11_exits", everyone, partial(paint_shares, key="log", title="Exit codes of all jobs"))
         shares = study.exits(top, "queue", study.TOP_QUEUES + 1)
-        found.append(("fig12_exits_by_queue", shares, partial(paint_shares, key="queue", title="Exit codes by queue")))
+        yield Picture("fig12_exits_by_queue", shares, partial(paint_shares, key="queue", title="Exit codes by queue"))
         for number, key in ((13, "user"), (15, "mode")):
             if jobs.has(key):
                 title = f"Exit codes of the {key}s with most jobs"
                 shares = study.exits(jobs, key, study.TOP_USERS)
-                found.append((f"fig{number}_exits_by_{key}", shares, partial(paint_shares, key=key, title=title)))
+                yield Picture(f"fig{number}_exits_by_{key}", shares, partial(paint_shares, key=key, title=title))
     if jobs.has("mode"):
         modes = with_table(jobs, jobs.table.assign(queue=study.in_top(jobs.table, "mode", study.TOP_QUEUES)))
         paint = partial(paint_stack, column="jobs", title="Jobs by year and mode")
-        found.append(("fig14_modes_by_year", study.by_period(modes, "Y", "queue"), paint))
-    return found
+        yield Picture("fig14_modes_by_year", study.by_period(modes, "Y", "queue"), paint)
 
 
-def _cycle_pictures(jobs: StudyJobs) -> list[Picture]:
+def _cycle_pictures(jobs: StudyJobs) -> Iterator[Picture]:
     cycles = study.cycles(jobs)
-    found: list[Picture] = []
     for cycle in ("weekday", "month", "hour"):
         part = cycles[cycles["cycle"] == cycle].dropna(subset=["jobs_a_day"])
-        found.append((f"fig19_{cycle}", part, partial(paint_cycle, title=f"Jobs submitted, by {cycle}")))
+        yield Picture(f"fig19_{cycle}", part, partial(paint_cycle, title=f"Jobs submitted, by {cycle}"))
     if jobs.has("user"):
-        found.append(("fig20_user_weeks", study.user_weeks(jobs), paint_weeks))
-    return found
+        yield Picture("fig20_user_weeks", study.user_weeks(jobs), paint_weeks)
 
 
-def _overburn_pictures(jobs: StudyJobs) -> list[Picture]:
+def _overburn_pictures(jobs: StudyJobs) -> Iterator[Picture]:
     if not jobs.has("overburn"):
-        return []
-    found: list[Picture] = [
-        ("fig21_overburn", study.overburn(jobs), partial(paint_overburn, title="Overburn by month"))
-    ]
+        return
+    yield Picture("fig21_overburn", study.overburn(jobs), partial(paint_overburn, title="Overburn by month"))
     if "project" in jobs.table:
         project = study.largest_project(jobs)
         title = f"Overburn of the largest project ({project[:20]})"
-        found.append(("fig22_overburn_project", study.overburn(jobs, project), partial(paint_overburn, title=title)))
-    return found
+        yield Picture("fig22_overburn_project", study.overburn(jobs, project), partial(paint_overburn, title=title))
 
 
 def with_table(jobs: StudyJobs, table: pd.DataFrame) -> StudyJobs:
@@ -220,9 +211,9 @@ def failure_pictures(places: pd.DataFrame, hits: pd.DataFrame, queues: pd.DataFr
     after = pd.DataFrame({"after_h": np.sort(hits["after_s"].to_numpy()) / 3600})
     after["share"] = np.arange(1, len(after) + 1) / max(len(after), 1)
     return [
-        ("fig16_failures_by_place", places.head(25), paint_places),
-        ("fig17_failures_after_start", after, paint_after),
-        ("fig18_failures_by_queue", queues.head(10), paint_queues_hit),
+        Picture("fig16_failures_by_place", places.head(25), paint_places),
+        Picture("fig17_failures_after_start", after, paint_after),
+        Picture("fig18_failures_by_queue", queues.head(10), paint_queues_hit),
     ]
 
 

@@ -6,13 +6,11 @@ Application Performance Variability, ROSS 2019, doi 10.1145/3322789.3328743: sec
 """
 
 from functools import partial
-from pathlib import Path
 from typing import Final
 
 import pandas as pd
 
 from experiments.papers.logstudy import applications as li
-from experiments.papers.logstudy.failures import by_place, by_queue, failures_observed, hits
 from experiments.papers.logstudy.figures import (
     SHOWN_APPLICATIONS,
     boxes_of,
@@ -22,8 +20,17 @@ from experiments.papers.logstudy.figures import (
     pictures,
 )
 from experiments.papers.logstudy.jobs import StudyJobs, study_jobs
-from experiments.papers.logstudy.observations import PARTS, Row, paper_table, queue_table
-from experiments.reports.figures import draw
+from experiments.papers.logstudy.observations import (
+    PARTS,
+    Row,
+    by_place,
+    by_queue,
+    failures_observed,
+    hits,
+    paper_table,
+    queue_table,
+)
+from experiments.reports.figures import Picture
 from experiments.reports.report import Report
 from experiments.runs.setting import Setting
 from predictors.data.formats.alcf import Failures, read_failures
@@ -37,18 +44,15 @@ OBSERVED: Final = ("observation", "question", "paper_mira", "this_log")
 
 def run(setting: Setting) -> Report:
     """Study a log: every observation that it has the columns for, and the applications that it repeats."""
-    log, folder = setting.jobs(), setting.folder
+    log = setting.jobs()
     jobs = study_jobs(log, setting.procs)
     failures, failed_notes = _failures(setting)
     observed = pd.DataFrame(observations(jobs, failures), columns=list(OBSERVED))
-    drawn = [path for name, table, paint in pictures(jobs) if len(table) for path in draw(folder, name, table, paint)]
+    drawn = [picture for picture in pictures(jobs) if len(picture.table)]
     if failures is not None and len(hits(jobs, failures)):
-        for name, table, paint in failure_pictures(
-            by_place(jobs, failures), hits(jobs, failures), by_queue(jobs, failures)
-        ):
-            drawn += draw(folder, name, table, paint)
+        drawn += failure_pictures(by_place(jobs, failures), hits(jobs, failures), by_queue(jobs, failures))
     found = li.applications(jobs)
-    utilised, more, sentences = _utilisation(found, folder)
+    utilised, more, sentences = _utilisation(found)
     tables = {
         "observations": observed,
         "queues (Table 2)": queue_table(jobs),
@@ -60,7 +64,7 @@ def run(setting: Setting) -> Report:
         log=log.name,
         seeds=(setting.seed,),
         tables=tables,
-        figures=(*drawn, *more),
+        pictures=(*drawn, *more),
         notes=(*jobs.notes, *failed_notes, *found.notes),
         verdict=sentences,
     )
@@ -79,9 +83,9 @@ def _failures(setting: Setting) -> tuple[Failures | None, tuple[str, ...]]:
     return found, (account.summary(), *(f"{f.rule}: {f.count:,}, {f.text}" for f in account.findings))
 
 
-def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.DataFrame], list[Path], tuple[str, ...]]:
-    """Return tables, files and sentences on run times under High and Normal utilisation."""
-    tables, files, sentences = {"choice of runs": found.funnel}, [], []
+def _utilisation(found: li.Applications) -> tuple[dict[str, pd.DataFrame], list[Picture], tuple[str, ...]]:
+    """Return tables, pictures and sentences on run times under High and Normal utilisation."""
+    tables, drawn, sentences = {"choice of runs": found.funnel}, list[Picture](), list[str]()
     if len(found.sources):
         tables["executables are read from"] = found.sources
     tables["runs of an application are equal in"] = pd.DataFrame({"column": found.key})
@@ -97,12 +101,12 @@ def _utilisation(found: li.Applications, folder: Path) -> tuple[dict[str, pd.Dat
         name = "95" if title == "95 %" else "balanced"
         shown = list(table["application"][:SHOWN_APPLICATIONS])
         paint = partial(paint_boxes, boundary=boundary)
-        files += draw(folder, f"li_fig2_{name}", boxes_of(found.runs, shown, boundary), paint)
+        drawn.append(Picture(f"li_fig2_{name}", boxes_of(found.runs, shown, boundary), paint))
         sizes = _family_sizes(found.runs, list(table["application"]))
         if len(sizes) > 1:
-            files += draw(folder, f"li_fig3_{name}", boxes_of(found.runs, sizes, boundary), paint)
-        files += draw(folder, f"li_increase_{name}", table, paint_increases, height=5.0)
-    return tables, files, tuple(sentences)
+            drawn.append(Picture(f"li_fig3_{name}", boxes_of(found.runs, sizes, boundary), paint))
+        drawn.append(Picture(f"li_increase_{name}", table, paint_increases, height=5.0))
+    return tables, drawn, tuple(sentences)
 
 
 def _sentence(title: str, boundary: float, verdict: dict[str, float | int]) -> str:

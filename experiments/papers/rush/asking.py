@@ -10,15 +10,15 @@ Models learn from the inputs that their row has: without probes, or from the las
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
 import pandas as pd
 
-from experiments.papers.rush.control import MODEL, Control, learn
 from experiments.papers.rush.measures import EASY, sign_flip_p, with_wide_interval
-from predictors.core.errors import JobcastError, unknown_name
+from experiments.papers.rush.trials import MODEL, Control, learn
+from predictors.core.errors import JobcastError
 from predictors.probes.measurements import PROBE_USES, ProbeUse, Settings
 from predictors.variability.classifiers.base import Classifier
 from predictors.variability.classifiers.registry import seeded
@@ -68,15 +68,6 @@ class AskSettings:
             )
         if self.window < 60 or self.window % 60:
             raise JobcastError(f"rush: a window of counters must be a multiple of 60 s; got {self.window}.")
-
-    @classmethod
-    def of(cls, **given: Any) -> "AskSettings":
-        """Return the settings with those that are given; None leaves the default."""
-        known = {one.name for one in fields(cls)}
-        for name in given:
-            if name not in known:
-                raise unknown_name("setting of rush", name, sorted(known))
-        return cls(**{name: value for name, value in given.items() if value is not None})
 
     @property
     def probing(self) -> float:
@@ -173,13 +164,7 @@ MOST_RUNS: Final = 1200
 
 
 def threshold_of(dataset: Dataset, model: str, seed: int) -> tuple[float, float]:
-    """Return the probability from which on variation is said with the highest F1 on control jobs, and that F1.
-
-    Raises
-    ------
-    JobcastError
-        If no run of the control jobs varies.
-    """
+    """Return the probability from which on variation is said with the highest F1 on control jobs, and that F1."""
     truth, probability = [], []
     for fold in random_folds(dataset.runs, FOLDS, seed):
         _, found, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)

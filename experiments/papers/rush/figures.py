@@ -1,8 +1,8 @@
 """Figures 1 and 4 to 11 of Nichols et al., drawn from our trials, and RUSH with its controls."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -20,35 +20,30 @@ from experiments.papers.rush.measures import (  # fmt: skip
     shortened_by_size,
     waits_by_application,
 )
-from experiments.reports.figures import COLOURS, HATCHES, MARKERS, bar_lengths, draw, legend_beside
+from experiments.reports.figures import COLOURS, HATCHES, MARKERS, Axes, Picture, bar_lengths, legend_beside
 from predictors.data.runs import Runs
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 DAY: Final = 86_400
 SHOWN_DAYS: Final = (103, 152)  # of the control jobs, 12 November to 31 December if the first day is 1 August
 _LOOK: Final = {EASY: (COLOURS[1], "//"), RUSH: (COLOURS[0], "")}
 
 
-def draw_all(folder: Path, runs: pd.DataFrame, trials: pd.DataFrame, control: Runs) -> list[Path]:
-    """Draw every figure, or Figure 1 alone where not all experiments were run; return the files."""
+def pictures(runs: pd.DataFrame, trials: pd.DataFrame, control: Runs) -> Iterator[Picture]:
+    """Yield every figure, or Figure 1 alone where not all experiments were run."""
+    yield Picture("figure_01_control_jobs", over_time(control), paint_over_time, width=8.0)
     if set(runs["experiment"]) < set(EXPERIMENTS):
-        return draw(folder, "figure_01_control_jobs", over_time(control), paint_over_time, width=8.0)
+        return
     varying = by_application(runs)
-    return [
-        *draw(folder, "figure_01_control_jobs", over_time(control), paint_over_time, width=8.0),
-        *draw(folder, "figure_04_varying_adpa_pdpa", varying[varying["experiment"].isin(("ADPA", "PDPA"))],
-              paint_partial, width=8.0),
-        *draw(folder, "figure_05_varying_adaa", varying[varying["experiment"] == "ADAA"], paint_varying),
-        *draw(folder, "figure_06_run_times_adaa", quantiles(runs, "ADAA"), paint_run_times("ADAA")),
-        *draw(folder, "figure_07_run_times_pdpa", quantiles(runs, "PDPA"), paint_run_times("PDPA")),
-        *draw(folder, "figure_08_run_times_ws", quantiles(runs, "WS"), paint_run_times("WS"), width=12.0, height=5.0),
-        *draw(folder, "figure_09_longest_runs_ss", shortened_by_size(runs, "SS"), paint_shortened),
-        *draw(folder, "figure_10_makespans", makespans(trials), paint_makespans),
-        *draw(folder, "figure_11_waits_adaa", waits_by_application(runs, "ADAA"), paint_waits),
-        *draw(folder, "controls", controls(trials), paint_controls, width=8.0),
-    ]  # fmt: skip
+    partial_data = varying[varying["experiment"].isin(("ADPA", "PDPA"))]
+    yield Picture("figure_04_varying_adpa_pdpa", partial_data, paint_partial, width=8.0)
+    yield Picture("figure_05_varying_adaa", varying[varying["experiment"] == "ADAA"], paint_varying)
+    for number, name, size in ((6, "ADAA", ()), (7, "PDPA", ()), (8, "WS", (12.0, 5.0))):
+        paint = partial(paint_run_times, experiment=name)
+        yield Picture(f"figure_{number:02}_run_times_{name.lower()}", quantiles(runs, name), paint, *size)
+    yield Picture("figure_09_longest_runs_ss", shortened_by_size(runs, "SS"), paint_shortened)
+    yield Picture("figure_10_makespans", makespans(trials), paint_makespans)
+    yield Picture("figure_11_waits_adaa", waits_by_application(runs, "ADAA"), paint_waits)
+    yield Picture("controls", controls(trials), paint_controls, width=8.0)
 
 
 def over_time(control: Runs) -> pd.DataFrame:
@@ -59,7 +54,7 @@ def over_time(control: Runs) -> pd.DataFrame:
     return table[table["day"].between(first, first + SHOWN_DAYS[1] - SHOWN_DAYS[0])].sort_values("day")
 
 
-def paint_over_time(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_over_time(axes: Axes, table: pd.DataFrame) -> None:
     """One marker a control job."""
     for number, (name, own) in enumerate(table.groupby("application")):
         axes.plot(own["day"], own["relative"], marker=MARKERS[number % len(MARKERS)], linestyle="none", markersize=4,
@@ -74,7 +69,7 @@ def paint_over_time(axes: "Axes", table: pd.DataFrame) -> None:
     legend_beside(axes)
 
 
-def _bars(axes: "Axes", table: pd.DataFrame, names: Sequence[str], groups: Sequence[tuple[str, str, str, str]],
+def _bars(axes: Axes, table: pd.DataFrame, names: Sequence[str], groups: Sequence[tuple[str, str, str, str]],
           column: str) -> None:  # fmt: skip
     """Draw grouped bars with intervals; a group is (row key, label, colour, hatch) in the column `group`."""
     width = 0.8 / len(groups)
@@ -88,7 +83,7 @@ def _bars(axes: "Axes", table: pd.DataFrame, names: Sequence[str], groups: Seque
     axes.set_xlim(-0.6, len(names) - 0.4)
 
 
-def paint_varying(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_varying(axes: Axes, table: pd.DataFrame) -> None:
     """Mean number of runs that vary a trial, by application."""
     names = sorted(table["application"].unique())
     groups = [(policy, policy, *_LOOK[policy]) for policy in (EASY, RUSH)]
@@ -99,7 +94,7 @@ def paint_varying(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend(loc="upper left", ncols=2)
 
 
-def paint_partial(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_partial(axes: Axes, table: pd.DataFrame) -> None:
     """The same for a model of all applications and one of the others."""
     names = sorted(table["application"].unique())
     groups = [
@@ -129,51 +124,45 @@ def quantiles(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def paint_run_times(experiment: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws distributions of run times as boxes with whiskers to the shortest and the longest."""
+def paint_run_times(axes: Axes, table: pd.DataFrame, experiment: str) -> None:
+    """Draw distributions of run times as boxes with whiskers to the shortest and the longest."""
     figure = {"ADAA": 6, "PDPA": 7, "WS": 8}[experiment]
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        kinds = list(dict.fromkeys(zip(table["application"], table["nodes"], strict=True)))
-        several = table["nodes"].nunique() > 1
-        for number, policy in enumerate((EASY, RUSH)):
-            own = table[table["policy"] == policy].set_index(["application", "nodes"]).loc[kinds]
-            boxes = [{"whislo": row["lowest"], "q1": row["p25"], "med": row["median"], "q3": row["p75"],
-                      "whishi": row["longest"], "mean": row["mean"], "fliers": []}
-                     for row in own.to_dict(orient="records")]  # fmt: skip
-            colour, hatch = _LOOK[policy]
-            drawn = axes.bxp(boxes, positions=np.arange(len(kinds)) + 0.38 * (number - 0.5), widths=0.33,
-                             showfliers=False, showmeans=True, patch_artist=True, manage_ticks=False,
-                             medianprops={"color": "black"},
-                             meanprops={"marker": MARKERS[number], "markerfacecolor": "white",
-                                        "markeredgecolor": "black", "markersize": 4})  # fmt: skip
-            for box in drawn["boxes"]:
-                box.set_facecolor(colour)
-                box.set_hatch(hatch)
-                box.set_alpha(0.75)
-            drawn["boxes"][0].set_label(policy)
-        labels = [str(nodes) if several else name for name, nodes in kinds]
-        axes.set_xticks(np.arange(len(kinds)), labels)
-        if several:
-            for name in dict.fromkeys(name for name, _ in kinds):
-                places = [place for place, kind in enumerate(kinds) if kind[0] == name]
-                axes.text(
-                    float(np.mean(places)), -0.12, name, ha="center", va="top", transform=axes.get_xaxis_transform()
-                )
-                axes.axvline(max(places) + 0.5, color="#cccccc", linewidth=0.8)
-            axes.set_xlabel("nodes, application", labelpad=32)
-        else:
-            axes.set_xlabel("application")
-        axes.set(title=f"Run times, {experiment} (Figure {figure}): box quartiles, whiskers shortest and longest, "
-                 "marker mean", ylabel="run time [s]")  # fmt: skip
-        axes.title.set_fontsize(10)
-        axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
-        axes.legend(loc="upper left", ncols=2)
-
-    return paint
+    kinds = list(dict.fromkeys(zip(table["application"], table["nodes"], strict=True)))
+    several = table["nodes"].nunique() > 1
+    for number, policy in enumerate((EASY, RUSH)):
+        own = table[table["policy"] == policy].set_index(["application", "nodes"]).loc[kinds]
+        boxes = [{"whislo": row["lowest"], "q1": row["p25"], "med": row["median"], "q3": row["p75"],
+                  "whishi": row["longest"], "mean": row["mean"], "fliers": []}
+                 for row in own.to_dict(orient="records")]  # fmt: skip
+        colour, hatch = _LOOK[policy]
+        drawn = axes.bxp(boxes, positions=np.arange(len(kinds)) + 0.38 * (number - 0.5), widths=0.33,
+                         showfliers=False, showmeans=True, patch_artist=True, manage_ticks=False,
+                         medianprops={"color": "black"},
+                         meanprops={"marker": MARKERS[number], "markerfacecolor": "white",
+                                    "markeredgecolor": "black", "markersize": 4})  # fmt: skip
+        for box in drawn["boxes"]:
+            box.set_facecolor(colour)
+            box.set_hatch(hatch)
+            box.set_alpha(0.75)
+        drawn["boxes"][0].set_label(policy)
+    labels = [str(nodes) if several else name for name, nodes in kinds]
+    axes.set_xticks(np.arange(len(kinds)), labels)
+    if several:
+        for name in dict.fromkeys(name for name, _ in kinds):
+            places = [place for place, kind in enumerate(kinds) if kind[0] == name]
+            axes.text(float(np.mean(places)), -0.12, name, ha="center", va="top", transform=axes.get_xaxis_transform())
+            axes.axvline(max(places) + 0.5, color="#cccccc", linewidth=0.8)
+        axes.set_xlabel("nodes, application", labelpad=32)
+    else:
+        axes.set_xlabel("application")
+    axes.set(title=f"Run times, {experiment} (Figure {figure}): box quartiles, whiskers shortest and longest, "
+             "marker mean", ylabel="run time [s]")  # fmt: skip
+    axes.title.set_fontsize(10)
+    axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
+    axes.legend(loc="upper left", ncols=2)
 
 
-def paint_shortened(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_shortened(axes: Axes, table: pd.DataFrame) -> None:
     """By how much the longest run of a trial is shorter under RUSH, by application and size."""
     names = sorted(table["application"].unique())
     groups = [
@@ -195,7 +184,7 @@ def _means(trials: pd.DataFrame, policies: Sequence[str], column: str) -> pd.Dat
     return means_over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
 
 
-def paint_makespans(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_makespans(axes: Axes, table: pd.DataFrame) -> None:
     """Mean makespan by experiment."""
     names = list(dict.fromkeys(table["experiment"]))
     groups = [(policy, policy, *_LOOK[policy]) for policy in (EASY, RUSH)]
@@ -205,7 +194,7 @@ def paint_makespans(axes: "Axes", table: pd.DataFrame) -> None:
     axes.legend(loc="upper left", ncols=2)
 
 
-def paint_waits(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
     """Mean waits by application, one marker a trial."""
     names = sorted(table["application"].unique())
     for number, policy in enumerate((EASY, RUSH)):
@@ -231,7 +220,7 @@ def controls(trials: pd.DataFrame) -> pd.DataFrame:
     return _means(trials[trials["policy"] != CALM_EASY], SHOWN, "fewer_varying")
 
 
-def paint_controls(axes: "Axes", table: pd.DataFrame) -> None:
+def paint_controls(axes: Axes, table: pd.DataFrame) -> None:
     """RUSH compared with its controls."""
     names = list(dict.fromkeys(table["experiment"]))
     groups = [

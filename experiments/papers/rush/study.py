@@ -20,15 +20,13 @@ References
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from re import sub
 from typing import Any, Final
 
 import numpy as np
 import pandas as pd
 
 from experiments.papers.rush.asking import EXPERIMENT, AskSettings, Row, beside_easy, differences, models_of, rows_of
-from experiments.papers.rush.control import DAYS, MODEL, Control, collect, judged, learn
-from experiments.papers.rush.figures import draw_all
+from experiments.papers.rush.figures import pictures
 from experiments.papers.rush.jobs import EXPERIMENTS, Experiment, Jobs, Scaling, jobs_of
 from experiments.papers.rush.measures import (  # fmt: skip
     CALM_EASY,
@@ -47,16 +45,21 @@ from experiments.papers.rush.measures import (  # fmt: skip
     with_z,
 )
 from experiments.papers.rush.trials import (
+    DAYS,
+    MODEL,
+    Control,
     Environment,
     Inputs,
     Learnt,
     Oracle,
     Trial,
     classifier_at,
+    collect,
     contention_of,
+    judged,
+    learn,
     run_trial,
 )
-from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
@@ -105,7 +108,7 @@ def run(setting: Setting) -> Report:
     """Run all experiments: ten paired seeds (quick: two, with control jobs of 24 days)."""
     settings, chosen = settings_of(setting), experiments_of(setting.experiments)
     environment, days = Environment(), QUICK_DAYS if setting.quick else DAYS
-    seeds = tuple(range(setting.seed, setting.seed + (QUICK_SEEDS if setting.quick else SEEDS)))
+    seeds = setting.drawn(SEEDS, QUICK_SEEDS, first=0)
     do = partial(run_all, setting, "Running control jobs")
     scalings = [scaling for scaling in SCALINGS if scaling == "none" or scaling in {one.scaling for one in chosen}]
     control = collect(environment, setting.seed, days, scalings, do)
@@ -137,18 +140,12 @@ def run(setting: Setting) -> Report:
         "classifier on control jobs": quality,
         "classifier in the trials": foreseen(runs).round(3),
     }
-    paths = [
-        write_table(runs, setting.folder / "runs.csv"),
-        write_table(trials, setting.folder / "trials.csv"),
-        *(write_table(table, setting.folder / f"{sub('[^A-Za-z]+', '_', name)}.csv") for name, table in tables.items()),
-        *draw_all(setting.folder, runs, trials, control.datasets["all"].runs),
-    ]
     return Report(
         log="contention world",
         seeds=seeds,
         tables=tables,
-        figures=tuple(paths),
-        notes=(),
+        data={"runs": runs, "trials": trials},
+        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)),
         verdict=in_words(trials),
     )
 
@@ -164,32 +161,21 @@ SCALINGS: Final[tuple[Scaling, ...]] = ("none", "weak", "strong")
 
 
 def settings_of(setting: Setting) -> AskSettings:
-    """Return what asking costs, as the setting has it.
-
-    Raises
-    ------
-    JobcastError
-        If a setting is wrong, or would do nothing: the rows that it is for are not run.
-    """
-    given = {"--ask-seconds": setting.ask_seconds, "--probe-seconds": setting.probe_seconds,
-             "--counter-lag": setting.counter_lag, "--thresholds": setting.thresholds or None}  # fmt: skip
-    named = [name for name, value in given.items() if value is not None]
+    """Return what asking costs, as the setting has it; one that would do nothing is refused."""
+    asked = ("ask_seconds", "probe_seconds", "counter_lag", "thresholds")
+    given = {name: value for name in asked if (value := getattr(setting, name)) not in (None, ())}
+    named = "".join(f"--{name.replace('_', '-')}" for name in list(given)[:1])
     if named and setting.predictors:
         raise JobcastError(
-            f"rush: {named[0]} is for the rows on what asking costs: their models are trained with and without probes; "
+            f"rush: {named} is for the rows on what asking costs: their models are trained with and without probes; "
             "with --predictors they are not run. Leave one of the two out."
         )
     if named and EXPERIMENT not in {one.name for one in experiments_of(setting.experiments)}:
         raise JobcastError(
-            f"rush: {named[0]} is for the rows on what asking costs, which are of {EXPERIMENT}; add {EXPERIMENT} to "
-            f"--experiments {','.join(setting.experiments)}, or leave {named[0]} out."
+            f"rush: {named} is for the rows on what asking costs, which are of {EXPERIMENT}; add {EXPERIMENT} to "
+            f"--experiments {','.join(setting.experiments)}, or leave {named} out."
         )
-    return AskSettings.of(
-        ask_seconds=setting.ask_seconds,
-        probe_seconds=setting.probe_seconds,
-        counter_lag=setting.counter_lag,
-        thresholds=setting.thresholds or None,
-    )
+    return AskSettings(**given)
 
 
 def experiments_of(names: Sequence[str]) -> list[Experiment]:

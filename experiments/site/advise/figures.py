@@ -1,8 +1,8 @@
 """Pictures of an advice: who gains and who pays under one way, what each way changes, and each class of jobs."""
 
-from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import Final
 
 import numpy as np
 import pandas as pd
@@ -10,13 +10,10 @@ import pandas as pd
 from experiments.compare.compare import WAIT
 from experiments.compare.measures import MEASURES
 from experiments.compare.result import TOLERATED, Ratio
-from experiments.reports.figures import COLOURS, MARKERS, bar_lengths, draw, ticks_between
+from experiments.reports.figures import COLOURS, Axes, Picture, paint_ratios
 from experiments.site.advise.advice import CLASSES, FEWEST, Advice, Change, Option
 from experiments.site.advise.sentences import RUN_TIMES, by, in_words, processors
 from experiments.sweeps.report import ratios
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 SURE: Final = {"better": "▼", "worse": "▲", "open": ""}  # what marks a change that is sure, in a cell
 FIVE: Final = "five figures"  # title of the table on the first screen
@@ -80,43 +77,37 @@ def named(change: Change) -> str:
     return processors(change.group) if change.by == "size" else RUN_TIMES[change.group]
 
 
-def paint_who(case: str, current: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a bar a class of jobs: to the left it waits shorter, to the right longer."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        place, change = np.arange(len(table)), np.log(table["ratio"].to_numpy(dtype=np.float64))
-        reach = float(np.clip(np.abs(change).max(), 0.2, 1.5))
-        sure = (table["outcome"] != "open").to_numpy()
-        for part, colour, label in (
-            (sure & (change < 0), COLOURS[2], "certainly shorter"),
-            (sure & (change > 0), COLOURS[5], "certainly longer"),
-            (~sure, "#888888", "not sure"),
-        ):
-            if part.any():
-                axes.barh(place[part], np.clip(change[part], -reach, reach), color=colour, label=label, height=0.7)
-        for row, ratio in enumerate(table["ratio"]):
-            axes.text(1.02, row, by(ratio), transform=axes.get_yaxis_transform(), va="center", fontsize=10)
-        axes.axvline(0, color="#333333", linewidth=1)
-        axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
-        axes.set_yticks(place, list(table["jobs"]))
-        axes.set_xticks([])
-        axes.grid(visible=False)
-        axes.spines[["bottom", "left"]].set_visible(False)
-        axes.tick_params(left=False)
-        axes.set_xlim(-1.05 * reach, 1.05 * reach)
-        axes.invert_yaxis()
-        axes.set(title=f"Mean wait under {case} instead of {current}")
-        axes.legend(
-            loc="upper center", bbox_to_anchor=(0.4, 0.01), ncols=3, fontsize=9, columnspacing=1, handlelength=1
-        )
-
-    return paint
+def paint_who(axes: Axes, table: pd.DataFrame, case: str, current: str) -> None:
+    """Draw a bar a class of jobs: to the left it waits shorter, to the right longer."""
+    place, change = np.arange(len(table)), np.log(table["ratio"].to_numpy(dtype=np.float64))
+    reach = float(np.clip(np.abs(change).max(), 0.2, 1.5))
+    sure = (table["outcome"] != "open").to_numpy()
+    for part, colour, label in (
+        (sure & (change < 0), COLOURS[2], "certainly shorter"),
+        (sure & (change > 0), COLOURS[5], "certainly longer"),
+        (~sure, "#888888", "not sure"),
+    ):
+        if part.any():
+            axes.barh(place[part], np.clip(change[part], -reach, reach), color=colour, label=label, height=0.7)
+    for row, ratio in enumerate(table["ratio"]):
+        axes.text(1.02, row, by(ratio), transform=axes.get_yaxis_transform(), va="center", fontsize=10)
+    axes.axvline(0, color="#333333", linewidth=1)
+    axes.axhline(0.5, color="#999999", linewidth=0.8, linestyle=":")
+    axes.set_yticks(place, list(table["jobs"]))
+    axes.set_xticks([])
+    axes.grid(visible=False)
+    axes.spines[["bottom", "left"]].set_visible(False)
+    axes.tick_params(left=False)
+    axes.set_xlim(-1.05 * reach, 1.05 * reach)
+    axes.invert_yaxis()
+    axes.set(title=f"Mean wait under {case} instead of {current}")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.4, 0.01), ncols=3, fontsize=9, columnspacing=1, handlelength=1)
 
 
-def draw_who(folder: Path, option: Option, current: str) -> list[Path]:
-    """Draw who gains and who pays under one way; return the files written."""
+def picture_of_who(option: Option, current: str) -> Picture:
+    """Return who gains and who pays under one way."""
     table = who_changes(option)
-    return draw(folder, WHO, table, paint_who(option.case, current), width=5.0, height=0.24 * len(table) + 0.75)
+    return Picture(WHO, table, partial(paint_who, case=option.case, current=current), 5.0, 0.24 * len(table) + 0.75)
 
 
 def five_figures(today: str, then: str, rows: Iterable[tuple[str, float, float, Ratio]]) -> pd.DataFrame:
@@ -134,63 +125,32 @@ def _ends(ratio: Ratio) -> dict[str, float]:
     return {"ratio": ratio.value, "low": ratio.low, "high": ratio.high}
 
 
-def paint_all_jobs(current: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a row a way: each figure by a marker of its own, with its interval."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        cases, figures = list(dict.fromkeys(table["case"])), list(dict.fromkeys(table["figure"]))
-        axes.axvline(1.0, color="#555555", linewidth=1)
-        axes.axvspan(1 / TOLERATED, TOLERATED, color="#999999", alpha=0.15, linewidth=0)
-        for number, figure in enumerate(figures):
-            part = table[table["figure"] == figure].set_index("case").reindex(cases)
-            place = np.arange(len(cases)) + (number - (len(figures) - 1) / 2) * 0.15
-            spread = bar_lengths(part, "ratio")
-            axes.errorbar(
-                part["ratio"], place, xerr=spread, marker=MARKERS[number], linestyle="none", elinewidth=1,
-                color=COLOURS[number], label=figure, markersize=9 if number == 0 else 5,
-            )  # fmt: skip
-        axes.set_yticks(np.arange(len(cases)), cases)
-        axes.invert_yaxis()
-        for edge in range(1, len(cases)):
-            axes.axhline(edge - 0.5, color="#999999", linewidth=0.6, linestyle=":")
-        _ratio_axis(axes, table)
-        axes.set(title=f"Changes compared with {current}", xlabel=f"relative to {current}: below 1 is better")
-        axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=3, fontsize=9)
-
-    return paint
+def paint_all_jobs(axes: Axes, table: pd.DataFrame, current: str) -> None:
+    """Draw a row a way: each figure by a marker of its own, with its interval."""
+    axes.axvspan(1 / TOLERATED, TOLERATED, color="#999999", alpha=0.15, linewidth=0)
+    for edge in range(1, paint_ratios(axes, table, "case", "figure")):
+        axes.axhline(edge - 0.5, color="#999999", linewidth=0.6, linestyle=":")
+    axes.set(title=f"Changes compared with {current}", xlabel=f"relative to {current}: below 1 is better")
+    axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=3, fontsize=9)
 
 
-def _ratio_axis(axes: "Axes", table: pd.DataFrame) -> None:
-    from matplotlib.ticker import FuncFormatter, NullFormatter
-
-    low, high = min(0.9, table["low"].min()), max(1.1, table["high"].max())
-    axes.set_xscale("log")
-    axes.set_xticks(ticks_between(low, high))
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
-
-
-def paint_by_class(current: str, cases: Sequence[str]) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws a grid of classes by ways, the change of the mean wait written into each cell."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        rows = list(dict.fromkeys(zip(table["by"], table["group"], strict=True)))
-        grid = np.full((len(rows), len(cases)), np.nan)
-        for row in table.to_dict(orient="records"):
-            at = rows.index((row["by"], row["group"])), cases.index(row["case"])
-            grid[at] = np.log(row["ratio"])
-            text = f"{by(row['ratio'])} {SURE[row['outcome']]}".rstrip()
-            axes.text(at[1], at[0], text, ha="center", va="center", fontsize=9, color="black")
-        axes.imshow(np.clip(grid, -0.7, 0.7), cmap="PuOr_r", vmin=-1.6, vmax=1.6, aspect="auto")
-        jobs = table.drop_duplicates(["by", "group"])["jobs"].tolist()
-        names = [f"{RUN_TIMES[name] if kind == 'run-time' else processors(name)} ({n:,})"
-                 for (kind, name), n in zip(rows, jobs, strict=True)]  # fmt: skip
-        axes.set_yticks(range(len(rows)), names)
-        axes.set_xticks(range(len(cases)), cases)
-        axes.grid(visible=False)
-        axes.set(
-            title=f"Change of the mean wait compared with {current}, by class (jobs)",
-            xlabel=f"{SURE['better']} certainly shorter, {SURE['worse']} certainly longer;\nelse uncertain, or small",
-        )
-
-    return paint
+def paint_by_class(axes: Axes, table: pd.DataFrame, current: str, cases: Sequence[str]) -> None:
+    """Draw a grid of classes by ways, the change of the mean wait written into each cell."""
+    rows = list(dict.fromkeys(zip(table["by"], table["group"], strict=True)))
+    grid = np.full((len(rows), len(cases)), np.nan)
+    for row in table.to_dict(orient="records"):
+        at = rows.index((row["by"], row["group"])), cases.index(row["case"])
+        grid[at] = np.log(row["ratio"])
+        text = f"{by(row['ratio'])} {SURE[row['outcome']]}".rstrip()
+        axes.text(at[1], at[0], text, ha="center", va="center", fontsize=9, color="black")
+    axes.imshow(np.clip(grid, -0.7, 0.7), cmap="PuOr_r", vmin=-1.6, vmax=1.6, aspect="auto")
+    jobs = table.drop_duplicates(["by", "group"])["jobs"].tolist()
+    names = [f"{RUN_TIMES[name] if kind == 'run-time' else processors(name)} ({n:,})"
+             for (kind, name), n in zip(rows, jobs, strict=True)]  # fmt: skip
+    axes.set_yticks(range(len(rows)), names)
+    axes.set_xticks(range(len(cases)), cases)
+    axes.grid(visible=False)
+    axes.set(
+        title=f"Change of the mean wait compared with {current}, by class (jobs)",
+        xlabel=f"{SURE['better']} certainly shorter, {SURE['worse']} certainly longer;\nelse uncertain, or small",
+    )

@@ -1,8 +1,7 @@
 """An advice as a report: its pictures, its tables, the command behind each number, and what it cannot know."""
 
 import shlex
-from pathlib import Path
-from time import perf_counter
+from functools import partial
 from typing import Any, Final
 
 import pandas as pd
@@ -10,22 +9,22 @@ import pandas as pd
 from experiments.compare.measures import AS_LOGGED, BY_RESOURCE, COMPARED, MEASURES
 from experiments.compare.result import LEVEL, PRICES, TOLERATED
 from experiments.compare.sentences import allowed, together
-from experiments.reports.figures import draw, write_table
+from experiments.reports.figures import Picture
 from experiments.reports.report import FirstScreen, Report
-from experiments.runs.on_nodes import nodes_told
+from experiments.runs.simulate import nodes_told
 from experiments.site.advise.advice import FEWEST, NOTICED, Advice, geometric_mean
+from experiments.site.advise.advise import WAYS as SOFT_WAYS
+from experiments.site.advise.advise import what_it_can_do
 from experiments.site.advise.figures import (
     FIVE,
     WHO,
     all_jobs,
     by_class,
-    draw_who,
     five_figures,
     paint_all_jobs,
     paint_by_class,
+    picture_of_who,
 )
-from experiments.site.advise.production import WAYS as SOFT_WAYS
-from experiments.site.advise.production import what_it_can_do
 from experiments.site.advise.sentences import in_words, remedy, sentence, verdict, who
 from experiments.site.advise.validity import TWIN
 from experiments.sweeps.results import Results
@@ -48,36 +47,20 @@ FIGURES: Final = (
 )
 
 
-def report_on(
-    advice: Advice,
-    found: Results,
-    log: JobLog,
-    folder: Path,
-    source: str,
-    begin: float,
-    soft_limits: str | None = None,
-) -> Report:
-    """Write tables and pictures of an advice into a folder and return its report.
+def report_on(advice: Advice, found: Results, log: JobLog, source: str, soft_limits: str | None = None) -> Report:
+    """Return the report of an advice.
 
-    Parameters
-    ----------
-    source : str
-        How the log was named, with the options that say what is simulated: part of every command.
-    begin : float
-        When the work began, as of `perf_counter`.
-    soft_limits : str, optional
-        Where the ways are soft limits of the site's own scheduler: which one.
+    `source` is how the log was named, with the options that say what is simulated: part of every command. Where the
+    ways are soft limits of the site's own scheduler, `soft_limits` says which one.
     """
     columns = [name for name in found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
     runs = found.runs[columns]
-    written = [write_table(runs, folder / "runs.csv")]
     commands = {COMMANDS: _commands(found.runs, source)}
     if advice.forbidden:
         first = FirstScreen(sentence(advice), FIVE, remedy=remedy(advice))
         tables = {FIVE: _beside_log(advice.current, runs, log), **commands}
     else:
         first = FirstScreen(sentence(advice), FIVE, WHO)
-        written += _drawn(advice, folder)
         tables = {
             FIVE: _five(advice, _means(runs)),
             "all jobs": all_jobs(advice).rename(columns={"ratio": f"relative to {advice.current}"}),
@@ -92,8 +75,8 @@ def report_on(
         log=log.name,
         seeds=tuple(found.about["seeds"]),
         tables=tables,
-        figures=tuple(written),
-        seconds=perf_counter() - begin,
+        data={"runs": runs},
+        pictures=() if advice.forbidden else _pictures(advice),
         notes=(
             *(() if advice.forbidden else (lack.sentence() for lack in advice.lacks)),
             WAYS if soft_limits is None else SOFT_WAYS,
@@ -117,19 +100,17 @@ def report_on(
     )
 
 
-def _drawn(advice: Advice, folder: Path) -> list[Path]:
-    """Draw who gains and who pays under the way that the verdict is about, then all ways."""
+def _pictures(advice: Advice) -> tuple[Picture, ...]:
     classes, cases = by_class(advice), [option.case for option in advice.options]
-    height = 0.34 * classes["group"].nunique() + 2.2
-    return [
-        *draw_who(folder, advice.lead, advice.current),
-        *draw(folder, "all_jobs", all_jobs(advice), paint_all_jobs(advice.current), width=8.5, height=5.2),
-        *draw(folder, "classes", classes, paint_by_class(advice.current, cases), width=9.5, height=height),
-    ]
+    paint, height = partial(paint_all_jobs, current=advice.current), 0.34 * classes["group"].nunique() + 2.2
+    return (
+        picture_of_who(advice.lead, advice.current),
+        Picture("all_jobs", all_jobs(advice), paint, 8.5, 5.2),
+        Picture("classes", classes, partial(paint_by_class, current=advice.current, cases=cases), 9.5, height),
+    )
 
 
 def _five(advice: Advice, means: pd.DataFrame) -> pd.DataFrame:
-    """Return five figures today and under the way that the verdict is about, in words."""
     lead, figures = advice.lead, means.set_index("case")
     ratios = {lead.comparison.measure: lead.comparison.ratio}
     ratios |= {price.measure: price.ratio for price in lead.comparison.prices}
@@ -195,7 +176,6 @@ def _figures(runs: pd.DataFrame) -> list[str]:
 
 
 def _limited(row: Any) -> str:
-    """Return the options of a case with soft limits."""
     soft, budget = getattr(row, "soft_limits", None), getattr(row, "budget", None)
     parts = [f" --budget {budget:g}"] if budget is not None and budget == budget else []  # NaN: there is none
     return "".join([*parts, *([f" --soft-limits {soft}"] if isinstance(soft, str) else [])])

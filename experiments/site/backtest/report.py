@@ -1,8 +1,6 @@
 """A backtest as a page for a site's board: what the last month, and all months, would have been like."""
 
-from collections.abc import Callable
-from pathlib import Path
-from time import perf_counter
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,37 +10,29 @@ from experiments.compare.compare import compare
 from experiments.compare.measures import AS_LOGGED, MEASURES
 from experiments.compare.result import COST, LEVEL, RESPONSE_BY_AREA, TOLERATED, Comparison, Ratio
 from experiments.compare.sentences import allowed, in_percent, short
-from experiments.reports.figures import COLOURS, bar_lengths, draw, write_table
+from experiments.reports.figures import COLOURS, Axes, Picture, bar_lengths
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.advise.advice import CLASSES, FEWEST, NOTICED, Option, changes
-from experiments.site.advise.figures import FIVE, WHO, draw_who, five_figures, named
+from experiments.site.advise.figures import FIVE, WHO, five_figures, named, picture_of_who
 from experiments.site.advise.sentences import by, span, who
 from experiments.site.backtest.backtest import MONTHLY, TODAY, Backtest, Found
 from experiments.site.backtest.backtest import NOTICED as MOVED
 from predictors.core.errors import percent
 
 if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-
     from predictors.core.arrays import Floats
 
 QUESTION: Final = "What would soft limits have done on this log, had they been on?"
 DECIDES: Final = "mean_wait_s"  # what the sentences begin with: a board knows what a wait is
 
 
-def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Report:
-    """Write tables and pictures of a backtest into a folder and return its report."""
+def report_on(asked: Backtest, found: Found) -> Report:
+    """Return the report of a backtest."""
     months = found.months[found.months["seed"] == AS_LOGGED]
     compared = compare(found.runs, asked.after, TODAY, DECIDES, groups=found.groups)
     option = Option(asked.after, compared, tuple(changes(found.groups, asked.after, TODAY)))
-    drawn, widths = _by_month(found.months), _of(option, "size")
+    widths, by_month = _of(option, "size"), partial(paint_months, after=asked.after)
     whole = _whole(found.runs, asked.after, compared)
-    written = [
-        write_table(found.runs.drop(columns="table"), folder / "runs.csv"),
-        *draw_who(folder, option, TODAY),
-        *draw(folder, "waits_by_month", drawn, paint_months(asked.after), width=8.5, height=3.6),
-        *draw(folder, "waits_by_width", widths, paint_widths(), width=8.5, height=0.3 * len(widths) + 1.8),
-    ]
     return Report(
         experiment="backtest",
         log=asked.log.name,
@@ -57,8 +47,12 @@ def report_on(asked: Backtest, found: Found, folder: Path, begin: float) -> Repo
             "by run time": _of(option, "run-time"),
             "by user": _of(option, "user"),
         },
-        figures=tuple(written),
-        seconds=perf_counter() - begin,
+        data={"runs": found.runs.drop(columns="table")},
+        pictures=(
+            picture_of_who(option, TODAY),
+            Picture("waits_by_month", _by_month(found.months), by_month, 8.5, 3.6),
+            Picture("waits_by_width", widths, paint_widths, 8.5, 0.3 * len(widths) + 1.8),
+        ),
         notes=_notes(asked, len(months)),
         verdict=tuple(_verdict(asked, months, option)),
         question=QUESTION,
@@ -201,49 +195,41 @@ def _by_month(months: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def paint_months(after: str) -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws the mean wait of each month, today and with soft limits."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        place = np.arange(len(table))
-        looks = (("before", "today, by requested times", "o", 0), ("after", f"with soft limits ({after})", "s", 1))
-        for number, (side, label, marker, colour) in enumerate(looks):
-            spread = bar_lengths(table, f"{side}_h", f"{side}_low_h", f"{side}_high_h")
-            axes.errorbar(place + 0.16 * (number - 0.5), table[f"{side}_h"], yerr=spread, marker=marker,
-                          color=COLOURS[colour], label=label, linewidth=1.2, elinewidth=1)  # fmt: skip
-        if len(table) > 1:
-            axes.axvspan(-0.5, 0.5, color="#999999", alpha=0.15, linewidth=0, label="nothing to learn from")
-        step = -(-len(table) // 14)
-        axes.set_xticks(place[::step], list(table["month"])[::step], rotation=30 if len(table) > 6 else 0)
-        axes.set(title="Mean wait by month of submission", ylabel="mean wait [h]", ylim=(0, None))
-        axes.legend(fontsize=9)
-
-    return paint
+def paint_months(axes: Axes, table: pd.DataFrame, after: str) -> None:
+    """Draw the mean wait of each month, today and with soft limits."""
+    place = np.arange(len(table))
+    looks = (("before", "today, by requested times", "o", 0), ("after", f"with soft limits ({after})", "s", 1))
+    for number, (side, label, marker, colour) in enumerate(looks):
+        spread = bar_lengths(table, f"{side}_h", f"{side}_low_h", f"{side}_high_h")
+        axes.errorbar(place + 0.16 * (number - 0.5), table[f"{side}_h"], yerr=spread, marker=marker,
+                      color=COLOURS[colour], label=label, linewidth=1.2, elinewidth=1)  # fmt: skip
+    if len(table) > 1:
+        axes.axvspan(-0.5, 0.5, color="#999999", alpha=0.15, linewidth=0, label="nothing to learn from")
+    step = -(-len(table) // 14)
+    axes.set_xticks(place[::step], list(table["month"])[::step], rotation=30 if len(table) > 6 else 0)
+    axes.set(title="Mean wait by month of submission", ylabel="mean wait [h]", ylim=(0, None))
+    axes.legend(fontsize=9)
 
 
-def paint_widths() -> "Callable[[Axes, pd.DataFrame], None]":
-    """Return what draws the change of the mean wait of each class of width, with its interval."""
-
-    def paint(axes: "Axes", table: pd.DataFrame) -> None:
-        place, change = np.arange(len(table)), 100 * (table["ratio"] - 1)
-        spread = 100 * bar_lengths(table, "ratio")
-        colours = {"better": COLOURS[2], "worse": COLOURS[1], "open": "#777777"}
-        labels = {"better": "certainly shorter", "worse": "certainly longer", "open": "not sure, or hardly noticed"}
-        axes.axvline(0, color="#555555", linewidth=1)
-        for outcome, colour in colours.items():
-            here = (table["outcome"] == outcome).to_numpy()
-            if here.any():
-                axes.errorbar(change[here], place[here], xerr=spread[:, here], marker="o", linestyle="none",
-                              color=colour, label=labels[outcome])  # fmt: skip
-        for row, value in enumerate(table["ratio"]):
-            axes.text(1.01, row, by(value), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-        names = [f"{name} ({jobs:,})" for name, jobs in zip(table["group"], table["jobs"], strict=True)]
-        axes.set_yticks(place, names)
-        axes.invert_yaxis()
-        axes.set(title="Change of the mean wait by width (jobs)", xlabel="change of the mean wait [%]")
-        axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3)
-
-    return paint
+def paint_widths(axes: Axes, table: pd.DataFrame) -> None:
+    """Draw the change of the mean wait of each class of width, with its interval."""
+    place, change = np.arange(len(table)), 100 * (table["ratio"] - 1)
+    spread = 100 * bar_lengths(table, "ratio")
+    colours = {"better": COLOURS[2], "worse": COLOURS[1], "open": "#777777"}
+    labels = {"better": "certainly shorter", "worse": "certainly longer", "open": "not sure, or hardly noticed"}
+    axes.axvline(0, color="#555555", linewidth=1)
+    for outcome, colour in colours.items():
+        here = (table["outcome"] == outcome).to_numpy()
+        if here.any():
+            axes.errorbar(change[here], place[here], xerr=spread[:, here], marker="o", linestyle="none",
+                          color=colour, label=labels[outcome])  # fmt: skip
+    for row, value in enumerate(table["ratio"]):
+        axes.text(1.01, row, by(value), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
+    names = [f"{name} ({jobs:,})" for name, jobs in zip(table["group"], table["jobs"], strict=True)]
+    axes.set_yticks(place, names)
+    axes.invert_yaxis()
+    axes.set(title="Change of the mean wait by width (jobs)", xlabel="change of the mean wait [%]")
+    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3)
 
 
 def _notes(asked: Backtest, n_months: int) -> tuple[str, ...]:

@@ -117,13 +117,7 @@ class Aside:
         self._ended.extend(job for job in jobs if has_ended(job))
 
     def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
-        """Return what the newest round has found; an earlier one's, where it takes longer.
-
-        Raises
-        ------
-        JobcastError
-            If that round failed.
-        """
+        """Return what the newest round has found; an earlier one's, where it takes longer."""
         if self._round is None or not self._round.is_alive():
             ended = list(self._ended)
             self._ended.clear()

@@ -115,7 +115,6 @@ def usable(text: str) -> dict[str, int]:
 
 
 def _each(jobs: tuple[QueuedJob, ...]) -> Iterator[QueuedJob]:
-    """Yield the jobs, of an array's waiting tasks one each."""
     for job in jobs:
         tasks = tasks_of(job.task) if job.state == PENDING else []
         if len(tasks) < 2:

@@ -13,7 +13,7 @@ from experiments.compare.result import LEAST, LEVEL, Comparison, of_each
 from experiments.compare.sentences import listed, of
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
-from experiments.site.tune.objective import FIVE, ONE_SIDED, Objective
+from experiments.site.tune.search import FIVE, ONE_SIDED, Objective
 from experiments.site.tune.tune import Tuned
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import Results

@@ -22,8 +22,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from experiments.site.tune.objective import Objective
-from experiments.site.tune.search import BASE, Search, variant
+from experiments.site.tune.search import BASE, Objective, Search, variant
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.hash_random import unit
 from predictors.data.joblog import JobLog

@@ -1,25 +1,21 @@
 """A tuned agent as a report: verdict, ratios to EASY on the test part, training next to test, weights."""
 
 from pathlib import Path
-from time import perf_counter
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pandas as pd
 
 from experiments.compare.measures import AS_LOGGED, MEASURES
 from experiments.compare.result import LEVEL
 from experiments.compare.sentences import allowed, short, together
-from experiments.reports.figures import COLOURS, MARKERS, draw, write_table
+from experiments.reports.figures import Axes, Picture, paint_ratios
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.tune.judge import AGENT, EASY, Judged, overfit, verdict
-from experiments.site.tune.objective import FIVE
+from experiments.site.tune.search import FIVE
 from experiments.site.tune.tune import Tuned, Tuning
 from predictors.core.errors import counted
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import Linear
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 QUESTION: Final = "Does an agent that was tuned on the first part of this log schedule its rest better, and who pays?"
 BOTH: Final = "training and test"  # title of the table on the first screen
@@ -30,15 +26,11 @@ RULES: Final = {
 }
 
 
-def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path, folder: Path, begin: float) -> Report:
-    """Write tables and pictures of a test into a folder and return its report."""
+def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path) -> Report:
+    """Return the report of a test."""
     agent, log = tuned.agent, tuning.split.log
     ratios = ratios_of(judged)
     columns = [name for name in judged.found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]
-    written = [
-        write_table(judged.found.runs[columns], folder / "runs.csv"),
-        *draw(folder, "ratios", ratios, paint, width=5.0, height=4.0),
-    ]
     tables = {
         "test part, relative to EASY": wide(ratios),
         BOTH: _both_parts(tuned, judged),
@@ -59,8 +51,8 @@ def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path, folder: 
         log=log.name,
         seeds=seeds,
         tables=tables,
-        figures=tuple(written),
-        seconds=perf_counter() - begin,
+        data={"runs": judged.found.runs[columns]},
+        pictures=(Picture("ratios", ratios, paint, 5.0, 4.0),),
         notes=_notes(tuning, len(judged.agent_beside), len(seeds)),
         first=FirstScreen(
             short(judged.agent_beside[EASY]), BOTH, "ratios", overfit(judged, tuned, tuning.objective) or ""
@@ -139,24 +131,8 @@ def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:
     )
 
 
-def paint(axes: "Axes", table: pd.DataFrame) -> None:
+def paint(axes: Axes, table: pd.DataFrame) -> None:
     """Draw the ratios as points with intervals, a group a figure."""
-    measures, cases = list(dict.fromkeys(table["measure"])), list(dict.fromkeys(table["case"]))
-    for number, case in enumerate(cases):
-        part = table[table["case"] == case].set_index("measure").loc[measures]
-        places = [place + 0.14 * (number - (len(cases) - 1) / 2) for place in range(len(measures))]
-        lengths = [part["ratio"] - part["low"], part["high"] - part["ratio"]]
-        axes.errorbar(
-            part["ratio"], places, xerr=[length.clip(lower=0).fillna(0) for length in lengths], fmt=MARKERS[number],
-            color=COLOURS[number], label=case, capsize=2, markersize=6,
-        )  # fmt: skip
-    axes.axvline(1.0, color="#444444", linewidth=1)
-    axes.set_xscale("log")
-    axes.set_yticks(range(len(measures)), measures)
-    axes.invert_yaxis()
-    ticks = [tick for tick in (0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100) if table["low"].min() <= 1.5 * tick and
-             tick <= 1.5 * table["high"].max()]  # fmt: skip
-    axes.set_xticks(ticks, [f"{tick:g}" for tick in ticks])
-    axes.minorticks_off()
+    paint_ratios(axes, table, "measure", "case")
     axes.set(title="Test part, relative to EASY\n(below 1 is better)")
     axes.legend(loc="upper center", bbox_to_anchor=(0.3, -0.06), ncols=2, fontsize=9)

@@ -19,8 +19,7 @@ from experiments.reports.provenance import versions
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE, each
 from experiments.runs.simulate import check_names
-from experiments.site.tune.objective import FIVE, Objective
-from experiments.site.tune.search import BASE, Contest, Frame, Search, check_cma, found_by, policy_of
+from experiments.site.tune.search import BASE, FIVE, Contest, Frame, Objective, Search, check_cma, found_by, policy_of
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, counted, unknown_name
 from predictors.core.validation import check_whole
@@ -48,11 +47,6 @@ _MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
 @dataclass(frozen=True, eq=False)
 class Split:
     """A log cut by submission: what is tuned on, and what is tested on.
-
-    Raises
-    ------
-    JobcastError
-        If it is neither, or a part has fewer than 300 jobs.
 
     Examples
     --------

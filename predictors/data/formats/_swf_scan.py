@@ -200,31 +200,21 @@ _TAB, _NEWLINE, _RETURN, _SPACE, _MINUS, _DOT, _ZERO, _NINE, _SEMICOLON = 9, 10,
 
 @compiled
 def scan_lines(
-    data: npt.NDArray[np.uint8],
-    starts: npt.NDArray[np.int64],
+    data: npt.NDArray[np.uint8],  # the file, ending in a newline
+    starts: npt.NDArray[np.int64],  # starts, kinds: shape (n_lines,); written: where each line begins, what it is
     kinds: npt.NDArray[np.uint8],
+    # shape (n_lines, 18); written: the fields of the k-th line that is a JOB or ODD in row k; nothing useful for an ODD
+    # one
     values: npt.NDArray[np.int64],
+    # shape (n_lines,); written, same rows: bit c is set where field c had a fraction other than 0
     fractions: npt.NDArray[np.int64],
-    tails: npt.NDArray[np.int64],
+    tails: npt.NDArray[np.int64],  # shape (n_lines,); written, same rows: where the 19th field of a row of 21 begins
 ) -> int:
     """Parse every line; return the number of lines.
 
     A line is a JOB if it has 18 fields, each `-1` or up to 15 digits, perhaps with a fraction, which is rounded half
     up, and perhaps three more of any kind. Whatever else is not blank or a comment is ODD and left to the careful
     parser.
-
-    Parameters
-    ----------
-    data : uint8 array
-        The file, ending in a newline.
-    starts, kinds : arrays of shape (n_lines,)
-        Written: where each line begins, what it is.
-    values : int64 array of shape (n_lines, 18)
-        Written: the fields of the k-th line that is a JOB or ODD in row k; nothing useful for an ODD one.
-    fractions : int64 array of shape (n_lines,)
-        Written, same rows: bit c is set where field c had a fraction other than 0.
-    tails : int64 array of shape (n_lines,)
-        Written, same rows: where the 19th field of a row of 21 begins.
     """
     n = data.size
     line = 0

@@ -21,6 +21,7 @@ from predictors.data.formats._delimited import Table, header_names, quoted_table
 from predictors.data.formats.columns import (
     MISSING,
     by_name,
+    ids,
     known_texts,
     names,
     numbers,
@@ -73,10 +74,7 @@ def parse_alcf(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log that such a file holds, and the account.
 
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the zone of the file's clock; without it they are taken as UTC.
+    `time_zone` is the IANA name of the zone of the file's clock; without it times are taken as UTC.
     """
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
@@ -136,17 +134,15 @@ def _ids(table: Table, ledger: ReportBuilder) -> list[str]:
     texts = {alias.lower(): table.columns[alias.lower()] for alias in ALIASES["id"] if alias.lower() in table.columns}
     if not texts:
         return [str(number) for number in range(1, len(table) + 1)]
-    distinct, ids = dict[str, int](), dict[str, list[str]]()
+    distinct = dict[str, int]()
     for name, column in texts.items():
-        ids[name] = column.to_pylist()
-        distinct[name] = len(set(ids[name]))
+        distinct[name] = len(column.unique())
         if distinct[name] == len(table):
             break
     best = max(distinct, key=lambda name: distinct[name])
     if best != next(iter(texts)):
         ledger.note("columns", f"ids are taken from {best.upper()}: it distinguishes {distinct[best]:,} jobs")
-    known = known_texts(texts[best])
-    return [text if has_id else "" for text, has_id in zip(ids[best], known.tolist(), strict=True)]
+    return ids(texts[best])
 
 
 def _status(draft: Draft, column: Mapping[str, object]) -> None:

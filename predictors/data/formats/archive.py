@@ -124,21 +124,15 @@ def log_folder() -> Path:
 
 
 def fetch_log(
-    name: str, base_url: str = BASE_URL, folder: Path | None = None, progress: Progress | None = None
+    name: str,  # the archive's name of the log, or enough of its beginning
+    base_url: str = BASE_URL,  # the archive or a mirror of it
+    folder: Path | None = None,  # where to keep it; `log_folder()` by default
+    progress: Progress | None = None,
 ) -> Fetched:
     """Return a log of the archive, downloaded if it is not here yet.
 
     An interrupted download is continued if the server supports it and still has the same file. The SHA-256 of the first
     download is kept next to the log and checked on every later call; a log that no longer agrees is downloaded again.
-
-    Parameters
-    ----------
-    name : str
-        The archive's name of the log, or enough of its beginning.
-    base_url : str
-        The archive or a mirror of it.
-    folder : Path, optional
-        Where to keep it; `log_folder()` by default.
     """
     name = full_name(name)
     url = log_url(name, base_url)
@@ -169,7 +163,6 @@ def _alone(path: Path) -> Iterator[None]:
 
 
 def _first_digest(digest_file: Path) -> str | None:
-    """Return the kept SHA-256, or None if there is no valid one."""
     if not digest_file.exists():
         return None
     words = digest_file.read_text(encoding="ascii", errors="replace").split()

@@ -192,6 +192,12 @@ def known_texts(column: Any) -> Bools:
     return ~_flags(pc.is_in(column, value_set=text_array(NO_VALUE)))
 
 
+def ids(column: Any) -> list[str]:
+    """Return a column of job ids as texts, "" where there is none."""
+    known, texts = known_texts(column), column.to_pylist()
+    return texts if known.all() else [text if is_known else "" for text, is_known in zip(texts, known, strict=True)]
+
+
 def matches(column: Any, pattern: str) -> Bools:
     """Return where an arrow column of text, without nulls, matches a regular expression."""
     from pyarrow import compute as pc

@@ -336,10 +336,8 @@ _AT_END: Final = (
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:
     """Return the jobs of a dated log submitted from `begin` on, at least one, as known at `until`; and the report.
 
-    Parameters
-    ----------
-    begin, until : str or None
-        Dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s]; None: no limit.
+    `begin` and `until` are dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s];
+    None: no limit.
 
     Examples
     --------

@@ -13,7 +13,7 @@ import numpy as np
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.data.formats._delimited import Table, header_names, quoted_table
-from predictors.data.formats.columns import MISSING, known_texts, names, numbers, spans_of
+from predictors.data.formats.columns import MISSING, ids, known_texts, names, numbers, spans_of
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
@@ -62,10 +62,7 @@ def parse_lumos(
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log that such a file holds, and the account.
 
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the zone of submissions that are written as local times; Unix times need none.
+    `time_zone` is the IANA name of the zone of submissions that are written as local times; Unix times need none.
     """
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)
@@ -106,8 +103,7 @@ def _ids(table: Table, report: ReportBuilder) -> list[str]:
     if "job" not in table.columns:
         report.note("columns", "no column job; jobs are numbered by their rows")
         return [str(number) for number in range(1, len(table) + 1)]
-    column = table.columns["job"]
-    return [text if known else "" for text, known in zip(column.to_pylist(), known_texts(column).tolist(), strict=True)]
+    return ids(table.columns["job"])
 
 
 def _sizes(draft: Draft, table: Table) -> None:

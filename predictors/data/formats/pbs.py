@@ -244,9 +244,7 @@ def parse_pbs(
     _ends(draft, jobs)
     for column, keys in _TEXTS.items():
         draft.names[column] = _named([next((job.pairs[k] for k in keys if job.pairs.get(k)), "") for job in jobs])
-    depends = [slurm.dependency_of(job.pairs.get("depend", "")) for job in jobs]
-    draft.names["dependency"] = _named([kinds for kinds, _ in depends])
-    draft.names["parents"] = _named([parents for _, parents in depends])
+    draft.names |= slurm.dependencies(_named([job.pairs.get("depend", "") for job in jobs]))
     ledger.note_unused(sorted({key for job in jobs for key in job.pairs}), _READ)
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 

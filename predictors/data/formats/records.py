@@ -21,7 +21,7 @@ from predictors.data.formats.columns import (
     timestamps,
     unix_time,
 )
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import COLUMNS, SIGNED, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
 COMPLETED: Final = 1
@@ -256,7 +256,7 @@ def _columns(draft: Draft, kept: Bools) -> dict[str, Ints]:
     columns = {c: v.copy() for c, v in draft.numbers.items() if c not in ("start", "end", "run_time")}
     submit, start, end, recorded = (draft.number(column) for column in ("submit", "start", "end", "run_time"))
     for column, values in columns.items():
-        if column not in ("exit_code", "submit", "status"):
+        if column not in ("exit_code", "submit", "status", *SIGNED):
             bad = kept & (values < 0) & (values != MISSING)
             draft.report("negative", bad, column, values[bad][:1].tolist())
             values[bad] = MISSING

@@ -272,16 +272,11 @@ def submit_options(line: str) -> dict[str, str]:
 
 
 def split_options(
-    words: Sequence[str], alone: Set[str] = ALONE, short: Set[str] = ALONE_SHORT
+    words: Sequence[str],  # the line's words after the command's own name
+    alone: Set[str] = ALONE,  # alone, short: long names and letters without a value in the next word
+    short: Set[str] = ALONE_SHORT,
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the options of sbatch, salloc or srun with their values, and the words from the script or program on.
-
-    Parameters
-    ----------
-    words : sequence of str
-        The line's words after the command's own name.
-    alone, short : set of str
-        Long names and letters without a value in the next word.
 
     Examples
     --------
@@ -498,7 +493,7 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
     draft.waiting = ended & never & (draft.numbers["status"] == CANCELLED)
     _quantities(draft, column, ended)
     if "eligible" in clock:
-        draft.numbers["eligible_wait"] = _eligible_wait(clock["eligible"], draft.numbers["start"])
+        draft.numbers["eligible_wait"] = eligible_wait(clock["eligible"], draft.numbers["start"])
     in_array = [row for row, word in enumerate(words) if "_" in word]
     draft.numbers["array"] = np.full(len(words), MISSING, dtype=np.int64)
     draft.numbers["array"][in_array] = [array_of(words[row]) for row in in_array]
@@ -524,21 +519,15 @@ def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
     A submit line says what it asks for; what it does not say may stand in the script, and is unknown.
     """
     if "dependency" in column:
-        depends = names(column["dependency"])
-        draft.names["dependency"] = named_by(depends, lambda text: dependency_of(text)[0])
-        draft.names["parents"] = named_by(depends, lambda text: dependency_of(text)[1])
+        draft.names |= dependencies(names(column["dependency"]))
     if "command" not in draft.names:
         return
     lines, texts = draft.names["command"]
     asked = [submit_options(text) for text in texts]
     alone = [1 if "exclusive" in one else MISSING for one in asked]
     draft.numbers["exclusive"] = np.array([*alone, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
-    depends = lines, tuple(one.get("dependency", "") for one in asked)
-    for key, text_of in (
-        ("dependency", lambda text: dependency_of(text)[0]),
-        ("parents", lambda text: dependency_of(text)[1]),
-    ):
-        draft.names.setdefault(key, named_by(depends, text_of))
+    for key, found in dependencies((lines, tuple(one.get("dependency", "") for one in asked))).items():
+        draft.names.setdefault(key, found)
     for key in ("constraint", "licenses", "reservation"):
         own = tuple(one.get(key, "") for one in asked)
         draft.names.setdefault(key, named_by((lines, own), str))
@@ -552,7 +541,16 @@ def named_by(coded: Names, text_of: Callable[[str], str]) -> Names:
     return table[np.where(coded[0] == MISSING, len(texts), coded[0])], tuple(places)
 
 
-def _eligible_wait(eligible: Ints, start: Ints) -> Ints:
+def dependencies(coded: Names) -> dict[str, Names]:
+    """Return the columns `dependency` and `parents` of texts such as `afterok:12`."""
+    return {
+        "dependency": named_by(coded, lambda text: dependency_of(text)[0]),
+        "parents": named_by(coded, lambda text: dependency_of(text)[1]),
+    }
+
+
+def eligible_wait(eligible: Ints, start: Ints) -> Ints:
+    """Return how long jobs waited since they were eligible [s]; `MISSING` where either time is, or they contradict."""
     known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
     return np.where(known, start - np.where(known, eligible, 0), MISSING)
 
@@ -606,22 +604,15 @@ def _without_suffix(text: str) -> str:
     return str(int(float(text[:-1]) * _SUFFIXES[text[-1]])) if _SUFFIXED.fullmatch(text) else text
 
 
-def memory_of_jobs(column: Any, procs: Ints, nodes: Ints, draft: Draft, target: str, per: str = "") -> Ints:
-    """Return a column of sacct's `ReqMem` as the memory of the whole job [KB], `MISSING` where there is none.
-
-    Parameters
-    ----------
-    column : arrow array of text
-        Such as `4Gn`, see `memory`.
-    procs, nodes : int64 array
-        Of each job, at least 1.
-    draft : Draft
-        Its report gets texts that cannot be read.
-    target : str
-        The column of the job log.
-    per : {"", "n", "c"}
-        What a text without a letter at its end is for: the job, a node or a processor.
-    """
+def memory_of_jobs(
+    column: Any,  # such as `4Gn`, see `memory`
+    procs: Ints,  # procs, nodes: of each job, at least 1
+    nodes: Ints,
+    draft: Draft,  # its report gets texts that cannot be read
+    target: str,  # the column of the job log
+    per: str = "",  # {"", "n", "c"}: what a text without a letter at its end is for: the job, a node or a processor
+) -> Ints:
+    """Return a column of sacct's `ReqMem` as the memory of the whole job [KB], `MISSING` where there is none."""
     codes, texts = coded = names(column)
     read = {text: memory(text) for text in texts}
     total = by_name(coded, lambda text: (read[text] or (0.0, ""))[0], 0.0)

@@ -7,7 +7,7 @@ file, from the folder of the one that names it. `DEFAULT` lines give values to t
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 from pathlib import Path
 from types import MappingProxyType
@@ -53,6 +53,9 @@ class SlurmConf:
     # nodes, procs: nodes and their processors; 0 where the file has none
     nodes: int
     procs: int
+    # nodes of each NodeName line, and what it says of them; lists of nodes by the name of a NodeSet
+    node_lines: tuple[tuple[Setting, Mapping[str, Setting]], ...] = ()
+    node_sets: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
@@ -62,6 +65,7 @@ class SlurmConf:
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
         seen: dict[str, str] = {}  # where each node is named
+        node_lines, node_sets = [], {}
         for place, line in lines:
             pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
             if not pairs or _PAIR.sub("", line).strip():
@@ -70,6 +74,9 @@ class SlurmConf:
                     "site's slurm.conf."
                 )
             kind, row = pairs[0].name.lower(), {one.name.lower(): one for one in pairs[1:]}
+            if kind == "nodeset" and "nodes" in row:
+                node_sets[pairs[0].value] = row["nodes"].value
+                continue
             if kind not in defaults:
                 settings |= {one.name.lower(): one for one in pairs}
                 continue
@@ -89,7 +96,41 @@ class SlurmConf:
                     )
                 seen[name] = place
             procs += count * _procs_of(row)
-        return cls(source, MappingProxyType(settings), MappingProxyType(partitions), nodes, procs)
+            node_lines.append((pairs[0], MappingProxyType(row)))
+        tables = MappingProxyType(settings), MappingProxyType(partitions)
+        return cls(source, *tables, nodes, procs, tuple(node_lines), MappingProxyType(node_sets))
+
+    def resources(self, partition: str) -> dict[str, float]:
+        """Return how much of each trackable resource the nodes of a partition have; memory in MB.
+
+        Examples
+        --------
+        >>> lines = ["NodeName=n[1-4] CPUs=8 RealMemory=4000 Gres=gpu:a100:2", "PartitionName=p Nodes=n[1-3]"]
+        >>> SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", line) for line in lines]).resources("p")
+        {'node': 3.0, 'cpu': 24.0, 'mem': 12000.0, 'gres/gpu': 6.0, 'gres/gpu:a100': 6.0}
+        """
+        found: dict[str, float] = {}
+        told = self.partitions[partition].get("nodes")
+        if told is None:
+            return found
+        lists = [self.node_sets.get(one, one) for one in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", told.value)]
+        takes_all = any(one.upper() == "ALL" for one in lists)
+        if not takes_all and max(sum(map(host_count, lists)), self.nodes) > MOST_NAMES:
+            raise JobcastError(f"{told.place}: {told.name} and the nodes of this file are above {MOST_NAMES:,}.")
+        wanted = set() if takes_all else {name for one in lists for name in hostnames(one)}
+        for names, row in self.node_lines:
+            own = set() if takes_all else wanted & set(hostnames(names.value))
+            count = host_count(names.value) if takes_all else len(own)
+            wanted -= own
+            for tres, amount in _resources_of(row).items():
+                if count:
+                    found[tres] = found.get(tres, 0.0) + count * amount
+        if wanted:
+            raise JobcastError(
+                f"{told.place}: {told.name} of partition {partition} names {printable(min(wanted))[:40]!r}, for which "
+                f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
+            )
+        return found
 
     def text(self, name: str, usual: str) -> str:
         """Return a parameter, or what Slurm takes without it."""
@@ -103,18 +144,7 @@ class SlurmConf:
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
         found = self.settings.get(name.lower())
-        if found is None:
-            return usual
-        if found.value.upper() in _ENDLESS:
-            return _BIGGEST
-        seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
-        if seconds is None or (seconds == 0 and not may_be_0):
-            least = "from 0 on" if may_be_0 else "above 0"
-            raise JobcastError(
-                f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
-                f"{printable(found.value)[:40]!r}."
-            )
-        return seconds
+        return usual if found is None else seconds_of(found, may_be_0=may_be_0)
 
     def options(self, name: str) -> dict[str, str]:
         """Return the comma-separated options of a parameter, by name in small letters; the value is empty for a flag.
@@ -140,6 +170,21 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
     return procs
 
 
+def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
+    """Return the trackable resources of one node."""
+    found = {"node": 1.0, "cpu": float(_procs_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
+    if "gres" in row:
+        for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
+            match = re.fullmatch(r"([\w-]+)((?::[A-Za-z][\w.-]*)?)(?::(\d{1,9})([KMGT]?))?", one.strip(), re.IGNORECASE)
+            if match is None:
+                place = row["gres"].place
+                raise JobcastError(f"{place}: Gres is a list such as gpu:a100:4; found {printable(one)[:40]!r}.")
+            amount = float(match[3] or 1) * 1024.0 ** "_KMGT".index((match[4] or "_").upper())
+            for name in dict.fromkeys((f"gres/{match[1]}", f"gres/{match[1]}{match[2]}")):
+                found[name.lower()] = found.get(name.lower(), 0.0) + amount
+    return found
+
+
 def _nodes_of(names: Setting) -> int:
     count = host_count(names.value)
     if not 0 < count < _BIGGEST or names.value.count("[") != names.value.count("]"):
@@ -148,6 +193,26 @@ def _nodes_of(names: Setting) -> int:
             f"{printable(names.value)[:40]!r}."
         )
     return count
+
+
+def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
+    """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
+
+    Examples
+    --------
+    >>> seconds_of(Setting("MaxTime", "1-12", "slurm.conf:3")), seconds_of(Setting("MaxTime", "90", "slurm.conf:3"))
+    (129600, 5400)
+    """
+    if found.value.upper() in _ENDLESS:
+        return _BIGGEST
+    seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
+    if seconds is None or (seconds == 0 and not may_be_0):
+        least = "from 0 on" if may_be_0 else "above 0"
+        raise JobcastError(
+            f"{found.place}: {found.name} is a time {least}, such as 7-0 (days-hours) or 5 (minutes); found "
+            f"{printable(found.value)[:40]!r}."
+        )
+    return seconds
 
 
 def _whole(found: Setting | None, usual: int) -> int:

@@ -14,17 +14,14 @@ OPEN: Final = 8  # so many sessions are open at once at most; the one longest si
 def mixture_quantile(share: Floats, weight: Floats, first: Floats, second: Floats) -> Floats:
     """Invert the cut distribution weight * first + (1 - weight) * second, both tabulated at equal steps.
 
+    Positions in the table are linear between knots; the table's last knot is the largest value there is.
+
     Parameters
     ----------
     share, weight : float64 arrays of shape (n,)
         Probability below the value looked for; weight of the first distribution.
     first, second : float64 arrays of shape (n_knots,)
         Cumulative distributions, not decreasing, beginning at 0.
-
-    Returns
-    -------
-    float64 array of shape (n,)
-        Position in the table, linear between knots; the table's last knot is the largest value there is.
     """
     position = np.empty(len(share))
     last = len(first) - 1
@@ -46,30 +43,17 @@ def mixture_quantile(share: Floats, weight: Floats, first: Floats, second: Float
 
 @compiled
 def sessions(
-    times: Floats,
+    times: Floats,  # shape (n_jobs,); submissions [s]
+    # shape (n_jobs, 3); uniform in [0, 1): does a session go on; which session or which user's; running what
     chances: Floats,
-    normals: Floats,
-    user_cdf: Floats,
-    apps_per_user: int,
+    normals: Floats,  # shape (n_jobs,); standard normal: how an application's inputs change with a session
+    user_cdf: Floats,  # shape (n_users,); cumulated activity of the users
+    apps_per_user: int,  # so many applications a user has in hand
+    # shape (5,); longest pause within a session [s]; chance that a job belongs to an open session; that a session runs
+    # what the user ran before; that it runs something new; correlation of inputs between sessions
     rules: Floats,
 ) -> tuple[Ints, Ints, Floats]:
     """Assign each job a user and an application: sessions that go on while the pauses between their jobs are short.
-
-    Parameters
-    ----------
-    times : float64 array of shape (n_jobs,)
-        Submissions [s].
-    chances : float64 array of shape (n_jobs, 3)
-        Uniform in [0, 1): does a session go on; which session or which user's; running what.
-    normals : float64 array of shape (n_jobs,)
-        Standard normal: how an application's inputs change with a session.
-    user_cdf : float64 array of shape (n_users,)
-        Cumulated activity of the users.
-    apps_per_user : int
-        So many applications a user has in hand.
-    rules : float64 array of shape (5,)
-        Longest pause within a session [s]; chance that a job belongs to an open session; that a session runs what the
-        user ran before; that it runs something new; correlation of inputs between sessions.
 
     Returns
     -------
@@ -122,22 +106,16 @@ def sessions(
 
 
 @compiled
-def earliest_starts(submit: Ints, procs: Ints, run_time: Ints, machine: int) -> Ints:
+def earliest_starts(
+    submit: Ints,  # submit, procs, run_time: shape (n_jobs,); sorted by submission; no job wider than `machine`
+    procs: Ints,
+    run_time: Ints,
+    machine: int,  # processors there are
+) -> Ints:
     """Give each job, in order of submission, the earliest start at which it holds back no job before it.
 
-    Conservative backfilling by a clairvoyant: run times known, plans never changed.
-
-    Parameters
-    ----------
-    submit, procs, run_time : int64 arrays of shape (n_jobs,)
-        Sorted by submission; no job wider than `machine`.
-    machine : int
-        Processors there are.
-
-    Returns
-    -------
-    int64 array of shape (n_jobs,)
-        Start [s]; at no time do running jobs exceed the machine.
+    Conservative backfilling by a clairvoyant: run times known, plans never changed. At no time do running jobs exceed
+    the machine.
     """
     start = np.empty(len(submit), np.int64)
     at, free = np.empty(1024, np.int64), np.empty(1024, np.int64)

@@ -183,15 +183,13 @@ USERS_PER_PROJECT: Final = 3
 OF_SPENT: Final = 1_000  # codes of projects that have spent their allocation lie above this one
 
 
-def mira_like_log(n_jobs: int = 10_000, *, seed: int = 0, load: float = 0.9) -> JobLog:
+def mira_like_log(
+    n_jobs: int = 10_000,  # how many jobs, at least 2; Mira had some 200 a day
+    *,
+    seed: int = 0,
+    load: float = 0.9,  # offered load: the sum of run time * nodes over machine * (last - first submission)
+) -> JobLog:
     """Make a log with the mix of queues of Mira: the same arguments give the same log, bit for bit.
-
-    Parameters
-    ----------
-    n_jobs : int
-        How many jobs, at least 2; Mira had some 200 a day.
-    load : float
-        Offered load: the sum of run time * nodes over machine * (last - first submission).
 
     Returns
     -------

@@ -79,15 +79,12 @@ def draw_sizes(rng: np.random.Generator, n_jobs: int, procs: int, model: Lublin 
     return sizes
 
 
-def run_time_quantile(share: Floats, sizes: Ints, model: Lublin = BATCH) -> Ints:
+def run_time_quantile(
+    share: Floats,  # shape (n_jobs,); within [0, 1]
+    sizes: Ints,  # shape (n_jobs,); processors of each job
+    model: Lublin = BATCH,
+) -> Ints:
     """Return the run time [s] that a share of the jobs of a size stay below: uniform shares give the model's run times.
-
-    Parameters
-    ----------
-    share : float64 array of shape (n_jobs,)
-        Within [0, 1].
-    sizes : int64 array of shape (n_jobs,)
-        Processors of each job.
 
     Returns
     -------
@@ -133,18 +130,13 @@ def day_weights(model: Lublin = BATCH) -> Floats:
     return relative
 
 
-def wall_clock(even: Floats, model: Lublin = BATCH) -> Floats:
+def wall_clock(
+    even: Floats,  # even seconds since a midnight: cumulated gaps
+    model: Lublin = BATCH,
+) -> Floats:
     """Bend even time into the daily cycle: half hours of weight w pass w times as many even seconds.
 
-    Parameters
-    ----------
-    even : float64 array
-        Even seconds since a midnight: cumulated gaps.
-
-    Returns
-    -------
-    float64 array
-        Seconds since that midnight; whole days stay where they are.
+    Whole days stay where they are.
     """
     paid = np.concatenate(([0.0], np.cumsum(day_weights(model)))) * SLOT
     days = np.floor(even / DAY)

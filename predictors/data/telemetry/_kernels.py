@@ -75,42 +75,21 @@ def off_clock(time: Ints, first: int, last: int, reach: int, slack: int, off: Bo
 @compiled
 def to_rates(
     order: Ints,
-    time: Ints,
-    slot: Ints,
-    values: Words,
+    time: Ints,  # shape (n,); microseconds
+    slot: Ints,  # shape (n,); which device the reading is of
+    values: Words,  # values, known: shape (n, m); the counters, and where one was read
     known: Bools,
-    widest: Words,
-    gap: int,
-    last_time: Ints,
+    widest: Words,  # shape (m,); the largest value that each counter can have: 2**bits - 1
+    gap: int,  # the longest time that a rate may span [µs]
+    last_time: Ints,  # last_time, last, have: the last reading of every slot, time -1 if there is none; updated
     last: Words,
     have: Bools,
-    rates: Floats,
+    rates: Floats,  # shape (n, m); written: NaN where there is no rate
+    # shape (n,); written: USED, FIRST of its slot, TWICE at the same time, LATE, after a GAP, or RESTARTED
     verdict: Marks,
-    events: Marks,
+    events: Marks,  # shape (n,); written: bit WRAPS, RESETS or SATURATED is set in a row with such a counter
 ) -> None:
-    """Turn readings, taken in `order` (by slot, then time), into rates per second.
-
-    Parameters
-    ----------
-    time : int64 array of shape (n,)
-        Microseconds.
-    slot : int64 array of shape (n,)
-        Which device the reading is of.
-    values, known : arrays of shape (n, m)
-        The counters, and where one was read.
-    widest : uint64 array of shape (m,)
-        The largest value that each counter can have: 2**bits - 1.
-    gap : int
-        The longest time that a rate may span [µs].
-    last_time, last, have : arrays of shapes (slots,), (slots, m) and (slots, m)
-        The last reading of every slot, time -1 if there is none; updated.
-    rates : float64 array of shape (n, m)
-        Written: NaN where there is no rate.
-    verdict : uint8 array of shape (n,)
-        Written: USED, FIRST of its slot, TWICE at the same time, LATE, after a GAP, or RESTARTED.
-    events : uint8 array of shape (n,)
-        Written: bit WRAPS, RESETS or SATURATED is set in a row with such a counter.
-    """
+    """Turn readings, taken in `order` (by slot, then time), into rates per second."""
     m = values.shape[1]
     full = np.uint64(0xFFFFFFFFFFFFFFFF)
     for r in order:

@@ -247,7 +247,6 @@ def _wanted(
 
 
 def _time_of(line: bytes, layout: Layout) -> float | None:
-    """Return the time of a line [s], None without one."""
     fields = line.split(b",")
     if len(fields) != len(layout.names):
         return None

@@ -54,10 +54,7 @@ class Reading:
 class Stream:
     """The rates of one set of files, from its readings part by part.
 
-    Parameters
-    ----------
-    counters : tuple of int
-        The counters of every part: positions in `COUNTERS`, ascending.
+    `counters` are those of every part: positions in `COUNTERS`, ascending.
     """
 
     def __init__(self, counters: tuple[int, ...], devices: Devices, how: Reading, losses: Losses) -> None:

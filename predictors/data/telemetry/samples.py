@@ -57,15 +57,6 @@ class Samples:
 class Telemetry:
     """A dense block: the rates of every counter of every node at every instant.
 
-    Parameters
-    ----------
-    time : float64 array of shape (t,)
-        The instants [s], ascending.
-    nodes : int64 array of shape (k,)
-        The nodes, ascending.
-    rates : float32 array of shape (t, k, 90)
-        Rates per second in the order of `COUNTERS`, NaN where not known.
-
     Examples
     --------
     >>> block = Telemetry(np.array([0.0, 10.0]), np.array([3, 7]), np.zeros((2, 2, 90), dtype=np.float32))
@@ -73,9 +64,9 @@ class Telemetry:
     (2, [3, 7, 3, 7])
     """
 
-    time: Floats
-    nodes: Ints
-    rates: Rates
+    time: Floats  # shape (t,); the instants [s], ascending
+    nodes: Ints  # shape (k,); the nodes, ascending
+    rates: Rates  # shape (t, k, 90); rates per second in the order of `COUNTERS`, NaN where not known
 
     __repr__ = short_repr
 
@@ -121,7 +112,6 @@ class Telemetry:
 
 
 def _firsts(times: Floats, tolerance: float) -> Floats:
-    """Return the first time of every instant."""
     if (np.diff(times) >= tolerance).all():
         return times
     firsts: list[float] = []

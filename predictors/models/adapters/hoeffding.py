@@ -50,8 +50,6 @@ class OnlineTree(StreamPredictor):
         Chance that a split is not the better one.
     random_state : int
         Seed: equal seeds, equal trees.
-    window, cap, as_of
-        As in `StreamPredictor`.
 
     References
     ----------

@@ -91,8 +91,6 @@ class StreamPredictor(Predictor):
     ----------
     window : int
         Newest outcomes to learn from, at least 2.
-    cap, as_of
-        As in `Predictor`.
     """
 
     window: Annotated[int, whole(2)] = 20_000
@@ -175,8 +173,6 @@ class RiverPredictor(StreamPredictor):
         From `predictors.history.features.FEATURES`; the requested time must be among them.
     categories : {"codes", "text"}
         Whether users, groups, … are given as numbers or as text, where an encoder or model treats the two differently.
-    window, cap, as_of
-        As in `StreamPredictor`.
     """
 
     name = "from-river"

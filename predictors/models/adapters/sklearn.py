@@ -55,8 +55,6 @@ class SklearnPredictor(RefittingPredictor):
         Never changed: each fit works on a clone.
     features : tuple of str
         From `predictors.history.features.FEATURES`; the requested time must be among them.
-    refit_every, window, cap, as_of
-        As in `RefittingPredictor`.
     """
 
     name = "from-sklearn"

@@ -20,8 +20,7 @@ from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Estimator
-from predictors.models.conformal import WithBudget, at_share, ends_around, limits
-from predictors.models.range import no_estimate
+from predictors.models.conformal import MovedEstimator, WithBudget, at_share, ends_around, limits
 from predictors.models.wrapper import Wrapper
 
 EDGES: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
@@ -47,22 +46,12 @@ def class_of(values: Floats, by: str) -> Ints:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassCalibratedEstimator:
-    """An estimator that moves answers by the share of each job's class; immutable."""
+class ClassCalibratedEstimator(MovedEstimator):
+    """One that moves answers by the share of each job's class."""
 
-    inner: Estimator
-    request: int
     column: int
     by: str
     shares: tuple[float, ...]
-
-    def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
-        return self._moved(self.inner.predict(rows), rows)
-
-    def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
-        return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
 
     def _moved(self, seconds: Floats, rows: Floats) -> Floats:
         limit, group = limits(rows[:, self.request]), class_of(rows[:, self.column], self.by)
@@ -79,8 +68,6 @@ class BudgetByClass(WithBudget):
 
     Parameters
     ----------
-    predictor, budget, coverage, cap, as_of
-        As in `WithBudget`.
     by : {"request", "procs"}
         What makes a class: the requested time (up to 1 h, 4 h, 12 h, more) or the processors (1, up to 8, 64, more);
         the latter needs a predictor that reads them, such as `boosted` or `forest`.
@@ -167,20 +154,13 @@ class BudgetByClass(WithBudget):
     def _share_with(self, copy: Self) -> None:
         copy.class_shares_ = self._table()
 
-    def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return lower and upper ends [s], each of shape (n_rows,), with the prediction between them."""
-        rows = self._checked(rows)
-        limit = limits(rows[:, self._request])
-        estimator = self.estimator_
-        if estimator is None:
-            return np.full(len(rows), SHORTEST), limit
-        missing, point = no_estimate(estimator.predict(rows)), np.maximum(self.predict_rows(rows), SHORTEST)
+    def _ends(self, rows: Floats, point: Floats, limit: Floats) -> tuple[Floats, Floats]:
         lower, upper = point.copy(), point.copy()
         classes = self._classes(rows)
         for one, (_, low, high) in enumerate(self._table().tolist()):
             of_it = classes == one
             lower[of_it], upper[of_it] = ends_around(point[of_it], limit[of_it], low, high)
-        return np.where(missing, SHORTEST, lower), np.where(missing, limit, upper)
+        return lower, upper
 
     def save_estimator(self, folder: Path) -> None:
         """Write the shares of all classes."""

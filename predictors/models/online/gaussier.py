@@ -165,8 +165,6 @@ class Gaussier(OnlinePredictor):
         Length of the steps [s].
     ridge : float
         Weight of the penalty.
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------

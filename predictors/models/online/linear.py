@@ -48,8 +48,6 @@ class OnlineLinear(OnlinePredictor):
     ----------
     rate : float
         Length of the steps; the default suits all logs tried.
-    cap, as_of
-        As in `Predictor`.
 
     References
     ----------

@@ -22,12 +22,8 @@ class RequestLog:
 
     A handler, or a middleware within, leaves in the scope what is to be logged: `client_name` (the token's), `audit`
     (action and fields of what was changed), `audit_later` (a function; it calls the one that it is given with these
-    when the change has been made after the answer), `status` (where the client left and no answer was sent).
-
-    Parameters
-    ----------
-    record : callable
-        Called with (route, status, seconds) of every request.
+    when the change has been made after the answer), `status` (where the client left and no answer was sent). `record`
+    is called with (route, status, seconds) of every request.
     """
 
     def __init__(

@@ -43,21 +43,14 @@ class Operation(NamedTuple):
 
 
 class Api:
-    """Routes of one service.
-
-    Parameters
-    ----------
-    starts : StartTimes or None
-        Forecasts starts of waiting jobs; None: there are no forecasts.
-    variability_state : VariabilityState or None
-        Judges whether now is a bad moment for a start; None: there is no classifier.
-    """
+    """Routes of one service."""
 
     def __init__(
         self,
         service: Service,
         key: Pseudonymiser,
-        starts: StartTimes | None = None,
+        starts: StartTimes | None = None,  # forecasts starts of waiting jobs; None: there are no forecasts
+        # judges whether now is a bad moment for a start; None: there is no classifier
         variability_state: VariabilityState | None = None,
     ) -> None:
         self.service = service
@@ -86,8 +79,7 @@ class Api:
         )  # fmt: skip
         """The busiest first: a route is looked for in this order."""
         self.page: Final = PageRoutes(service, starts)
-        self.lifecycle: Lifecycle
-        """What begins and ends with the server, which sets it."""
+        self.lifecycle: Lifecycle  # what begins and ends with the server, which sets it
 
 
 def make_app(api: Api) -> Starlette:

@@ -181,10 +181,7 @@ class Buckets:
 class AuthMiddleware:
     """ASGI middleware that lets through what tokens and limits allow.
 
-    Parameters
-    ----------
-    tokens : tuple of Token
-        Empty: everyone may do everything (on loopback only, as the server sees to).
+    Without tokens everyone may do everything (on loopback only, as the server sees to).
     """
 
     def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:

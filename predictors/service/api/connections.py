@@ -94,16 +94,13 @@ class Connections:
 
     A new one is let in at the cost of the one of its address (or of the address that has most) that has asked nothing
     for longest; those that never asked go first. It is refused only where all of that address are at work.
-
-    Parameters
-    ----------
-    most : int
-        Connections at once.
-    refused : callable
-        Called for each connection that is refused.
     """
 
-    def __init__(self, most: int, refused: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        most: int,  # connections at once
+        refused: Callable[[], None],  # called for each connection that is refused
+    ) -> None:
         self._most, self._refused = most, refused
         self._hosts: dict[str, dict[LimitedConnection, int]] = {}  # what each does, the last to change at the end
         self._n = 0

@@ -72,10 +72,8 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._about = {"version": version("jobcast"), "python_version": platform.python_version()}
-        self.connections: Callable[[], int] = lambda: 0
-        """Returns how many connections are open."""
-        self.audit_dropped: Callable[[], int] = lambda: 0
-        """Returns how many lines of the audit log could not be kept."""
+        self.connections: Callable[[], int] = lambda: 0  # returns how many connections are open
+        self.audit_dropped: Callable[[], int] = lambda: 0  # returns how many lines of the audit log could not be kept
         ProcessCollector(registry=self._registry)
         PlatformCollector(registry=self._registry)
         GCCollector(registry=self._registry)

@@ -135,7 +135,6 @@ def _known(value: int) -> int | None:
 
 
 def _state(happened: Container[int]) -> schema.JobPhase:
-    """Return the state of a job by the kinds of what has taken effect."""
     if SUBMITTED not in happened:
         return "held"
     if FORGOTTEN in happened:

@@ -27,21 +27,13 @@ _log: Final = logging.getLogger("jobcast.audit")
 
 
 class AuditLog:
-    """A file that says who did what.
+    """A file that says who did what."""
 
-    Parameters
-    ----------
-    path : Path or None
-        The file; None: nothing is written.
-
-    Attributes
-    ----------
-    dropped : int
-        Lines that could not be kept.
-    """
-
-    def __init__(self, path: Path | None) -> None:
-        self.dropped = 0
+    def __init__(
+        self,
+        path: Path | None,  # the file; None: nothing is written
+    ) -> None:
+        self.dropped = 0  # lines that could not be kept
         self._path: Final = path
         self._lines: Final[SimpleQueue[bytes | None]] = SimpleQueue()
         self._throttle: Final = Throttle()

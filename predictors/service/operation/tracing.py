@@ -17,10 +17,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 class Tracing:
     """Spans of requests.
 
-    Parameters
-    ----------
-    exporter : SpanExporter
-        OpenTelemetry's; it is given the spans in batches, by a thread.
+    A thread gives OpenTelemetry's exporter the spans in batches.
     """
 
     def __init__(self, exporter: Any) -> None:

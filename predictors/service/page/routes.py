@@ -55,19 +55,14 @@ class _Watched(StreamingResponse):
 
 
 class PageRoutes:
-    """Handlers of the page.
-
-    Attributes
-    ----------
-    stopping : callable
-        Returns whether the server ends: then pages receive no more changes.
-    """
+    """Handlers of the page."""
 
     def __init__(self, service: Service, starts: StartTimes | None) -> None:
         self._collector: Final = Collector(service, starts)
         self._renderer: Final = Renderer()
         self._rendering: Final = asyncio.Lock()
         self._watching = 0
+        # returns whether the server ends: then pages receive no more changes
         self.stopping: Callable[[], bool] = lambda: False
         folder = Path(__file__).parent
         self._files: Final = {

@@ -59,26 +59,20 @@ def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:
     return events
 
 
-def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> tuple[int, int]:
+def erase_user(
+    store: Store,  # of a stopped service
+    key: Pseudonymiser,
+    user: str | int,  # as clients sent it; digits may have come as a number or as a name, and both are erased
+    why: str,
+) -> tuple[int, int]:
     """Replace a user, the programs, and the ids of the ended jobs by unused codes; return events and live jobs.
 
     All that is known stays true of someone, so that no other user's predictions change; but a model that finds the
     weights of users by a hash (`online-linear`) may find the new codes where others' weights are. No event leads back
     to the user, whatever the key. In what was kept of a history, or of events that were let go, programs that others
-    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over.
-
-    Parameters
-    ----------
-    store : Store
-        Of a stopped service.
-    user : str or int
-        As clients sent it; digits may have come as a number or as a name, and both are erased.
-
-    Raises
-    ------
-    JobcastError
-        If the key is another than the service's, or there is no event of the user; or if the user is a number, and
-        something was kept in which a number cannot be distinguished from others.
+    run, too, keep their codes. Jobs that still wait or run keep their ids: erase again when they are over. It raises
+    JobcastError if the key is another than the service's, or there is no event of the user; or if the user is a number,
+    and something was kept in which a number cannot be distinguished from others.
     """
     if store.about().get("key", key.fingerprint) != key.fingerprint:
         raise JobcastError(f"{_name(store)}: was begun with another name key; give the --name-key of the service.")
@@ -128,12 +122,8 @@ def erase_user(store: Store, key: Pseudonymiser, user: str | int, why: str) -> t
 def let_go(store: Store, before: int, why: str) -> int:
     """Delete the events and predictions of jobs that were over before a second; return how many events.
 
-    The newest snapshot becomes the base, from which a restart goes on: the state does not change.
-
-    Raises
-    ------
-    JobcastError
-        If the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
+    The newest snapshot becomes the base, from which a restart goes on: the state does not change. It raises
+    JobcastError if the newest snapshot does not stand behind the newest event, is damaged, or lacks a model's learning.
     """
     with closing(store.snapshots()) as kept:
         base, stored = next(kept, (0, None))
@@ -190,7 +180,6 @@ def _programs(arrays: Arrays, codes: Sequence[int]) -> tuple[set[int], set[int]]
 
 
 def _over_among(connection: Connection, jobs: Sequence[int]) -> list[int]:
-    """Return those of the jobs that have ended, were cancelled or given up."""
     ends = (EVENTS.c.job.in_(jobs), EVENTS.c.kind.in_(_ENDS), EVENTS.c.effect == EFFECTS.index(APPLIED))
     return [int(row[0]) for row in connection.execute(select(EVENTS.c.job).where(*ends).distinct())]
 
@@ -239,7 +228,6 @@ def _renamed(arrays: Arrays, fresh: Mapping[int, int]) -> Arrays:
 
 
 def _fresh() -> int:
-    """Return an unused code."""
     return FIRST_NAME | secrets.randbits(52)
 
 

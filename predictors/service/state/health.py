@@ -53,10 +53,7 @@ class EventRate:
 class Health:
     """What troubles one service; any thread may ask.
 
-    Parameters
-    ----------
-    failed : callable
-        Returns why the state cannot be kept; None if it can.
+    `failed` returns why the state cannot be kept; None if it can.
     """
 
     def __init__(self, writer: Writer, roles: Roles, failed: Callable[[], str | None]) -> None:

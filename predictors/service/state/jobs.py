@@ -13,7 +13,7 @@ from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, FORGOTTEN, STARTED, SUBMITTED
 from predictors.core.model_files import part
 from predictors.history import _layout as at
-from predictors.history._packed_rows import NarrowTable, PackedRows
+from predictors.history._rows import Rows
 from predictors.history.features import NAMELESS_FEATURES
 from predictors.history.history import Job, JobHistory, fits, rows_of_many, take_in_many
 from predictors.service.event import FIELDS, UNKNOWN, Event
@@ -64,7 +64,7 @@ class ReadersWriterLock:
 
 
 EVERY_FEATURE: Final = NAMELESS_FEATURES  # a row holds all there are: a model that comes later finds its own among them
-ROWS: Final = "history_rows"  # the array of a snapshot that takes most: it may come packed
+ROWS: Final = "history_rows"  # the array of a snapshot that takes most: it may come as `Rows`
 _MANY: Final = 32  # from so many on a slice is cheaper than one after the other
 _NOTHING: Final = np.empty(0)
 
@@ -101,34 +101,17 @@ class StartTimes(Protocol):
 
 
 class JobState:
-    """The history of all jobs as of an event, and the order of events of the live ones.
-
-    Parameters
-    ----------
-    epoch : int or None
-        Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then.
-    time_zone : str or None
-        IANA name of the machine's time zone.
-    as_of : {"strict", "reis"}
-        What counts as ended at a submission.
-    capacity : int
-        Users, and groups of each kind, to remember.
-    machine_procs : int or None
-        Processors of the machine; None if unknown (no free processors are known then).
-
-    Attributes
-    ----------
-    sequence : int
-        Number of the newest event taken in.
-    """
+    """The history of all jobs as of an event, and the order of events of the live ones."""
 
     def __init__(
         self,
         *,
+        # Unix time [s] of the clock's second 0; None: the clock counts from an unknown moment, no weekday is known then
         epoch: int | None = 0,
-        time_zone: str | None = None,
-        as_of: str = "strict",
-        capacity: int = 100_000,
+        time_zone: str | None = None,  # IANA name of the machine's time zone
+        as_of: str = "strict",  # {"strict", "reis"}: what counts as ended at a submission
+        capacity: int = 100_000,  # users, and groups of each kind, to remember
+        # processors of the machine; None if unknown (no free processors are known then)
         machine_procs: int | None = None,
     ) -> None:
         self._lock: Final = ReadersWriterLock()
@@ -143,7 +126,7 @@ class JobState:
             )
         )
         self.event_order = EventOrder()
-        self.sequence = 0
+        self.sequence = 0  # number of the newest event taken in
 
     @classmethod
     def of(cls, settings: Settings) -> Self:
@@ -252,20 +235,17 @@ class JobState:
     def snapshot(self) -> tuple[int, Arrays]:
         """Return the event that all this stands behind, and everything as arrays without objects."""
         sequence, streamed = self.streamed_snapshot()
-        return sequence, {
-            name: array.whole() if isinstance(array, (PackedRows, NarrowTable)) else array
-            for name, array in streamed.items()
-        }
+        return sequence, {name: array.whole() if isinstance(array, Rows) else array for name, array in streamed.items()}
 
     def streamed_snapshot(self) -> tuple[int, Streamed]:
-        """Return what `snapshot` does, for `packed`: what takes most is unpacked as it is written."""
+        """Return what `snapshot` does, for `packed`: what takes most is copied as it is written."""
         with self._lock.reading():
             arrays: Streamed = {f"history_{name}": array for name, array in self.history.streamed_snapshot().items()}
             arrays |= {f"ledger_{name}": array for name, array in self.event_order.snapshot().items()}
             return self.sequence, arrays
 
     def restore(self, sequence: int, arrays: Mapping[str, Any], is_base: bool = False) -> None:
-        """Go on from a snapshot of a service with the same settings; the array `ROWS` may be packed.
+        """Go on from a snapshot of a service with the same settings; the array `ROWS` may be `Rows`.
 
         A base, of which no events are left, may be of an earlier version: of the jobs that were live then, features
         that it did not know stay unknown. Other snapshots of earlier versions are made again from the events.
@@ -321,8 +301,8 @@ def _with_every_feature(kept: dict[str, Any]) -> dict[str, Any]:
     names = kept["features"].tolist()
     if not set(names) < set(EVERY_FEATURE):
         return kept
-    narrow, rows = kept["rows"], PackedRows(len(EVERY_FEATURE))
-    for piece in narrow.pieces() if isinstance(narrow, PackedRows) else [narrow]:
+    narrow, rows = kept["rows"], Rows(len(EVERY_FEATURE))
+    for piece in narrow.pieces() if isinstance(narrow, Rows) else [narrow]:
         wide = np.full((len(piece), len(EVERY_FEATURE)), np.nan)
         wide[:, [EVERY_FEATURE.index(name) for name in names]] = piece
         rows.put(range(rows.shape[0], rows.shape[0] + len(piece)), wide)

@@ -13,25 +13,17 @@ class Learner(Worker):
     """Models by role, each at the same event.
 
     Requests use what is published and do not wait for the learner, unless they ask for the state after an event
-    (`when`).
-
-    Parameters
-    ----------
-    keep : callable
-        Given the predictions of record of each slice, to be stored.
-    crashed : callable
-        Called with a failure that ends the thread: the process must restart from what is stored.
+    (`when`). `keep` gets the predictions of record of each slice, to be stored; `crashed` is called with a failure that
+    ends the thread: the process must restart from what is stored.
     """
 
     def __init__(self, keep: Callable[[Sequence[dict[str, Any]]], None], crashed: Callable[[Exception], None]) -> None:
         super().__init__("learner", crashed)
         self.models: dict[str, Model] = {}
-        self.sequence = 0
-        """Newest event learnt."""
+        self.sequence = 0  # newest event learnt
         self.keep = keep
         self._waiting: list[tuple[int, Command]] = []
-        self.pending = 0
-        """Events handed over and not learnt yet."""
+        self.pending = 0  # events handed over and not learnt yet
 
     @property
     def champion(self) -> Model:

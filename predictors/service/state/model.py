@@ -54,47 +54,26 @@ class Identity:
 
 
 class Model:
-    """A predictor at work on the stream of events. One thread drives it; what it has published any thread may ask.
-
-    Parameters
-    ----------
-    predictor : Predictor
-        Its own: it is changed as it learns.
-    role : {"champion", "challenger"}
-        Whether its answers are given, or only kept to be compared.
-    learns : bool
-        Whether it learns from the jobs that end.
-    key : Pseudonymiser
-        Of the hashes of names: a model that knows names finds its own by it.
-    kills : bool or None
-        Whether the site ends jobs at their request; None: as the model was calibrated, else not.
-    drift_alarms : float
-        False alarms of drift a year at most.
-
-    Attributes
-    ----------
-    monitor : Monitor
-        Its errors compared with last-two's, and P10, P50 and P90 of its predictions.
-    """
+    """A predictor at work on the stream of events. One thread drives it; what it has published any thread may ask."""
 
     def __init__(
         self,
         identity: Identity,
-        predictor: Predictor,
-        role: str = CHAMPION,
+        predictor: Predictor,  # its own: it is changed as it learns
+        role: str = CHAMPION,  # {"champion", "challenger"}: whether its answers are given, or only kept to be compared
         *,
-        learns: bool = True,
+        learns: bool = True,  # whether it learns from the jobs that end
+        # of the hashes of names: a model that knows names finds its own by it
         key: Pseudonymiser = Pseudonymiser(),  # noqa: B008 - a value
-        kills: bool | None = None,
-        drift_alarms: float = ALARMS_PER_YEAR,
+        kills: bool | None = None,  # whether the site ends jobs at their request; None: as it was calibrated, else not
+        drift_alarms: float = ALARMS_PER_YEAR,  # false alarms of drift a year at most
     ) -> None:
         predictor.check()
         self.identity: Final = identity
         self.predictor: Final = predictor
         self.role = role
         self.learns: Final = learns
-        self.since = 0
-        """The event from which on it learns."""
+        self.since = 0  # the event from which on it learns
         self.number = 0
         self.failures: dict[str, int] = {FAILED: 0, OUT_OF_RANGE: 0}
         self.learning_errors = 0
@@ -105,6 +84,7 @@ class Model:
         layer = kept or ConformalQuantiles()
         if kills is not None:
             layer.set_kills(kills)
+        # its errors compared with last-two's, and P10, P50 and P90 of its predictions
         self.monitor = Monitor(layer, as_of=predictor.as_of, drift_alarms=drift_alarms)
         self.published = self._published(0)
 

@@ -49,10 +49,7 @@ def folder_beside(url: str) -> Path | None:
 class ModelCopies:
     """Loads models, and keeps copies of those that come from a registry.
 
-    Parameters
-    ----------
-    folder : Path
-        Where the copies lie; it is made when there is something to keep.
+    The folder of the copies is made when there is something to keep.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -54,10 +54,8 @@ _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymiser) -> dict[str, Any] | None:
     """Store a model's history if a warm start is asked for and none is stored; return the model of the stored one.
 
-    Raises
-    ------
-    JobcastError
-        If the model has none that can be used, or the database has events already and began with nothing.
+    It raises JobcastError if the model has none that can be used, or the database has events already and began with
+    nothing.
     """
     stored = store.first_history()
     if stored is None and settings.warm:
@@ -195,12 +193,7 @@ def snapshot_of(
 def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag) -> Rebuilt:
     """Bring the job state and the models to the store's newest event.
 
-    Raises
-    ------
-    StorageError
-        If the database cannot be read.
-    JobcastError
-        If the service is stopped meanwhile.
+    It raises StorageError if the database cannot be read, and JobcastError if the service is stopped meanwhile.
     """
     begun = _from_snapshot(store, job_state, learner)
     if begun < (base := store.base()):
@@ -241,10 +234,7 @@ def warm_up(models: Iterable[Model]) -> None:
 def _from_snapshot(store: Store, job_state: JobState, learner: Learner) -> int:
     """Restore the newest snapshot that has all that is needed, and nothing if none has; return its event, else 0.
 
-    Raises
-    ------
-    StorageError
-        If the database does not answer: what could not be read is not damaged.
+    It raises StorageError if the database does not answer: what could not be read is not damaged.
     """
     models = learner.models
     for sequence, stored in store.snapshots():

@@ -30,36 +30,21 @@ def first_models(settings: Settings, load: Load, key: Pseudonymiser) -> dict[str
 
 
 class Roles:
-    """The roles of one service.
-
-    Parameters
-    ----------
-    load, version_now : callable
-        Loads a model; returns which version an address means now.
-    writer, learner, store, job_state
-        Of the service.
-    stopping : threading.Event
-        Set when it stops.
-
-    Attributes
-    ----------
-    trouble : dict
-        Why a role's newest model is not in use, by role.
-    """
+    """The roles of one service."""
 
     def __init__(
         self,
         settings: Settings,
-        load: Load,
+        load: Load,  # load, version_now: loads a model; returns which version an address means now
         version_now: Callable[[str], int | None],
         key: Pseudonymiser,
-        writer: Writer,
+        writer: Writer,  # writer, learner, store, job_state: of the service
         learner: Learner,
         store: Store,
         job_state: JobState,
-        stopping: threading.Event,
+        stopping: threading.Event,  # set when it stops
     ) -> None:
-        self.trouble: dict[str, str] = {}
+        self.trouble: dict[str, str] = {}  # why a role's newest model is not in use, by role
         self._settings, self._load, self._version_now, self._key = settings, load, version_now, key
         self._writer, self._learner, self._store, self._job_state = writer, learner, store, job_state
         self._stopping: Final = stopping

@@ -86,12 +86,7 @@ log = logging.getLogger("jobcast.service")
 class Service:
     """One prediction service. `start` returns at once; `ready` is true when the state has been rebuilt.
 
-    Parameters
-    ----------
-    loader : callable
-        Brings models.
-    versions : callable
-        Returns which version an address means now.
+    `loader` brings models; `versions` returns which version an address means now.
     """
 
     def __init__(
@@ -124,12 +119,9 @@ class Service:
         self.learner = Learner(self._keep, self._crashed)
         self.writer = Writer(self.store, self.job_state, self.learner, settings.most_pending, self._crashed)
         self.learner.models = models
-        self.failed: str | None = None
-        """Why the state could not be rebuilt, or may not go on: the process must restart."""
-        self.on_failure: Callable[[], None] = lambda: None
-        """Called when `failed` is set."""
-        self.on_ready: Callable[[], None] = lambda: None
-        """Called when the state has been rebuilt."""
+        self.failed: str | None = None  # why the state could not be rebuilt, or may not go on: the process must restart
+        self.on_failure: Callable[[], None] = lambda: None  # called when `failed` is set
+        self.on_ready: Callable[[], None] = lambda: None  # called when the state has been rebuilt
         self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
         """Called with role, name, version and reason when a model has taken a role."""
         self.warm_ups: list[Callable[[], object]] = []
@@ -147,10 +139,8 @@ class Service:
         self.health: Final = Health(self.writer, self.roles, lambda: self.failed)
         self._looking: threading.Thread | None = None
         self._snapshot_at = self._snapshot_kept = 0
-        self.snapshot_sequence = 0
-        """Event behind which the newest snapshot stands that is known to be stored."""
-        self.snapshot_time: float | None = None
-        """When that snapshot was stored (Unix time); None if there is none."""
+        self.snapshot_sequence = 0  # event behind which the newest snapshot stands that is known to be stored
+        self.snapshot_time: float | None = None  # when that snapshot was stored (Unix time); None if there is none
         self._watch = threading.Thread(target=self._run, name="watch", daemon=True)
 
     @property
@@ -236,12 +226,8 @@ class Service:
     def forget(self, seconds: float) -> int:
         """Give up the live jobs of which nothing has been heard for so long, by an event each; return how many.
 
-        The events are durable when this returns; no other thread of the service may wait for it.
-
-        Raises
-        ------
-        Busy, StorageError
-            If not all could be stored; those that were are given up.
+        The events are durable when this returns; no other thread of the service may wait for it. It raises Busy or
+        StorageError if not all could be stored; those that were are given up.
         """
         jobs, now = self.silent_jobs(seconds)
         for i in range(0, len(jobs), _FORGET_AT_ONCE):

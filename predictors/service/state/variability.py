@@ -44,12 +44,8 @@ class VariabilityState:
     def push(self, time: float, nodes: Sequence[int], rates: npt.ArrayLike) -> None:
         """Take in a sample of some nodes; the first one defines which nodes there are.
 
-        Parameters
-        ----------
-        time : float
-            When [s]; after the sample before.
-        rates : array of shape (n_nodes, 90)
-            Rates per second in the order of `COUNTERS`, NaN where not known.
+        `time` [s] lies after the sample before; `rates`, shape (n_nodes, 90), are per second in the order of
+        `COUNTERS`, NaN where not known.
         """
         values, ids = np.asarray(rates, dtype=np.float64), np.asarray(nodes, dtype=np.int64)
         if values.shape != (len(ids), len(COUNTERS)) or len(np.unique(ids)) != len(ids):

@@ -11,10 +11,7 @@ Command = Callable[[], None]
 class Worker:
     """A thread and its queue of commands.
 
-    Parameters
-    ----------
-    crashed : callable
-        Called with a failure that ends the thread: the process must restart from what is stored.
+    `crashed` is called with a failure that ends the thread: the process must restart from what is stored.
     """
 
     idle_seconds: float | None = None

@@ -42,15 +42,7 @@ class _Request(NamedTuple):
 
 
 class Writer(Worker):
-    """Owner of the store and of the job_state.
-
-    Parameters
-    ----------
-    most_pending : int
-        Events to wait for their commit, or to be learnt, before new ones are turned away.
-    crashed : callable
-        Called with a failure that ends the thread: the process must restart from what is stored.
-    """
+    """Owner of the store and of the job_state."""
 
     idle_seconds = 0.2
 
@@ -59,7 +51,8 @@ class Writer(Worker):
         store: Store,
         job_state: JobState,
         learner: Learner,
-        most_pending: int,
+        most_pending: int,  # events to wait for their commit, or to be learnt, before new ones are turned away
+        # called with a failure that ends the thread: the process must restart from what is stored
         crashed: Callable[[Exception], None],
     ) -> None:
         super().__init__("writer", crashed)
@@ -68,13 +61,10 @@ class Writer(Worker):
         self._most_pending: Final = most_pending
         self._records: list[dict[str, Any]] = []
         self._arrivals: deque[float] = deque()
-        self.pending = 0
-        """Events that wait for their commit."""
-        self.trouble: str | None = None
-        """Why the newest commit failed; None if it did not."""
+        self.pending = 0  # events that wait for their commit
+        self.trouble: str | None = None  # why the newest commit failed; None if it did not
         self.records_dropped = 0
-        self.last_commit: float | None = None
-        """When events were last committed (Unix time); None before the first."""
+        self.last_commit: float | None = None  # when events were last committed (Unix time); None before the first
 
     @property
     def oldest_wait(self) -> float:

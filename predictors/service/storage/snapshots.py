@@ -1,7 +1,7 @@
 """The form of a snapshot: arrays without objects, compressed (zstd), behind their SHA-256.
 
-They are an npz file that is written and read member by member, so that neither the whole file nor the rows of all live
-jobs ever stand in memory: a million of them take 1.2 GB.
+They are an npz file that is written and read member by member, so that neither the whole file nor a copy of the rows of
+all live jobs ever stands in memory: a million of them take 1.2 GB.
 """
 
 import hashlib
@@ -17,12 +17,11 @@ import numpy.typing as npt
 import pyarrow
 
 from predictors.core.errors import JobcastError
-from predictors.history._packed_rows import NarrowTable, PackedRows
+from predictors.history._rows import Rows
 from predictors.service.storage.database import StorageError
 
 Arrays = dict[str, npt.NDArray[Any]]
-Streamed = dict[str, npt.NDArray[Any] | PackedRows | NarrowTable]
-"""Arrays, of which some are unpacked piece by piece as they are written."""
+Streamed = dict[str, npt.NDArray[Any] | Rows]  # arrays, and rows that are copied piece by piece as they are written
 
 PIECE: Final = 1 << 20  # bytes that are moved at once
 _ROWS_AT_ONCE: Final = 256
@@ -75,10 +74,9 @@ def packed(arrays: Streamed | Arrays) -> bytes:
     return file.getvalue()
 
 
-def _write_member(member: Any, array: "npt.NDArray[Any] | PackedRows | NarrowTable") -> None:
-    if isinstance(array, PackedRows | NarrowTable):
-        kind = "<f8" if isinstance(array, PackedRows) else "<i8"
-        about = {"descr": kind, "fortran_order": False, "shape": array.shape}
+def _write_member(member: Any, array: npt.NDArray[Any] | Rows) -> None:
+    if isinstance(array, Rows):
+        about = {"descr": "<f8", "fortran_order": False, "shape": array.shape}
         np.lib.format.write_array_header_1_0(member, about)
         for piece in array.pieces():
             member.write(piece.data)
@@ -86,24 +84,14 @@ def _write_member(member: Any, array: "npt.NDArray[Any] | PackedRows | NarrowTab
         np.lib.format.write_array(member, np.asanyarray(array), allow_pickle=False)
 
 
-def unpacked(stored: bytes | BinaryIO, begins: str = "", as_rows: Collection[str] = ()) -> dict[str, Any]:
+def unpacked(
+    stored: bytes | BinaryIO,  # the file is read from its beginning, twice
+    begins: str = "",  # how the names of those begin that are wanted
+    as_rows: Collection[str] = (),  # names of arrays that come as `Rows`; those of an older version stay arrays
+) -> dict[str, Any]:
     """Return the arrays of a snapshot, or of an older version's (a compressed npz file).
 
-    Parameters
-    ----------
-    stored : bytes or binary file
-        The file is read from its beginning, twice.
-    begins : str
-        How the names of those begin that are wanted.
-    as_rows : collection of str
-        Names of arrays that come as `PackedRows`; those of an older version stay arrays.
-
-    Raises
-    ------
-    JobcastError
-        If it is damaged.
-    StorageError
-        If the database that it is read from has gone away.
+    It raises JobcastError if it is damaged, and StorageError if the database that it is read from has gone away.
     """
     file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     try:
@@ -136,7 +124,7 @@ def _members(stream: Any, begins: str, as_rows: Collection[str]) -> Iterator[tup
         if not name.startswith(begins):
             _skip(stream)
         elif name in as_rows:
-            yield name, _packed_rows(stream)
+            yield name, _rows(stream)
         else:
             yield name, np.lib.format.read_array(stream, allow_pickle=False)
         if flags & _LEFT_OUT:
@@ -158,11 +146,11 @@ def _skip(stream: Any) -> None:
         left -= len(piece)
 
 
-def _packed_rows(stream: Any) -> PackedRows:
+def _rows(stream: Any) -> Rows:
     (n_rows, width), by_column, kind = _about(stream)
     if kind != np.float64:
         raise ValueError("rows are no numbers")
-    rows = PackedRows(width)
+    rows = Rows(width)
     if by_column:  # as they are where columns were picked
         whole = np.frombuffer(bytearray(stream.read(kind.itemsize * n_rows * width))).reshape(width, n_rows)
         rows.put(range(n_rows), np.ascontiguousarray(whole.T))

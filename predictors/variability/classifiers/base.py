@@ -96,28 +96,17 @@ class Classifier(Parameters, ABC):
 
     def fit(
         self,
+        # shape (n, n_inputs); inputs by name, or an array with columns named by `features`; NaN = missing
         table: Table,
+        # shape (n,); numbers of the classes of `scheme`; runs without a label must be left out before
         classes: npt.ArrayLike,
         *,
+        # columns of a table to learn from (absent: all), or names of an array's columns
         features: Sequence[str] | None = None,
-        scheme: Scheme = "binary",
-        applications: npt.ArrayLike | None = None,
+        scheme: Scheme = "binary",  # {"binary", "three"}: which classes
+        applications: npt.ArrayLike | None = None,  # shape (n,); the application of each run, to be remembered
     ) -> Self:
-        """Forget, then learn.
-
-        Parameters
-        ----------
-        table : DataFrame, or float64 array of shape (n, n_inputs)
-            Inputs by name, or an array with columns named by `features`; NaN = missing.
-        classes : int array-like of shape (n,)
-            Numbers of the classes of `scheme`; runs without a label must be left out before.
-        features : sequence of str, optional
-            Columns of a table to learn from (absent: all), or names of an array's columns.
-        scheme : {"binary", "three"}
-            Which classes.
-        applications : array-like of str, shape (n,), optional
-            The application of each run, to be remembered.
-        """
+        """Forget, then learn."""
         self.check()
         check_scheme(scheme)
         names, rows = named(table, features)
@@ -152,19 +141,15 @@ class Classifier(Parameters, ABC):
     # --- judging ------------------------------------------------------------------------------------------------------
 
     def judge(
-        self, table: Table, *, features: Sequence[str] | None = None, applications: npt.ArrayLike | None = None
+        self,
+        # shape (n, n_inputs); inputs by name; or an array with columns named by `features`, or by `features_` if that
+        # is absent
+        table: Table,
+        *,
+        features: Sequence[str] | None = None,  # names of an array's columns
+        applications: npt.ArrayLike | None = None,  # shape (n,); what is to be started; only used with `seen_only`
     ) -> Verdicts:
-        """Return the verdicts on many starts.
-
-        Parameters
-        ----------
-        table : DataFrame, or float64 array of shape (n, n_inputs)
-            Inputs by name; or an array with columns named by `features`, or by `features_` if that is absent.
-        features : sequence of str, optional
-            Names of an array's columns.
-        applications : array-like of str, shape (n,), optional
-            What is to be started; only used with `seen_only`.
-        """
+        """Return the verdicts on many starts."""
         self.require_fit()
         rows = chosen(self.name, table, features, self.features_)
         missing = np.isnan(rows)

@@ -68,8 +68,6 @@ class BoostedClassifier(TreeGrowth, Classifier):
         Shares of the runs and inputs that each tree sees.
     random_state : int
         Seed: equal seeds, equal classifiers.
-    threshold, most_missing, seen_only
-        As in `Classifier`.
 
     References
     ----------

@@ -39,8 +39,6 @@ class Neighbours(Classifier):
         How many vote; fewer if fewer were learnt from.
     weights : {"uniform", "distance"}
         Whether nearer ones weigh more.
-    threshold, most_missing, seen_only
-        As in `Classifier`.
 
     References
     ----------

@@ -183,8 +183,6 @@ class AdaBoost(TreeClassifier):
         How much each tree counts.
     random_state : int
         Seed: equal seeds, equal classifiers.
-    threshold, most_missing, seen_only
-        As in `Classifier`.
 
     References
     ----------
@@ -230,8 +228,6 @@ class ForestOfTrees(TreeClassifier):
         Let each class weigh the same in the trees' growth.
     random_state : int
         Seed: equal seeds, equal classifiers.
-    threshold, most_missing, seen_only
-        As in `Classifier`.
     """
 
     n_estimators: Count = 100

@@ -59,12 +59,8 @@ class Map(Protocol):
     ) -> Sequence[Result]:
         """Return `function(shared, task)` for each task, in order.
 
-        Parameters
-        ----------
-        function : callable
-            Of a module's top level; draws nothing by chance but by seeds in its task.
-        tasks : sequence
-            Small.
+        The function is one of a module's top level and draws nothing by chance but by seeds in its task; tasks are
+        small.
         """
         ...
 
@@ -239,18 +235,13 @@ def splits_of(dataset: Dataset, plan: Plan) -> dict[str, list[Fold]]:
     return usable
 
 
-def compare(datasets: Sequence[Dataset], plan: Plan | None = None, *, map_tasks: Map = in_order) -> Comparison:
-    """Judge every model of the plan in every split, on each dataset.
-
-    Parameters
-    ----------
-    datasets : sequence of Dataset
-        One a node scope.
-    plan : Plan, optional
-        By default the full one.
-    map_tasks : Map
-        What does the tasks, here or in other processes; the results do not depend on it.
-    """
+def compare(
+    datasets: Sequence[Dataset],  # one a node scope
+    plan: Plan | None = None,  # by default the full one
+    *,
+    map_tasks: Map = in_order,  # what does the tasks, here or in other processes; the results do not depend on it
+) -> Comparison:
+    """Judge every model of the plan in every split, on each dataset."""
     plan = plan or Plan()
     by_scope = {dataset.scope: plan.thinned(dataset) for dataset in datasets}
     if len(by_scope) < len(datasets) or not datasets:

@@ -39,31 +39,17 @@ def sizes(n_features: int, step: float, least: int = LEAST) -> list[int]:
 
 
 def eliminate(
-    fresh: Classifier,
-    rows: Floats,
+    fresh: Classifier,  # cloned for every fit
+    rows: Floats,  # shape (n, n_features); the part learnt from
     classes: Ints,
     features: tuple[str, ...],
-    wanted: list[int],
+    wanted: list[int],  # sizes of the sets, falling, from `sizes`
     scheme: Scheme = "binary",
-    seed: int = 0,
+    seed: int = 0,  # of the shuffling
 ) -> list[tuple[str, ...]]:
     """Return sets of inputs, each the former's most important ones.
 
-    Parameters
-    ----------
-    fresh : Classifier
-        Cloned for every fit.
-    rows : float64 array of shape (n, n_features)
-        The part learnt from.
-    wanted : list of int
-        Sizes of the sets, falling, from `sizes`.
-    seed : int
-        Of the shuffling.
-
-    Returns
-    -------
-    list of tuple of str
-        One set for each size, in the order of `features`.
+    Returned is one set for each size, in the order of `features`.
     """
     kept = np.arange(len(features))
     sets = []

@@ -40,18 +40,12 @@ class Scores:
 
 
 def scores(
-    truth: npt.ArrayLike, predicted: npt.ArrayLike, probability: npt.ArrayLike | None = None, n_abstained: int = 0
+    truth: npt.ArrayLike,  # truth, predicted: shape (n,); which runs vary, and which were predicted to
+    predicted: npt.ArrayLike,
+    probability: npt.ArrayLike | None = None,  # shape (n,); of variation, for the PR-AUC; absent: NaN
+    n_abstained: int = 0,  # handed on
 ) -> Scores:
     """Return every figure.
-
-    Parameters
-    ----------
-    truth, predicted : bool array-like of shape (n,)
-        Which runs vary, and which were predicted to.
-    probability : float array-like of shape (n,), optional
-        Of variation, for the PR-AUC; absent: NaN.
-    n_abstained : int
-        Handed on.
 
     Examples
     --------
@@ -115,31 +109,18 @@ def blocks_in_time(start: npt.ArrayLike, n_blocks: int = N_BLOCKS) -> Ints:
 
 
 def f1_interval(
-    truth: npt.ArrayLike,
+    truth: npt.ArrayLike,  # truth, predicted: shape (n,); as in `scores`
     predicted: npt.ArrayLike,
+    # fold, block: shape (n,); which fold each run was judged in, and which block in time it belongs to
     fold: npt.ArrayLike,
     block: npt.ArrayLike,
     *,
-    level: float = 0.95,
-    seed: int = 0,
+    level: float = 0.95,  # share of the resamples that lies within
+    seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
     """Return the bootstrap interval of the mean of the folds' F1 over blocks drawn with replacement.
 
-    Parameters
-    ----------
-    truth, predicted : bool array-like of shape (n,)
-        As in `scores`.
-    fold, block : int array-like of shape (n,)
-        Which fold each run was judged in, and which block in time it belongs to.
-    level : float
-        Share of the resamples that lies within.
-    seed : int
-        Equal seeds, equal intervals.
-
-    Returns
-    -------
-    tuple of float
-        Lower and upper end; NaN if no resample has an F1.
+    It is NaN if no resample has an F1.
     """
     t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
     if not len(t):

@@ -107,21 +107,13 @@ class Selection:
 
 
 def select(
-    datasets: Sequence[Dataset], plan: Plan | None = None, *, keep_all: bool = False, map_tasks: Map = in_order
+    datasets: Sequence[Dataset],  # one a node scope
+    plan: Plan | None = None,  # by default the full one
+    *,
+    keep_all: bool = False,  # leave out the elimination
+    map_tasks: Map = in_order,  # what does the tasks, here or in other processes; the results do not depend on it
 ) -> Selection:
-    """Select model, node scope and inputs, and train.
-
-    Parameters
-    ----------
-    datasets : sequence of Dataset
-        One a node scope.
-    plan : Plan, optional
-        By default the full one.
-    keep_all : bool
-        Leave out the elimination.
-    map_tasks : Map
-        What does the tasks, here or in other processes; the results do not depend on it.
-    """
+    """Select model, node scope and inputs, and train."""
     plan = plan or Plan()
     comparison = compare(datasets, plan, map_tasks=map_tasks)
     winner = comparison.best()

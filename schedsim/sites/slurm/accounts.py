@@ -1,7 +1,7 @@
 """Map the jobs of a log to a site's Slurm users, accounts and QOS, with what jobs are billed and the limits."""
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -21,12 +21,23 @@ from predictors.data.slurm.accounts import (
     wall_of,
 )
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
-from schedsim.sites.slurm.fair_share import OF_PARENT, Shares
+from schedsim.sites.slurm.fair_share import Shares
 from schedsim.sites.slurm.limits import Limits, LimitsBeingMade
+from schedsim.sites.slurm.usage import OF_PARENT
 from schedsim.workload.workload import Workload
 
 USED_OF_ASSOCIATIONS: Final = frozenset(
-    ("fairshare", "grpjobs", "grptres", "maxjobs", "maxtresperjob", "maxwall", "defaultqos", "defaultaccount")
+    (
+        "fairshare",
+        "grpjobs",
+        "grptres",
+        "maxjobs",
+        "maxtresperjob",
+        "maxwall",
+        "defaultqos",
+        "defaultaccount",
+        "priority",
+    )
 )
 USED_OF_QOS: Final = frozenset(
     (
@@ -161,6 +172,15 @@ class Owners:
         """Entry of each job's user in the tree, or `NO_ACCOUNT`."""
         return self._places[1]
 
+    def within(self, accounts: Sequence[str]) -> Bools:
+        """Return which jobs are of some accounts, named in small letters, or of accounts below them."""
+        entries, place = self._places
+        inside: dict[str, bool] = {}
+        for one in entries:  # accounts stand behind those above them
+            if not one.user:
+                inside[one.account] = one.account.lower() in accounts or inside.get(one.parent, False)
+        return np.array([*(inside[one.account] for one in entries), False])[place]  # NO_ACCOUNT is the last
+
     def shares(self) -> Shares:
         """Return the tree of shares."""
         entries, _ = self._places
@@ -217,34 +237,51 @@ class Owners:
         most = max([1, *priority.values()]) if normal else 1
         return np.array([priority.get(name, 0) / most for name in self.qos])
 
+    def associated(self, normal: bool) -> Floats:
+        """Return the factor of each job's association, as `priorities` does; without one it has that of the account."""
+        entries, place = self._places
+        number, found = {one.account: i for i, one in enumerate(entries) if not one.user}, [0]
+        for i, one in enumerate(entries):
+            told, above = one.settings.get("priority"), number.get(one.parent)
+            found.insert(i, whole_of(told) if told is not None else 0 if above is None else found[above])
+        most = max(1, *found) if normal else 1
+        return np.array(found)[place] / most
+
     @cached_property
     def amounts(self) -> dict[str, Ints]:
-        """What each job has of each trackable resource, by its name in Slurm, as far as the log tells."""
-        table = {"cpu": self.workload.procs, "node": self.nodes}
-        for tres, column, unit in (("gres/gpu", "requested_gpus", 1), ("mem", "requested_job_memory", 1024)):
-            if self.log.known(column).any():
-                table[tres] = np.maximum(0, self.log.filled(column)) // unit
-        return table
+        """What each job has of each trackable resource, see `amounts_of`."""
+        return amounts_of(self.log, self.workload, self.nodes)
 
-    def billed(self, largest: bool) -> Floats:
-        """Return what each job costs a second: its processors, or by its partition's TRESBillingWeights."""
+    def billed(self, flags: frozenset[str]) -> Floats:
+        """Return what each job costs a second: its processors, or by its partition's TRESBillingWeights.
+
+        By the flags the weighted resources are summed, or the largest counts; or that of those that are no GRES, and
+        the sum of these.
+        """
         found = self.workload.procs.astype(np.float64)
         partition = np.array(self.partitions, dtype=object)
         for name, row in self.conf.partitions.items():
             if "tresbillingweights" not in row:
                 continue
-            jobs, parts, missing = partition == name, [], []
-            for tres, weight in _weights(row["tresbillingweights"]):
+            jobs, missing = partition == name, []
+            parts: list[Any] = []
+            summed: list[Any] = []
+            for tres, weight in weights_of(row["tresbillingweights"]):
                 if tres in self.amounts:
-                    parts.append(weight * self.amounts[tres])
+                    by_itself = "max_tres_gres" not in flags or not tres.startswith("gres/")
+                    (parts if by_itself else summed).append(weight * self.amounts[tres])
                 else:
                     missing.append(tres)
             if missing and jobs.any():
                 text = f"partition {name}: the log does not tell {', '.join(missing)}, which are not billed"
-                text += "" if parts else ": processors are instead"
+                text += "" if parts or summed else ": processors are instead"
                 self.findings.append(Finding("slurm-not-billed", "noted", text, int(jobs.sum())))
-            if parts:
-                found[jobs] = (np.maximum.reduce(parts) if largest else np.sum(parts, axis=0))[jobs]
+            if parts and flags & {"max_tres", "max_tres_gres"}:
+                summed.append(np.max(parts, axis=0))
+            else:
+                summed += parts
+            if summed:
+                found[jobs] = np.sum(summed, axis=0)[jobs]
         factor = {q: number_of(row["usagefactor"]) for q, row in self.accounts.qos.items() if "usagefactor" in row}
         usage: Floats = found * np.array([factor.get(name, 1.0) for name in self.qos])
         return usage
@@ -284,8 +321,17 @@ class Owners:
             yield Finding("slurm-unused-flags", "noted", text, len(flags))
 
 
-def _weights(told: Setting) -> Iterator[tuple[str, float]]:
-    """Give trackable resources and what one of each is billed: memory a MB."""
+def amounts_of(log: JobLog, workload: Workload, nodes: Ints) -> dict[str, Ints]:
+    """Return what each job has of each trackable resource, by its name in Slurm, as far as the log tells."""
+    table = {"cpu": workload.procs, "node": nodes}
+    for tres, column, unit in (("gres/gpu", "requested_gpus", 1), ("mem", "requested_job_memory", 1024)):
+        if log.known(column).any():
+            table[tres] = np.maximum(0, log.filled(column)) // unit
+    return table
+
+
+def weights_of(told: Setting) -> Iterator[tuple[str, float]]:
+    """Give trackable resources and the weight of one of each: memory a MB."""
     for part in told.value.split(","):
         match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
         if match is None:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
@@ -14,21 +14,30 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import JobcastError, counted, printable, unknown_name
+from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
-from schedsim.policies.orders import Order
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
+from schedsim.sites.slurm.factors import (
+    USED_FLAGS,
+    USED_FLAGS_WITH_ACCOUNTS,
+    WITHOUT_EFFECT,
+    fixed_parts,
+    flags_of,
+    partitions_of,
+    refused,
+    rule_of,
+    told_partitions,
+)
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
 from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
-from schedsim.sites.slurm.preempting import Precedence, Preempting, Resubmitted
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of, slurm_policy
+from schedsim.sites.slurm.preempting import Preempting
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
@@ -36,19 +45,22 @@ ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, w
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
-        "prioritycalcperiod", "priorityfavorsmall", "priorityflags", "schedulertype", "schedulerparameters",
+        "prioritycalcperiod", "priorityfavorsmall", "priorityflags", "priorityweighttres", "schedulertype",
+        "schedulerparameters",
     )
 )  # fmt: skip
 """Parameters that make the policy."""
 USED_WITH_ACCOUNTS: Final = frozenset(
     (
-        "priorityweightfairshare", "priorityweightqos", "prioritydecayhalflife", "priorityusageresetperiod",
-        "fairsharedampeningfactor", "accountingstorageenforce", "accountingstoragetype",
+        "priorityweightfairshare", "priorityweightqos", "priorityweightassoc", "prioritydecayhalflife",
+        "priorityusageresetperiod", "fairsharedampeningfactor", "accountingstorageenforce", "accountingstoragetype",
     )
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
-USED_OF_PARTITIONS: Final = frozenset(("priorityjobfactor", "prioritytier"))
-USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(("qos", "tresbillingweights"))
+USED_OF_PARTITIONS: Final = frozenset(("priority", "priorityjobfactor", "prioritytier", "maxtime"))
+USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
+    ("qos", "tresbillingweights", "allowqos", "denyqos", "allowaccounts", "denyaccounts")
+)
 _UNITS: Final = MappingProxyType(
     {
         "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
@@ -57,10 +69,6 @@ _UNITS: Final = MappingProxyType(
 )  # fmt: skip
 USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
 _NEARLY: Final = 0.92  # likeness of a misspelt name; bf_max_job_start and bf_max_job_part, both Slurm's, have .903
-USED_FLAGS: Final = frozenset(("small_relative_to_time",))
-USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
-    ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "max_tres")
-)
 _RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
     {
         "daily": lambda day: True,
@@ -175,17 +183,16 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
     findings = list(_unused(conf, accounts is not None, preempting is not None))
     order = None
     if preempting is not None:
-        tier = _partitions(conf, log)[1]
+        tier = partitions_of(conf, log, normal=True)[1]
         loops = replace(loops, preemption=preempting.preemption(tier, nodes))
         findings += preempting.findings()
-        order = Order.by(Precedence(preempting.precedence(tier)).keys, "preemptors first")
+        order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
     else:
-        rule = _rule(conf, findings, owners is not None)
-        factor, tier = _partitions(conf, log)
-        tier = tier if preempting is None else preempting.precedence(tier)
-        if conf.partitions and (unnamed := int((~_told(log)).sum())):
+        rule = rule_of(conf, owners is not None)
+        findings += [*_notes(conf, rule, owners is not None), *refused(conf, log, workload, owners)]
+        if conf.partitions and (unnamed := int((~told_partitions(log)).sum())):
             text = "the log does not name their partition; its factor is 0 and its tier 1"
             findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
         if conf.procs and conf.procs != machine:
@@ -193,46 +200,35 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
                 f"{conf.source} has {conf.procs:,} processors, the simulated machine {machine:,}: factors are of these"
             )
             findings.append(Finding("slurm-other-size", "noted", text))
-        qos = share = None
-        if owners is not None and rule.qos:
-            qos = owners.priorities(normal="no_normal_qos" not in conf.options("PriorityFlags"))
-        if owners is not None and rule.fair_share:
-            share = _fair_share(conf, owners)
-        order = rule.order(workload, nodes, max(1, -(-machine // per_node)), factor, tier, qos, share)
-    if preempting is not None and order is not None:
-        order = Order.by_following(Resubmitted(order, workload.submit), order.name)
+        of_nodes = max(1, -(-machine // per_node))
+        parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
+        if preempting is not None:
+            parts["tier"] = preempting.precedence(tier)
+        share = _fair_share(conf, owners) if owners is not None and rule.fair_share else None
+        order = rule.order(workload, parts, share)
     if owners is not None:
         of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS
         findings += [*owners.findings, *owners.unused(of_qos)]
     return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))
 
 
-def _rule(conf: SlurmConf, findings: list[Finding], has_accounts: bool) -> Multifactor:
-    rule = Multifactor(
-        age=conf.whole("PriorityWeightAge", 0),
-        size=conf.whole("PriorityWeightJobSize", 0),
-        partition=conf.whole("PriorityWeightPartition", 0),
-        qos=conf.whole("PriorityWeightQOS", 0) if has_accounts else 0,
-        fair_share=conf.whole("PriorityWeightFairshare", 0) if has_accounts else 0,
-        max_age=conf.seconds("PriorityMaxAge", 604_800),
-        calc_period=conf.seconds("PriorityCalcPeriod", 300),
-        favour_small=not _is(conf, "PriorityFavorSmall", "", "no", "yes"),
-        relative_to_time="small_relative_to_time" in conf.options("PriorityFlags"),
-    )
-    if not any((rule.age, rule.size, rule.partition, rule.qos, rule.fair_share)):
-        text = "no weight of age, size or partition is above 0: jobs start in the order of submission"
-        findings.append(Finding("slurm-no-weights", "noted", text))
-    if not has_accounts and (conf.whole("PriorityWeightQOS", 0) or conf.whole("PriorityWeightFairshare", 0)):
-        text = "fair-share and QOS do not count: name the files of `sacctmgr dump` and `sacctmgr -P show qos` behind "
-        findings.append(Finding("slurm-no-accounts", "noted", f"{text}commas, slurm:{conf.source},FILE,FILE"))
+def _notes(conf: SlurmConf, rule: Multifactor, has_accounts: bool) -> Iterator[Finding]:
+    """Give what is odd about the weights."""
+    weights = rule.age, rule.size, rule.partition, rule.qos, rule.fair_share, rule.association
+    if not any(weights) and "priorityweighttres" not in conf.settings:
+        text = "no weight is above 0: jobs start in the order of submission"
+        yield Finding("slurm-no-weights", "noted", text)
+    of_accounts = ("PriorityWeightQOS", "PriorityWeightFairshare", "PriorityWeightAssoc")
+    if not has_accounts and any(conf.whole(name, 0) for name in of_accounts):
+        text = "fair-share, QOS and associations do not count: name the files of `sacctmgr dump` and `sacctmgr -P show "
+        yield Finding("slurm-no-accounts", "noted", f"{text}qos` behind commas, slurm:{conf.source},FILE,FILE")
     if rule.age > 0 and not conf.text("AccountingStorageType", "none").lower().endswith("slurmdbd"):
         text = f"{conf.source} names no slurmdbd: a Slurm 26.05 without it took the weight of age for 0"
-        findings.append(Finding("slurm-no-slurmdbd", "noted", f"{text}, here it counts as written"))
-    return rule
+        yield Finding("slurm-no-slurmdbd", "noted", f"{text}, here it counts as written")
 
 
 def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
-    flags = conf.options("PriorityFlags")
+    flags = flags_of(conf)
     algorithm: Algorithm = "fair-tree"
     if "depth_oblivious" in flags:
         algorithm = "depth-oblivious"
@@ -241,7 +237,7 @@ def _fair_share(conf: SlurmConf, owners: Owners) -> FairShare:
     return FairShare(
         owners.shares(),
         owners.user_of,
-        owners.billed(largest="max_tres" in flags),
+        owners.billed(flags),
         half_life=conf.seconds("PriorityDecayHalfLife", 604_800, may_be_0=True),
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
         resets=_resets(conf, owners.log),
@@ -318,56 +314,14 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
     )
 
 
-def _partitions(conf: SlurmConf, log: JobLog) -> tuple[Floats, Ints]:
-    """Return the factor and the tier of each job's partition; 0 and 1 where the log does not name it."""
-    factor, tier = np.zeros(len(log)), np.ones(len(log), dtype=np.int64)
-
-    def number(row: dict[str, Setting], name: str) -> int:
-        one = row.get(name)
-        if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
-            raise JobcastError(
-                f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
-            )
-        return 1 if one is None else int(one.value)
-
-    rows = {name: dict(row) for name, row in conf.partitions.items()}
-    factors = {name: number(row, "priorityjobfactor") for name, row in rows.items()}
-    tiers = {name: number(row, "prioritytier") for name, row in rows.items()}
-    most = max([1, *factors.values()])
-    column = log.partition_column
-    codes, names, told = log.filled(column), log.names(column), _told(log)
-    for code in np.unique(codes[told]).tolist() if rows else ():
-        name, jobs = names[code] if 0 <= code < len(names) else str(code), told & (codes == code)
-        several = [one.strip() for one in name.split(",")]  # Slurm tries one after the other
-        if unknown := [one for one in several if one not in rows]:
-            job, n = int(log.values["job_id"][int(np.argmax(jobs))]), int(jobs.sum())
-            more = f" ({counted(n - 1, 'more job')} likewise)" if n > 1 else ""
-            raise JobcastError(
-                f"{log.name}: job {job}{more}: {unknown_name('partition', unknown[0], rows)} Add a PartitionName line "
-                f"for it to {conf.source}."
-            )
-        factor[jobs] = max(factors[one] for one in several) / most
-        tier[jobs] = max(tiers[one] for one in several)
-    return factor, tier
-
-
-def _told(log: JobLog) -> Bools:
-    """Return which jobs' partitions a log names; without names there are none, as numbers are not Slurm's."""
-    column = log.partition_column
-    return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
-
-
 def _check_spelling(conf: SlurmConf) -> None:
     """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
     of_conf = USED | USED_WITH_ACCOUNTS | about_preemption.USED
     names = [(one.name, one.place, of_conf) for one in conf.settings.values()]
     of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS | about_preemption.USED_OF_PARTITIONS
     names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
-    for parameter, known in (
-        ("SchedulerParameters", USED_OPTIONS | about_preemption.USED_OPTIONS),
-        ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS),
-    ):
-        names += [(name, conf.settings[parameter.lower()].place, known) for name in conf.options(parameter)]
+    for name in conf.options("SchedulerParameters"):
+        names.append((name, conf.settings["schedulerparameters"].place, USED_OPTIONS | about_preemption.USED_OPTIONS))
     for name, place, known in names:
         near = [] if name.lower() in known else get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
         if near:
@@ -378,7 +332,9 @@ def _check_spelling(conf: SlurmConf) -> None:
 
 
 def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding]:
-    used, options, flags, of_partitions = USED, USED_OPTIONS, USED_FLAGS, USED_OF_PARTITIONS
+    used, options, flags, of_partitions = USED, USED_OPTIONS, USED_FLAGS | WITHOUT_EFFECT, USED_OF_PARTITIONS
+    if "priorityweighttres" in conf.settings:
+        of_partitions |= {"nodes"}
     if has_accounts:
         used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS
         of_partitions |= USED_OF_PARTITIONS_WITH_ACCOUNTS

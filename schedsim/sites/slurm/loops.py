@@ -7,7 +7,7 @@ import numpy as np
 from predictors.core.errors import JobcastError
 from schedsim.policies.backfilling import MOST_SLACK, OwnPass, Pass
 from schedsim.sites.slurm.limits import Limits, Quota
-from schedsim.sites.slurm.preemption import Preemption
+from schedsim.sites.slurm.preemption.rule import Preemption
 
 
 @dataclass(frozen=True)

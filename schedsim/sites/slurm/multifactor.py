@@ -1,28 +1,26 @@
-"""Slurm's multifactor priority: age, size, partition, QOS and fair-share.
+"""Slurm's multifactor priority: age, association, fair-share, size, partition, QOS, TRES, the site's own, and nice.
 
-A job's priority is the sum of weights times factors from 0 to 1, cut to a whole number; the greatest comes first, equal
-ones by submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share change at the
-ticks of `calc_period` from the first submission on; until its first tick a job has the age 0. See
-slurm.conf(5) and the multifactor page of Slurm's documentation. Not here: associations' own priorities, TRES, nice and
-site factors.
+A job's priority is the sum of weights times factors, cut to a whole number; the greatest comes first, equal ones by
+submission, and a partition of a higher tier comes before all of lower ones. Ages and fair-share change at the ticks of
+`calc_period` from the first submission on; until its first tick a job has the age 0. See slurm.conf(5) and the
+multifactor page of Slurm's documentation.
 """
 
 from dataclasses import dataclass
-from typing import Final
+from typing import Any
 
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
-from predictors.core.events import ENDED, RETURNED, STARTED
-from schedsim.policies.orders import ORDERS, Order, Waiting
+from schedsim.kernels.records import Records
+from schedsim.policies.orders import ORDERS, Order
 from schedsim.policies.policy import Policy
-from schedsim.sites.slurm.fair_share import FairShare, Usage
+from schedsim.sites.slurm.fair_share import FairShare
 from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.priorities import write_priorities
+from schedsim.sites.slurm.records import PARTS, RANKING, Parts, Ranking
 from schedsim.workload.workload import Workload
-
-TIER: Final = float(1 << 33)  # value of a tier: more than any priority
-MOST: Final = float((1 << 32) - 1)  # the highest priority
 
 
 @dataclass(frozen=True)
@@ -31,10 +29,8 @@ class Multifactor:
 
     Parameters
     ----------
-    age, size, partition : int
+    age, size, partition, qos, fair_share, association : int
         Weights of the factors.
-    qos, fair_share : int
-        Weights of the QOS factor and the fair-share factor.
     max_age : int
         Wait at which the age factor is 1 [s].
     calc_period : int
@@ -43,6 +39,8 @@ class Multifactor:
         Whether the size factor falls with the size.
     relative_to_time : bool
         Whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME).
+    only_grows : bool
+        Whether no priority ever falls (INCR_ONLY).
     """
 
     age: int = 0
@@ -54,6 +52,8 @@ class Multifactor:
     relative_to_time: bool = False
     qos: int = 0
     fair_share: int = 0
+    association: int = 0
+    only_grows: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_age", "calc_period"):
@@ -79,52 +79,35 @@ class Multifactor:
             factor = (share_of_nodes + share) / 2
         return np.clip(factor, 0.0, 1.0)
 
-    def ages(self, now: int, submit: Ints) -> Floats:
-        """Return the age factors at the last tick up to `now`.
-
-        Examples
-        --------
-        >>> Multifactor(max_age=1000).ages(899, np.array([0, 300, 601])).tolist()
-        [0.6, 0.3, 0.0]
-        """
-        tick = now - now % self.calc_period
-        return np.minimum(1.0, np.maximum(0, tick - submit) / self.max_age)
-
-    def order(
-        self,
-        workload: Workload,
-        nodes: Ints,
-        of_nodes: int,
-        partition: Floats,
-        tier: Ints,
-        qos: Floats | None = None,
-        fair_share: FairShare | None = None,
-    ) -> Order:
+    def order(self, workload: Workload, parts: Records[Parts], fair_share: FairShare | None = None) -> Order:
         """Return the order of a workload's jobs.
 
         Parameters
         ----------
-        nodes : int64 array of shape (n_jobs,)
-            Nodes of each job, out of `of_nodes`.
-        of_nodes : int
-            Nodes of the machine.
-        partition : float64 array of shape (n_jobs,)
-            Factor of each job's partition, 0 to 1.
-        tier : int64 array of shape (n_jobs,)
-            PriorityTier of each job's partition.
-        qos : float64 array of shape (n_jobs,), optional
-            Factor of each job's QOS, 0 to 1; by default 0.
+        parts : array of Parts, shape (n_jobs,)
+            What stays the same of each job's priority, see `parts`.
         fair_share : FairShare, optional
             The users of the jobs and what these cost; by default all have the factor 0.
         """
-        size = self.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
-        fixed = self.size * size + self.partition * partition
-        if qos is not None:
-            fixed = fixed + self.qos * qos
-        found = Priorities(self, workload.submit, fixed, tier, fair_share if self.fair_share else None)
-        if found.fair_share is None:
-            return Order.by(found.keys, "multifactor")
-        return Order.by_following(found, "multifactor")
+        if fair_share is not None and fair_share.calc_period != self.calc_period:
+            raise JobcastError(
+                f"Fair-share and priorities have one calc_period; got {fair_share.calc_period} and {self.calc_period}."
+            )
+        return Order.by_ranking(Priorities(self, workload.submit, parts, fair_share), "multifactor")
+
+
+def parts_of(n_jobs: int, **weighted: Floats | Ints) -> Records[Parts]:
+    """Return the parts of priorities that stay the same, weights included; those that are not given are 0.
+
+    Examples
+    --------
+    >>> parts_of(2, size=np.array([250.0, 500.0]), tier=np.array([1, 2]))["size"].tolist()
+    [250.0, 500.0]
+    """
+    parts: Any = np.zeros(n_jobs, PARTS)
+    for name, values in weighted.items():
+        parts[name] = values
+    return parts  # type: ignore[no-any-return]
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,59 +116,36 @@ class Priorities:
 
     rule: Multifactor
     submit: Ints  # when each was submitted [s], shape (n_jobs,)
-    fixed: Floats  # the part of each priority that does not change with time, shape (n_jobs,)
-    tier: Ints  # PriorityTier of each job's partition, shape (n_jobs,)
+    parts: Records[Parts]  # what stays the same of each, shape (n_jobs,)
     fair_share: FairShare | None = None  # None: fair-share does not count
 
     __repr__ = short_repr
 
-    def begun(self) -> "PrioritiesNow":
-        """Return the priorities before the first second."""
-        assert self.fair_share is not None
-        return PrioritiesNow(self, self.fair_share.begun())
+    @property
+    def ranking(self) -> Records[Ranking]:
+        """The rule as the kernels take it, before the first second."""
+        rule, one = self.rule, np.zeros(1, RANKING)
+        one["ranks"], one["only_grows"], one["ranked_at"] = True, rule.only_grows, -1
+        one["calc_period"], one["max_age"], one["age"] = rule.calc_period, rule.max_age, rule.age
+        one["fair_share"] = rule.fair_share if self.fair_share is not None else 0
+        found: Any = one
+        return found  # type: ignore[no-any-return]
 
-    def keys(self, waiting: Waiting) -> Floats:
-        """Return keys that sort waiting jobs, without fair-share."""
-        return self.sorting(waiting.row, self.of_jobs(waiting.now, waiting.row))
+    def at(self, now: int, share: Floats | None = None) -> Ints:
+        """Return the priorities of all jobs at a second, by their fair-share factors; shape (n_jobs,).
 
-    def of_jobs(self, now: int, rows: Ints, share: Floats | float = 0.0) -> Floats:
-        """Return the priorities of some jobs at a second, whole numbers from 1 to 2^32 - 1."""
-        rule = self.rule
-        priority = np.floor(rule.age * rule.ages(now, self.submit[rows]) + self.fixed[rows] + rule.fair_share * share)
-        return np.clip(priority, 1.0, MOST)
-
-    def sorting(self, rows: Ints, priority: Floats) -> Floats:
-        """Return keys, the smallest first."""
-        return -(priority + TIER * self.tier[rows])
-
-
-@dataclass(frozen=True, eq=False)
-class PrioritiesNow:
-    """The priorities at one moment of a simulation."""
-
-    priorities: Priorities
-    usage: Usage
-
-    def advance(self, events: Ints) -> None:
-        """Take in which jobs have started and ended."""
-        for time, kind, row in events.tolist():
-            if kind == STARTED:
-                self.usage.started(row, time)
-            elif kind in (ENDED, RETURNED):
-                self.usage.ended(row, time)
-
-    def of_jobs(self, now: int, rows: Ints) -> Floats:
-        """Return the priorities of some jobs at a second."""
-        self.usage.to(now)
-        return self.priorities.of_jobs(now, rows, self.usage.of_jobs(rows))
-
-    def keys(self, waiting: Waiting) -> Floats:
-        """Return keys that sort waiting jobs."""
-        return self.priorities.sorting(waiting.row, self.of_jobs(waiting.now, waiting.row))
-
-    def fork(self) -> "PrioritiesNow":
-        """Return an independent copy."""
-        return PrioritiesNow(self.priorities, self.usage.fork())
+        Examples
+        --------
+        >>> parts = parts_of(3, size=np.array([0.0, 400.0, -9.0]))
+        >>> Priorities(Multifactor(age=1000, max_age=1000), np.array([0, 300, 601]), parts).at(899).tolist()
+        [600, 700, 1]
+        """
+        n = len(self.submit)
+        found, tick = np.empty(n, dtype=np.int64), now - now % self.rule.calc_period
+        write_priorities(
+            self.ranking, self.parts, self.submit, tick, np.zeros(n) if share is None else share.copy(), found
+        )
+        return found
 
 
 def slurm_policy(order: Order | None, loops: Loops) -> Policy:

@@ -46,8 +46,7 @@ from schedsim.sites.slurm.cycle import (
     slot_in_the_way,
 )
 from schedsim.sites.slurm.placement import choose, find_rooms
-from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
-from schedsim.sites.slurm.victims import (
+from schedsim.sites.slurm.preemption.victims import (
     BACK,
     GONE,
     make_way,
@@ -56,6 +55,8 @@ from schedsim.sites.slurm.victims import (
     stops_are_short,
     wake_when_exempt_no_more,
 )
+from schedsim.sites.slurm.priorities import rank
+from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
 
 
 @lean
@@ -81,6 +82,8 @@ def run(
             date(sim, site)
         if stops_are_short(sim, preempt):
             return at.GROW_STOPS
+        if slurm.ranking[0].ranks:
+            rank(sim, slurm)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)

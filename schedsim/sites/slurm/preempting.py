@@ -1,21 +1,20 @@
 """What a site's files say of preemption, by QOS or by partition, for the jobs of a log."""
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, printable
-from predictors.core.events import JOB, KIND, RETURNED, TIME
 from predictors.data.report import Finding
 from predictors.data.slurm.accounts import wall_of
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
 from predictors.data.slurm.hosts import host_count, hostnames
-from schedsim.policies.orders import Order, Standing, Waiting
 from schedsim.sites.slurm.accounts import Owners
-from schedsim.sites.slurm.preemption import CRED_EXPIRE, Preemption
+from schedsim.sites.slurm.preemption.rule import CRED_EXPIRE, Preemption
+from schedsim.sites.slurm.priorities import MOST_LEVELS
 
 USED: Final = frozenset(("preempttype", "preemptmode", "preemptexempttime", "preemptparameters", "jobrequeue"))
 USED_OPTIONS: Final = frozenset(
@@ -28,58 +27,6 @@ MOST_HOSTS: Final = 1 << 20
 MOST_DELAY: Final = 366 * 86_400  # [s]
 _TYPES: Final = ("preempt/none", "preempt/qos", "preempt/partition_prio")
 _MODES: Final = ("off", "cancel", "requeue")
-
-
-@dataclass(frozen=True, eq=False)
-class Precedence:
-    """An order by submission in which jobs that may preempt others come before them."""
-
-    rank: Ints  # of each job, by row: the greatest comes first
-
-    def keys(self, waiting: Waiting) -> Ints:
-        """Return keys that sort waiting jobs."""
-        return -self.rank[waiting.row]
-
-
-@dataclass(frozen=True, eq=False)
-class Resubmitted:
-    """An order by which equal jobs come by submission, and a job that was stopped counts as submitted then."""
-
-    order: Order
-    submit: Ints  # when each job was submitted [s], shape (n_jobs,)
-
-    def begun(self) -> "ResubmittedNow":
-        """Return the order before the first second."""
-        following = self.order.following
-        return ResubmittedNow(self.order, self.submit.copy(), None if following is None else following.begun())
-
-
-@dataclass(frozen=True, eq=False)
-class ResubmittedNow:
-    """Such an order at one moment of a simulation."""
-
-    order: Order
-    submit: Ints
-    standing: Standing | None  # of an order that itself follows the jobs
-
-    def advance(self, events: Ints) -> None:
-        """Take in which jobs were stopped."""
-        back = events[events[:, KIND] == RETURNED]
-        self.submit[back[:, JOB]] = back[:, TIME]
-        if self.standing is not None:
-            self.standing.advance(events)
-
-    def keys(self, waiting: Waiting) -> Ints:
-        """Return keys that sort waiting jobs: their places."""
-        rule = self.order if self.standing is None else replace(self.order, function=self.standing.keys)
-        places = np.empty(len(waiting.row), dtype=np.int64)
-        places[np.lexsort((waiting.row, self.submit[waiting.row], rule.keys(waiting)))] = np.arange(len(places))
-        return places
-
-    def fork(self) -> "ResubmittedNow":
-        """Return an independent copy."""
-        standing = None if self.standing is None else self.standing.fork()
-        return ResubmittedNow(self.order, self.submit.copy(), standing)
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,14 +101,21 @@ class Preempting:
     def precedence(self, tier: Ints) -> Ints:
         """Return numbers that rank the jobs before their priority does, the greatest first.
 
-        By partition it is the tier. By QOS a job comes before those that it may preempt; then the tier counts.
+        By QOS a job comes before those that it may preempt; then the tier counts, which alone does by partition.
         """
-        if not self.by_qos:
-            return tier
-        depths = self._depths
-        depth = np.array([depths.get(name, 0) for name in self.qos_of], dtype=np.int64)
-        rank: Ints = np.unique(tier - depth * (int(tier.max(initial=0)) + 1), return_inverse=True)[1].astype(np.int64)
-        return rank
+        rank = tier
+        if self.by_qos:
+            depths = self._depths
+            depth = np.array([depths.get(name, 0) for name in self.qos_of], dtype=np.int64)
+            rank = tier - depth * (int(tier.max(initial=0)) + 1)
+        levels, place = np.unique(rank, return_inverse=True)
+        if len(levels) > MOST_LEVELS:
+            raise JobcastError(
+                f"{self.conf.source}: where jobs preempt others, tiers and QOS make at most {MOST_LEVELS} levels; "
+                f"found {len(levels):,}. Give partitions fewer tiers."
+            )
+        found: Ints = place.astype(np.int64)
+        return found
 
     def preemption(self, tier: Ints, nodes: Ints) -> Preemption:
         """Return which jobs may stop which others, by the tier and the number of nodes of each."""

@@ -1,4 +1,4 @@
-"""Records of Slurm's two loops: their pace, the limits, and what each job counts against them.
+"""Records of Slurm's two loops: their pace, the limits, the priorities, and the usage of users and accounts.
 
 These arrays are in addition to those of `schedsim.kernels.records`; simulations of other policies do not have them.
 """
@@ -35,6 +35,77 @@ class Claim:
     limit: int  # its number
     amount: int
     holds: bool  # the limit may hold the job; else the job only counts
+
+
+class Ranking:
+    """The rule of the priorities, and the moment by which the queue is ranked; times in seconds."""
+
+    ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
+    only_grows: bool  # no priority ever falls
+    resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
+    calc_period: int  # between two ticks
+    age: float  # weight of the age
+    max_age: int
+    fair_share: float  # weight of fair-share; 0: usage is not followed
+    ranked_at: int  # the tick by which the queue is ranked, or -1
+    n_read: int  # events of the log that usage knows
+
+
+class Parts:
+    """The parts of a job's priority that stay the same while it waits, weights included, in the order of their sum."""
+
+    association: float
+    size: float
+    partition: float
+    qos: float
+    tres: float
+    site: float
+    nice: float  # taken off
+    tier: int  # PriorityTier of its partition
+    submitted: int  # when it counts as submitted among equal jobs [s]
+
+
+class Tally:
+    """How usage counts, and where it stands; times in seconds."""
+
+    algorithm: int  # place among `ALGORITHMS` of `fair_share`
+    damp: float
+    period: int  # between two ticks
+    left: float  # of usage after a second
+    ticked: int  # the last tick
+    n_resets: int  # resets up to then
+    first: int  # row of the running job that started first, or -1
+    last: int
+    n_users: int
+    is_due: bool  # the factors are still those of an earlier tick
+
+
+class Entry:
+    """An account or a user in the tree of shares; entry 0 is the root, parents stand before their children."""
+
+    parent: int
+    above: int  # whose child it counts as: no account with the shares of its parent
+    shares: int  # or OF_PARENT
+    level_shares: int  # sum of the shares of its children
+    is_user: bool
+    normal: float  # its share of the whole machine
+    used: float  # of a user, until the last tick, with jobs that have ended since
+    summed: float  # by all users below it
+    fairness: float  # shares over usage among its siblings; effective usage in the classic algorithms
+    of_children: float  # sum of the usage of its children
+    factor: float
+    is_tied: bool
+    cursor: int  # the next child to be ranked
+
+
+class UsingJob:
+    """What a job costs, and since when that is not counted yet while it runs."""
+
+    entry: int  # of its user, or -1
+    billed: float  # a second
+    since: int
+    before: int  # row of the running job that started before it, or -1
+    next: int  # and after it
 
 
 class Run:
@@ -111,6 +182,19 @@ class NodeCycle(NamedTuple):
     one: Records[Cycle]  # one
 
 
+class UsageArrays(NamedTuple):
+    """Arrays of the usage of users and accounts."""
+
+    one: Records[Tally]  # one
+    entries: Records[Entry]
+    upward: Ints  # the entries but the root, the deepest first, read-only
+    first_child: Ints  # those of entry i are `children[first_child[i]:first_child[i + 1]]`; read-only
+    children: Ints
+    stack: Ints  # entries from the root down to the one that is ranked; written before it is read
+    resets: Ints  # when all usage is forgotten [s]; read-only
+    jobs: Records[UsingJob]  # by row
+
+
 class SlurmArrays(NamedTuple):
     """All arrays of the two loops, as the kernels pass them on."""
 
@@ -123,11 +207,19 @@ class SlurmArrays(NamedTuple):
     quotas: Ints  # how many jobs of each group a run of the backfill loop tests; read-only
     group_of: Ints  # of each job, or -1, shape (quotas, jobs); read-only
     tested_of: Ints  # jobs of each group tested in this run, shape (quotas, groups)
+    ranking: Records[Ranking]  # one
+    parts: Records[Parts]  # by row; empty where the queue is not ranked; read-only
+    usage: UsageArrays
 
 
 PACE: Final = record_type(Pace)
 LIMIT: Final = record_type(Limit)
 CLAIM: Final = record_type(Claim)
+RANKING: Final = record_type(Ranking)
+PARTS: Final = record_type(Parts)
+TALLY: Final = record_type(Tally)
+ENTRY: Final = record_type(Entry)
+USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
 CYCLE: Final = record_type(Cycle)
 PREEMPTING: Final = record_type(Preempting)

@@ -1,4 +1,4 @@
-"""Slurm's two loops at one moment of a simulation: their clock, and the use of each limit."""
+"""Slurm's two loops at one moment of a simulation: their clock, the use of each limit, and the priorities."""
 
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
@@ -6,14 +6,29 @@ from typing import Any, Final, Self
 import numpy as np
 
 from predictors.core.arrays import Ints
+from schedsim.kernels.records import Records
 from schedsim.policies.policy import Policy
+from schedsim.sites.slurm.fair_share import NO_SHARES
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.records import CYCLE, PACE, RUN, NodeCycle, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.multifactor import Priorities, parts_of
+from schedsim.sites.slurm.records import (
+    CYCLE,
+    PACE,
+    RANKING,
+    RUN,
+    NodeCycle,
+    Parts,
+    PreemptionArrays,
+    Ranking,
+    SlurmArrays,
+    UsageArrays,
+)
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
-_OWN: Final = ("pace", "limits", "held_by", "tested_of")
+_OWN: Final = ("pace", "limits", "held_by", "tested_of", "ranking")
+_USED: Final = ("one", "entries", "children", "stack", "jobs")
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
@@ -51,6 +66,7 @@ class LoopsNow:
             np.array([quota.most for quota in loops.quotas], dtype=np.int64),
             group_of,
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
+            *_priorities(policy, workload),
         )
         demands, preemption = workload.demands, None
         if loops.preemption is not None:
@@ -61,7 +77,10 @@ class LoopsNow:
     def fork(self) -> Self:
         """Return an independent copy; nothing of a cycle is kept from one to the next."""
         own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _OWN}
-        cycle = self.cycle
+        used: dict[str, Any] = {name: getattr(self.arrays.usage, name).copy() for name in _USED}
+        own["usage"], cycle = self.arrays.usage._replace(**used), self.cycle
+        if self.arrays.ranking[0].resubmits:
+            own["parts"] = self.arrays.parts.copy()
         if cycle is not None:
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
         preemption = self.preemption
@@ -95,6 +114,26 @@ class LoopsNow:
         """Return the limit that held a job at the last check, or None."""
         number = int(self.arrays.held_by[row])
         return None if number < 0 else self.limits.names[number]
+
+    def read_up_to(self, logged: int) -> int:
+        """Return how many of so many events in the log are read."""
+        ranking = self.arrays.ranking[0]
+        return ranking.n_read if ranking.fair_share > 0 or ranking.resubmits else logged
+
+    def read(self, n: int) -> None:
+        """Go on as if so many events in the log were read."""
+        self.arrays.ranking[0].n_read = n
+
+
+def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], Records[Parts], UsageArrays]:
+    """Return the arrays of the priorities; empty ones where jobs come by submission."""
+    found = policy.order.ranking
+    if not isinstance(found, Priorities):
+        ranking: Any = np.zeros(1, RANKING)
+        return ranking, parts_of(0), NO_SHARES.begun()
+    ranking, parts = found.ranking, found.parts.copy()
+    ranking["resubmits"], parts["submitted"] = policy.preempts, workload.submit
+    return ranking, parts, (NO_SHARES if found.fair_share is None else found.fair_share).begun()
 
 
 def numbered(groups: Ints) -> Ints:

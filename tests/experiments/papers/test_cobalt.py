@@ -38,13 +38,8 @@ def test_all_cases_and_the_paper_beside(report):
     kept = machine[0][machine[0]["prod_long_sees"] == "a third"]["prod-long_over_a_third_%"]
     assert set(kept) == {"0.0"}
     assert len(report.verdict) == 7
-
-
-@pytest.mark.slow
-def test_pictures_and_tables_are_written(report):
-    names = {path.name for path in report.figures}
-    assert {"waits_requested.png", "waits_careful.svg", "score.csv", "drain.png", "sawtooth.png"} <= names
-    assert all(path.stat().st_size > 0 for path in report.figures)
+    names = ["waits_requested", "waits_careful", "score", "drain", "sawtooth"]
+    assert [one.name for one in report.pictures] == names
 
 
 def test_a_given_log_is_shaken_and_scaled(tmp_path):

@@ -7,8 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.ensemble import RandomForestRegressor
 
-from experiments.papers.reis.figures import ratios, times
-from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, run
+from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, ratios, times
+from experiments.registry import perform
 from experiments.runs.setting import Setting
 from predictors.data.formats.detect import read_log
 from predictors.data.joblog import JobLog
@@ -21,7 +21,7 @@ from predictors.models.forest import Forest, fit_encoding
 
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
-    return run(Setting(generate_log(1500, seed=3), tmp_path_factory.mktemp("reis"), quick=True))
+    return perform("reis", Setting(generate_log(1500, seed=3), tmp_path_factory.mktemp("reis"), quick=True))
 
 
 def test_both_protocols_stand_side_by_side(report):

@@ -15,6 +15,7 @@ from experiments.papers.ceil.cases import busiest
 from experiments.papers.cobalt import cases as cobalt_cases
 from experiments.papers.rush import dose as rush_dose
 from experiments.registry import EXPERIMENTS, MANY, perform
+from experiments.reports import page
 from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs import checkpoints as trials
@@ -189,9 +190,9 @@ def test_an_experiment_killed_outright_goes_on_and_writes_the_same(tmp_path, sch
     jobs, undisturbed = read_log(tmp_path / "log.swf")[0], tmp_path / "undisturbed"
     undisturbed.mkdir()
     monkeypatch.setattr(
-        ceil, "draw", lambda folder, name, table, *_, **__: [write_table(table, folder / f"{name}.csv")]
+        page, "draw", lambda folder, name, table, *_, **__: [write_table(table, folder / f"{name}.csv")]
     )
-    expected = ceil.run(Setting(jobs, undisturbed, quick=True))
+    expected = page.write_report(undisturbed, ceil.run(Setting(jobs, undisturbed, quick=True)))
     seen = {}
 
     def looks(setting):
@@ -212,16 +213,9 @@ def test_an_experiment_killed_outright_goes_on_and_writes_the_same(tmp_path, sch
 def test_what_is_kept_goes_only_when_the_report_stands(tmp_path, monkeypatch):
     def run(setting):
         (table,) = run_all(setting, "squares", squares, set(), [2])
-        return Report(
-            experiment="ceil",
-            log="x",
-            seeds=(1,),
-            tables={"t": table},
-            figures=(write_table(table, setting.folder / "t.csv"),),
-            seconds=0.0,
-        )
+        return Report(experiment="ceil", log="x", seeds=(1,), tables={"t": table}, data={"t": table})
 
-    def interrupted(folder, report):
+    def interrupted(folder, report, begin):
         raise KeyboardInterrupt
 
     monkeypatch.setattr("experiments.registry.experiment_by_name", lambda name: run)

@@ -16,7 +16,7 @@ from experiments.compare.relative import (
     relative,
     shaken_beside_as_logged,
 )
-from experiments.registry import experiment_by_name
+from experiments.registry import perform
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import run_by_name
 from experiments.studies.backfilling import CASES, CLAIRVOYANT, EASY, QUICK, alike
@@ -38,8 +38,7 @@ from schedsim.workload.workload import Workload
 @pytest.fixture(scope="module")
 def report(tmp_path_factory):
     folder = tmp_path_factory.mktemp("backfilling")
-    run = experiment_by_name("backfilling")
-    return run(Setting(generate_log(800, seed=2), folder, seed=5, quick=True)), folder
+    return perform("backfilling", Setting(generate_log(800, seed=2), folder, seed=5, quick=True)), folder
 
 
 @pytest.mark.slow

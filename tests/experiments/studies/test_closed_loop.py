@@ -25,7 +25,8 @@ def test_a_workload_is_as_its_parameters_say():
 def test_every_rule_meets_every_workload(tmp_path, monkeypatch):
     monkeypatch.setattr(closed_loop, "WORKLOADS", 2)
     monkeypatch.setattr(closed_loop, "Cluster", lambda: Cluster(jobs=60))
-    report = closed_loop.run(Setting(generate_log(3, seed=1), tmp_path, quick=True))
+    report = closed_loop.run(Setting(generate_log(3, seed=1), tmp_path, quick=True, checkpoints=tmp_path))
+    assert (tmp_path / "sweep" / "results.parquet").is_file()
     table = report.tables["each workload"]
     assert len(table) == 2 * len(CASES)
     today = table[table["rule"] == "request"]

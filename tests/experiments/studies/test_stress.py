@@ -1,7 +1,6 @@
 """The study of stress: each scenario changes one thing of the same jobs, and is told beside EASY in the same one."""
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from experiments.runs.setting import Setting
@@ -130,6 +129,6 @@ def test_the_study_has_a_table_with_intervals_and_a_picture(log, tmp_path):
     assert len(table) == len(SCENARIOS) * (len(CASES) - 1) and len(games) == 2 * len(CASES)
     assert table["wait"].str.fullmatch(r"\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\]").all()
     assert made.seeds == (2, 3)
-    assert {path.suffix for path in made.figures} == {".png", ".svg", ".csv"}
-    assert len(pd.read_csv(tmp_path / f"runs_{log.name}.csv")) == 2 * len(SCENARIOS) * len(CASES)
+    assert [one.name for one in made.pictures] == [f"stress_{log.name}"]
+    assert len(made.data[f"runs_{log.name}"]) == 2 * len(SCENARIOS) * len(CASES)
     assert [sentence.split(",")[0] for sentence in made.verdict] == ["careful", "balanced", "bold"]

@@ -94,6 +94,8 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "queue": ("queue", "queuename", "partition", "partitionname", "class"),
         "partition": ("cluster", "machine", "partitionid"),
         "qos": ("qos", "idqos", "qualityofservice"),
+        "nice": ("nice", "nicevalue"),
+        "site_factor": ("sitefactor",),
         "executable": ("jobname", "name", "jnam", "executable", "application", "app", "program", "title"),
         "directory": ("workdir", "directory", "workingdirectory", "cwd"),
         "command": ("submitline", "command", "commandline", "cmd", "script"),
@@ -294,7 +296,6 @@ def _is_state(text: str) -> bool:
 
 
 def _is_time(texts: Sequence[str]) -> bool:
-    """Return whether texts are dates, or numbers that are Unix times."""
     if all(_is_number(text) for text in texts[:200]):
         parts = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}[_time_unit(texts)]
         return bool(SMALLEST_UNIX_TIME <= float(np.median(_floats(texts[:200]))) / parts < 1e10)
@@ -359,7 +360,7 @@ def _may_be(texts: list[str], target: str) -> bool:
     sample = texts[:500]
     if kind == "time":
         fitting = sum(bool(_DATE.match(text)) or _is_number(text) or bool(_pattern([text])) for text in sample)
-    elif kind in ("span", "count"):
+    elif kind in ("span", "count", "number"):
         fitting = sum(_is_number(text) or (kind == "span" and _is_clock(text)) for text in sample)
     elif kind == "memory":
         fitting = sum(_is_number(text) or slurm.memory(text) is not None for text in sample)

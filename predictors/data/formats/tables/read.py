@@ -17,6 +17,7 @@ from predictors.data.formats._swf_scan import LARGEST_QUANTITY
 from predictors.data.formats.columns import (
     MISSING,
     by_name,
+    ids,
     known_texts,
     matches,
     names,
@@ -40,7 +41,7 @@ from predictors.data.formats.tables.table_map import (
     TableMap,
 )
 from predictors.data.formats.tables.vectors import sign_vectors
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import SIGNED, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
@@ -54,25 +55,14 @@ _NO: Final = frozenset(("0", "false", "no", "n", "shared", "ok", "f"))
 
 
 def parse_table(
-    data: bytes,
+    data: bytes,  # text with one line of names, or Parquet
     source: str,
-    table_map: TableMap,
+    table_map: TableMap,  # which column is what
     strict: bool = False,
-    time_zone: str | None = None,
-    header: tuple[tuple[str, str], ...] = (),
+    time_zone: str | None = None,  # IANA name of the zone of times without an offset; goes before the map's
+    header: tuple[tuple[str, str], ...] = (),  # what the log's header says
 ) -> tuple[JobLog, ReadingReport]:
     r"""Return the job log that a table holds by a map, and the account.
-
-    Parameters
-    ----------
-    data : bytes
-        Text with one line of names, or Parquet.
-    table_map : TableMap
-        Which column is what.
-    time_zone : str, optional
-        IANA name of the zone of times without an offset; goes before the map's.
-    header : tuple of (str, str)
-        What the log's header says.
 
     Examples
     --------
@@ -134,7 +124,6 @@ def parquet_texts(
 
 
 def _is_list(column: Any) -> bool:
-    """Return whether a column holds lists of numbers."""
     import pyarrow as pa
 
     kinds = pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list
@@ -219,7 +208,7 @@ def table_log(
     _check_units(draft, table_map)
     if "wait" in draft.numbers:
         _start_from_wait(draft)
-    for target in COUNTS:
+    for target in (*COUNTS, *SIGNED):
         if target in used:
             values = numbers(used[target], target, draft.report)
             in_thousandths = _of(table_map)[target][1] == "milli"
@@ -262,9 +251,7 @@ def _ids(used: Mapping[str, Any], table: Table, report: ReportBuilder) -> list[s
     if "job_id" not in used:
         report.note("columns", "no column of ids; jobs are numbered by their rows")
         return [str(number) for number in range(1, len(table) + 1)]
-    known = known_texts(used["job_id"])
-    texts = used["job_id"].to_pylist()
-    return texts if known.all() else [text if is_known else "" for text, is_known in zip(texts, known, strict=True)]
+    return ids(used["job_id"])
 
 
 # --- times and spans --------------------------------------------------------------------------------------------------
@@ -293,9 +280,7 @@ def _times(draft: Draft, used: Mapping[str, Any], table_map: TableMap, zone: str
         if dates:
             _without_noughts(draft, list(texts))
     if "eligible" in draft.numbers:
-        eligible, start = draft.numbers.pop("eligible"), draft.number("start")
-        known = (eligible != MISSING) & (start != MISSING) & (eligible <= start)
-        draft.numbers["eligible_wait"] = np.where(known, start - np.where(known, eligible, 0), MISSING)
+        draft.numbers["eligible_wait"] = slurm.eligible_wait(draft.numbers.pop("eligible"), draft.number("start"))
     return dates
 
 
@@ -441,9 +426,7 @@ def _texts(draft: Draft, used: Mapping[str, Any]) -> None:
     if "project" in draft.names and "group" not in draft.names:
         draft.names["group"] = draft.names["project"]
     if "dependency" in used:
-        depends = names(used["dependency"])
-        draft.names["dependency"] = slurm.named_by(depends, lambda text: slurm.dependency_of(text)[0])
-        draft.names["parents"] = slurm.named_by(depends, lambda text: slurm.dependency_of(text)[1])
+        draft.names |= slurm.dependencies(names(used["dependency"]))
     for target, kind in TARGETS.items():
         if kind == "flag" and target in used:
             coded = names(used[target])

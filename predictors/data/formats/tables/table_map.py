@@ -9,7 +9,7 @@ from pydantic import Field
 
 from predictors.core.declarations import Declaration, Text, Texts, declared
 from predictors.core.errors import JobcastError, unknown_name
-from predictors.data.joblog import CODED, FURTHER
+from predictors.data.joblog import CODED, FURTHER, SIGNED
 
 UNUSED: Final = "unused"  # what a column is called in a map that goes into no column of the job log
 
@@ -34,6 +34,7 @@ TARGETS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(SPANS, "span"),
         **dict.fromkeys(MEMORY, "memory"),
         **dict.fromkeys(COUNTS, "count"),
+        **dict.fromkeys(SIGNED, "number"),
         "exit_code": "code",
         "exclusive": "flag",
         "overburn": "flag",

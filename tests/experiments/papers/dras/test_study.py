@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import experiments.papers.dras.linear as linear
 import experiments.papers.dras.study as study
+import experiments.papers.dras.training as linear
 from experiments.compare.result import Ratio
 from experiments.papers.dras import runs as plans
 from experiments.papers.dras.cases import (
@@ -35,8 +35,6 @@ from experiments.papers.dras.cases import (
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
-from experiments.papers.dras.linear import linear_runs
-from experiments.papers.dras.measures import of_rows, rewards, row_of, weeks_of
 from experiments.papers.dras.runs import (
     CURVE,
     RUN,
@@ -45,10 +43,15 @@ from experiments.papers.dras.runs import (
     WARM,
     Work,
     evaluated,
+    of_rows,
+    rewards,
+    row_of,
     table_of,
+    weeks_of,
 )
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
-from experiments.papers.dras.training import ARMS, Task, settings_of, tasks_of, trained_runs
+from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
+from experiments.registry import perform
 from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from predictors.core.errors import JobcastError
@@ -313,7 +316,7 @@ def test_the_report_is_the_same_for_any_workers(tmp_path, monkeypatch):
     monkeypatch.setattr(study, "QUICK", SMALL)
     setting = Setting(LOG, tmp_path / "one", quick=True, train="6w", test="3w")
     setting.folder.mkdir()
-    report = study.run(setting)
+    report = perform("dras", setting)
     assert len(report.seeds) == 2 and "too few to tell" in report.verdict[0]
     names = {path.name for path in report.figures}
     figures = {f"figure{n}.png" for n in ("2", "3a_by_day", "3b_by_hour", "3c_sizes", "3d_accuracy", *"456789")}
@@ -325,7 +328,7 @@ def test_the_report_is_the_same_for_any_workers(tmp_path, monkeypatch):
     assert checks.loc["zero reward", "mean_wait"] == checks.loc["untrained", "mean_wait"]
     assert report.account.used == PARTS.used
     (tmp_path / "two").mkdir()
-    again = study.run(replace(setting, folder=tmp_path / "two", pool=Pool(workers=2)))
+    again = perform("dras", replace(setting, folder=tmp_path / "two", pool=Pool(workers=2)))
     name = f"runs_{LOG.name}.csv"
     tables = [pd.read_csv(tmp_path / which / name).drop(columns="train_seconds") for which in ("one", "two")]
     pd.testing.assert_frame_equal(*tables)

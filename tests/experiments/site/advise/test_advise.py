@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from experiments.reports.manifest import read_manifest
-from experiments.reports.page import write_report
+from experiments.reports.page import PAGE, write_report
 from experiments.site.advise.advice import FEWEST, Advice, advise, changes
 from experiments.site.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.site.advise.report import FIGURES as REPORTED
@@ -226,8 +226,9 @@ def page_of_advice(folder, *, lacks=(), **ways):
     columns = {"job_id": [1, 2], "submit": [0, 9], "wait": [5, 25], "run_time": [50, 100], "requested_procs": [1, 1]}
     log = JobLog.from_columns(columns, {}, max_procs=2, name="site")
     advice = Advice.none("easy", lacks) if lacks else advise(runs, groups, "easy")
-    report = report_on(advice, found, log, folder, "site.swf", 0.0)
-    return Page(write_report(folder, report).read_text(encoding="utf-8"))
+    report = report_on(advice, found, log, "site.swf")
+    write_report(folder, report)
+    return Page((folder / PAGE).read_text(encoding="utf-8"))
 
 
 def test_the_page_answers_on_its_first_screen(tmp_path):
@@ -334,7 +335,7 @@ def test_soft_limits_of_the_sites_own_scheduler(tmp_path):
     found = question.run(tmp_path)
     advice = question.advice(found)
     assert len(advice.options) == 4 and advice.most is not None and not advice.adds
-    report = report_on(advice, found, log, tmp_path, "site.swf", 0.0, "pbs")
+    report = report_on(advice, found, log, "site.swf", "pbs")
     command = report.tables["as logged, with commands"].set_index("case")["command"]["similar within 0.1"]
     assert command.endswith("--estimates similar --correction pbs --budget 0.1 --soft-limits pbs")
     assert any("Of balanced: PBS can order" in sentence for sentence in report.details)

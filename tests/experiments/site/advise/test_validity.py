@@ -134,7 +134,7 @@ def test_where_nothing_can_be_judged_few_runs_are_done(tmp_path):
     assert found.runs["case"].tolist() == ["WFP", *BY_ESTIMATES] and set(found.runs["seed"]) == {-1}
     advice = question.advice(found)
     assert (advice.options, advice.forbidden[0].name) == ((), "no-waits")
-    report = report_on(advice, found, log, tmp_path, "site.swf", 0.0)
+    report = report_on(advice, found, log, "site.swf")
     assert set(report.tables) == {"five figures", "as logged, with commands"}
     assert report.first.sentence == "No verdict: the log records no waits." and report.first.remedy == "Take another."
 

@@ -9,8 +9,7 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.runs.simulate import NamedSimulation
-from experiments.site.backtest.backtest import Backtest
-from experiments.site.backtest.months import Months
+from experiments.site.backtest.backtest import Backtest, Months
 from predictors.core.errors import JobcastError
 from predictors.data.formats.swf import write_swf
 from predictors.data.joblog import JobLog

@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.site.tune import tune as tuning_module
-from experiments.site.tune.objective import Objective
 from experiments.site.tune.reinforce import BOUND, HOUR, costs, trained_on, worth_of
-from experiments.site.tune.search import Contest, Frame, Search, policy_of
+from experiments.site.tune.search import Contest, Frame, Objective, Search, policy_of
 from experiments.site.tune.tune import Split, Tuning
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean

@@ -5,8 +5,8 @@ import time
 import pytest
 
 from experiments.site.tune.judge import AGENT, judge, verdict
-from experiments.site.tune.objective import FIVE, Objective
 from experiments.site.tune.reinforce import trained_on
+from experiments.site.tune.search import FIVE, Objective
 from experiments.site.tune.tune import Split, Tuning
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log

@@ -12,8 +12,18 @@ from experiments.runs.simulate import agent_named
 from experiments.site.tune import search as search_module
 from experiments.site.tune import tune as tuning_module
 from experiments.site.tune.judge import AGENT, CHANCE, EASY, Judged, judge, overfit, verdict
-from experiments.site.tune.objective import FIVE, OBJECTIVES, Objective, five
-from experiments.site.tune.search import Contest, Frame, Search, found_by, policy_of, variant
+from experiments.site.tune.search import (
+    FIVE,
+    OBJECTIVES,
+    Contest,
+    Frame,
+    Objective,
+    Search,
+    five,
+    found_by,
+    policy_of,
+    variant,
+)
 from experiments.site.tune.tune import Split, Tuned, Tuning
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import clean

@@ -445,6 +445,15 @@ def test_spans_in_microseconds_and_counts_in_thousandths() -> None:
     assert (log["run_time"].tolist(), log["requested_procs"].tolist()) == ([3600], [2])
 
 
+def test_nice_values_may_be_below_0_and_other_numbers_may_not() -> None:
+    text = b"JobID,Submit,Start,End,ReqCPUS,Nice,SiteFactor,Restarts\n1,1616835600,1616835660,1616839260,4,-1,-300,-2\n"
+    text += b"2,1616835601,1616835660,1616839260,4,50,7,2\n3,1616835602,1616835660,1616839260,4,,,2\n"
+    log, account = parse_table(text, "a.csv", mapped(propose(text, "a.csv")))
+    assert (log["nice"].tolist(), log.known("nice").tolist()) == ([-1, 50, None], [True, True, False])
+    assert (log["site_factor"].tolist(), log.known("restarts").tolist()) == ([-300, 7, None], [False, True, True])
+    assert account.count("negative") == 1
+
+
 def test_values_decide_where_names_are_of_another_language() -> None:
     text = (
         "Kennung,Beendet,Eingereicht,Begonnen,Ausgang,Dauer,nodes\n"

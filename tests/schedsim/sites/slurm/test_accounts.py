@@ -79,6 +79,12 @@ def test_who_has_used_less_comes_first(files):
     assert slurm_policy_of(alone, made_log(rows))[1].count("slurm-no-accounts") == 1
 
 
+def test_priorities_that_only_grow(files):
+    """Nobody has used anything when Ann's second job comes: it keeps the factor 1, which Bob's job has, too."""
+    rows = [(0, 8, 600, 0, 0), (1, 8, 60, 0, 0), (2, 8, 60, 1, 0)]
+    assert starts(rows, files(conf=f"{CONF}PriorityFlags=INCR_ONLY\n")) == [0, 600, 660]
+
+
 def test_factors_are_those_of_the_last_multiple_of_the_period(files):
     """At 60 Ann has used less than Bob. What she uses until 80 counts from 120 on, though no pass asks before 81."""
     rows = [(0, 3, 80, 0, 0), (0, 4, 50, 1, 0), (81, 8, 60, 1, 0), (81, 8, 60, 0, 0)]
@@ -93,7 +99,7 @@ def test_equal_accounts_come_by_name(files):
         dump = Path(policy.split(",")[1])
         lines = dump.read_text().replace("'a'", "'first'").replace("'b'", "'second'")
         dump.write_text(lines.replace("'first'", f"'{one}'").replace("'second'", f"'{other}'"))
-        order = slurm_policy_of(policy, made_log([(0, 1, 60, 0, 0), (0, 1, 60, 1, 0)]))[0].order.following
+        order = slurm_policy_of(policy, made_log([(0, 1, 60, 0, 0), (0, 1, 60, 1, 0)]))[0].order.ranking
         parent = order.fair_share.tree.parent[order.fair_share.user_of]
         found.append(bool(parent[0] < parent[1]))
     assert found == [True, False, False]
@@ -159,16 +165,24 @@ def test_gpus_are_billed_where_the_log_tells_them(files):
     conf = CONF.replace("CPU=1.0", "CPU=1.0,GRES/gpu=10,Mem=0.5G")
     log = made_log([(0, 4, 60, 0, 0), (1, 4, 60, 1, 0)], requested_gpus=np.array([2, 0]))
     policy, account = slurm_policy_of(files(conf=conf), log)
-    assert policy.order.following.fair_share.billed.tolist() == [24.0, 4.0]
+    assert policy.order.ranking.fair_share.billed.tolist() == [24.0, 4.0]
     assert "mem" in next(one.text for one in account.findings if one.rule == "slurm-not-billed")
     unused = "PartitionName=other TRESBillingWeights=GRES/gpu=10\n"
     account = slurm_policy_of(files(conf=CONF + unused), made_log([(0, 4, 60, 0, 0)]))[1]
     assert account.count("slurm-not-billed") == 0  # no job is in that partition
     policy, account = slurm_policy_of(files(conf=CONF.replace("CPU=1.0", "GRES/gpu=10")), made_log([(0, 4, 60, 0, 0)]))
-    assert policy.order.following.fair_share.billed.tolist() == [4.0]
+    assert policy.order.ranking.fair_share.billed.tolist() == [4.0]
     assert "not billed: processors are instead" in next(
         one.text for one in account.findings if one.rule == "slurm-not-billed"
     )
+
+
+@pytest.mark.parametrize(("flag", "billed"), [("", 27), ("MAX_TRES", 20), ("MAX_TRES_GRES", 24)])
+def test_flags_tell_how_billed_resources_add_up(files, flag, billed):
+    """4 processors, one node at 3, 2 GPUs at 10."""
+    conf = CONF.replace("CPU=1.0", "CPU=1.0,Node=3,GRES/gpu=10") + f"PriorityFlags={flag}\n"
+    log = made_log([(0, 4, 60, 0, 0)], requested_gpus=np.array([2]))
+    assert slurm_policy_of(files(conf=conf), log)[0].order.ranking.fair_share.billed.tolist() == [billed]
 
 
 def test_a_bad_limit_of_a_qos_without_jobs_is_refused(files):

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.sites.slurm.fair_share import OF_PARENT, FairShare, Shares, decay_of
+from schedsim.sites.slurm.fair_share import FairShare, Shares, decay_of
+from schedsim.sites.slurm.usage import OF_PARENT, end_using, go_on, start_using
 
 
 @st.composite
@@ -172,9 +173,9 @@ def run_through(rule, events, until):
     """Return usage after rows (time, "start" or "end", job)."""
     usage = rule.begun()
     for time, what, row in events:
-        (usage.started if what == "start" else usage.ended)(row, time)
-    usage.to(until)
-    return usage.used
+        (start_using if what == "start" else end_using)(usage, row, time)
+    go_on(usage, until)
+    return usage.entries["used"]
 
 
 @given(

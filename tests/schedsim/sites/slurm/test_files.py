@@ -14,11 +14,10 @@ from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import read_slurm_conf
 from schedsim.engine.simulation import simulate
-from schedsim.policies.orders import Waiting
 from schedsim.policies.policy import make_policy
 from schedsim.sites.slurm import files
 from schedsim.sites.slurm.files import slurm_policy_of
-from schedsim.sites.slurm.multifactor import Multifactor
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.workload.workload import Workload
 
 CONF = """# a site
@@ -84,7 +83,7 @@ def test_the_order_follows_from_the_published_formula(conf):
 
 @pytest.mark.parametrize("favour_small", [False, True])
 @pytest.mark.parametrize("relative", [False, True])
-def test_keys_equal_a_plain_second_reading(favour_small, relative):
+def test_priorities_equal_a_plain_second_reading(favour_small, relative):
     rng = np.random.default_rng(3)
     n = 50
     workload = Workload.from_columns(
@@ -93,10 +92,9 @@ def test_keys_equal_a_plain_second_reading(favour_small, relative):
     )  # fmt: skip
     rule = Multifactor(1000, 700, 300, 3000, 300, favour_small, relative)
     nodes, tier, part = -(-workload.procs // 8), rng.integers(1, 3, n), rng.random(n)
-    now, rows = 6100, np.arange(n)
-    order = rule.order(workload, nodes, 8, part, tier)
-    asked = Waiting(now, rows, now - workload.submit, workload.requested, workload.requested, workload.procs)
-    keys = order.keys(asked)
+    sizes = rule.sizes(workload.procs, nodes, workload.requested, 64, 8)
+    parts = parts_of(n, size=rule.size * sizes, partition=rule.partition * part, tier=tier)
+    found = rule.order(workload, parts).ranking.at(6100)
 
     def priority(i):
         cpus, own, minutes = int(workload.procs[i]), int(nodes[i]), int(workload.requested[i]) // 60
@@ -108,9 +106,9 @@ def test_keys_equal_a_plain_second_reading(favour_small, relative):
         else:
             size = (own / 8 + cpus / 64) / 2
         age = min(1.0, max(0, 6000 - int(workload.submit[i])) / 3000)
-        return -int(tier[i]), -math.floor(1000 * age + 700 * min(1, max(0, size)) + 300 * part[i]), i
+        return math.floor(1000 * age + 700 * min(1, max(0, size)) + 300 * part[i])
 
-    assert np.lexsort((rows, keys)).tolist() == sorted(range(n), key=priority)
+    assert found.tolist() == [priority(i) for i in range(n)]
 
 
 def test_basic_is_the_order_of_submission_and_builtin_does_not_backfill(conf, tmp_path):
@@ -144,7 +142,7 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("PriorityWeightAge=many\n", "slurm.conf:1: PriorityWeightAge is a whole number"),
         ("PriorityMaxAge=soon\n", "slurm.conf:1: PriorityMaxAge is a time above 0, such as 7-0"),
         ("PriorityCalcPeriod=0\n", "slurm.conf:1: PriorityCalcPeriod is a time above 0"),
-        ("PriorityFavorSmall=maybe\n", "slurm.conf:1: PriorityFavorSmall is no or yes here; found 'maybe'"),
+        ("PriorityFavorSmall=maybe\n", "slurm.conf:1: PriorityFavorSmall is YES or NO; found 'maybe'"),
         ("NodeName=n[1-9000000000] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
         ("NodeName=n[5-1] CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),
         ("NodeName=n[1- CPUs=4\n", "slurm.conf:1: NodeName is a list of nodes"),

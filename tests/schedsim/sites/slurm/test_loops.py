@@ -16,7 +16,7 @@ from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.slurm.fair_share import FairShare, Shares
 from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.multifactor import Multifactor
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 
@@ -133,7 +133,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed):
+def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed, monkeypatch):
     rng = np.random.default_rng(seed)
     n, period, half_life, max_age, weights = 14, 60, 1800, 900, (700, 1000)
     asked = 60 * rng.integers(1, 8, n)
@@ -145,10 +145,18 @@ def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed):
     tree = Shares(np.array([-1, 0, 0, 1, 2]), np.ones(5, dtype=int), np.array([False] * 3 + [True] * 2))
     share = FairShare(tree, users + 3, workload.procs.astype(float), half_life, period)
     rule = Multifactor(age=weights[0], fair_share=weights[1], max_age=max_age, calc_period=period)
-    order = rule.order(workload, np.ones(n, dtype=int), 8, np.zeros(n), np.ones(n, dtype=int), fair_share=share)
+    order = rule.order(workload, parts_of(n), share)
     loops = Loops(interval=10, resolution=30, calc_period=period)
     plain = Plain(workload, users.tolist(), period, half_life, weights, max_age)
-    assert simulate(workload, Policy(order, loops)).start.tolist() == plainly(workload, loops, [], plain)
+    expected = plainly(workload, loops, [], plain)
+    simulation = Simulation(workload, Policy(order, loops))
+    simulation.run(until=int(workload.submit[n // 2]))
+    forks = [simulation.fork(), simulation.fork()]
+    # a pause would cost more than the pass
+    monkeypatch.setattr(simulation, "_answer", lambda stop: pytest.fail(f"it paused: {stop}"))
+    for one in (simulation, *forks):
+        one.run()
+        assert one.schedule().start.tolist() == expected
 
 
 @st.composite

@@ -20,7 +20,7 @@ from schedsim.policies.policy import FCFS, Policy
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.limits import Claims, Limits
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.preemption import Preemption
+from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload

@@ -73,7 +73,7 @@ def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, mon
         "qos": np.array([list(QOS).index(qos) for _, qos in waiting.values()]),
     }  # fmt: skip
     log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": tuple(users), "qos": tuple(QOS)})
-    order = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following
+    order = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.ranking
     tree, user_of = order.fair_share.tree, order.fair_share.user_of
     assert tree.n_users == len(USERS) + 1  # root is a user of root
     place = {user: int(user_of[i]) for i, (user, _) in enumerate(waiting.values())}
@@ -91,9 +91,69 @@ def test_fair_share_and_qos_of_waiting_jobs_are_those_of_the_files(tmp_path, mon
     for row, (job, (user, _)) in enumerate(waiting.items()):
         share, by_qos, whole, age, *others = jobs[job]
         assert share == int(order.rule.fair_share * ours[place[user]] + 0.5)
-        assert by_qos == int(order.fixed[row] + 0.5)
+        assert by_qos == int(order.parts["qos"][row] + 0.5)
         assert abs(whole - (share + by_qos + age)) <= 1
         assert not any(others)
+
+
+PARTS = """PriorityWeightAssoc=700
+PriorityWeightJobSize=400
+PriorityWeightPartition=300
+PriorityWeightTRES=CPU=2000,Mem=3000,Node=50
+PriorityFlags={flags}
+PartitionName=urgent Nodes=n[1-2] Priority=3 PriorityJobFactor=1 MaxTime=INFINITE State=UP
+"""
+WAITING = (  # user, QOS, partition, processors, nodes, memory of a node [MB], minutes, nice value, site factor
+    ("ann", "normal", "p", 8, 1, 1000, 60, 0, 0), ("bea", "high", "p", 17, 3, 500, 90, 40, 0),
+    ("cid", "low", "urgent", 9, 2, 2000, 5, 0, 77), ("dan", "high", "urgent", 2, 1, 100, 60, -30, -5),
+    ("ann", "low", "p", 32, 4, 3900, 600, 100_000, 0),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("flags", ["FAIR_TREE", "NO_NORMAL_ALL,SMALL_RELATIVE_TO_TIME,NO_FAIR_TREE"])
+def test_all_parts_of_a_priority_are_those_that_sprio_tells(flags, tmp_path, monkeypatch):
+    """Association, size, partition, QOS, TRES, site factor and nice value of each job, and the priority as a whole."""
+    monkeypatch.setenv("PATH", os.environ["PATH"])
+    cluster = opened("accounts", tmp_path / "bin", SPEED, PARTS.format(flags=flags))
+    try:
+        cluster.sacctmgr("modify", "account", "physics", "set", "priority=20")
+        cluster.sacctmgr("modify", "user", "bea", "where", "account=physics", "set", "priority=50")
+        cluster.wait_for(cluster.submit("-N4", "-n32", "-t", 6000, "-A", "physics", user="bea"), "RUNNING")
+        numbers = []
+        for user, qos, partition, procs, nodes, memory, minutes, nice, site in WAITING:
+            options = [f"-n{procs}", f"-N{nodes}", f"--mem={memory}", "-t", minutes, "-p", partition, "--qos", qos]
+            numbers.append(cluster.submit(*options, "-A", USERS[user][0], user=user))
+            cluster.run("scontrol", "update", f"JobId={numbers[-1]}", f"Nice={nice}", f"SiteFactor={site}")
+        time.sleep(1200 / SPEED)
+        told = cluster.run("sprio", "-h", "-o", "%i|%Y|%A|%F|%B|%J|%P|%Q|%S|%N|%T").splitlines()
+        files = files_of(cluster, "accounts", tmp_path)
+    finally:
+        cluster.down()
+
+    users, groups, names = list(USERS), [account for account, _ in USERS.values()], ("p", "urgent")
+    rows = list(zip(*WAITING, strict=True))
+    codes = [users.index(one) for one in rows[0]]
+    columns = {
+        "job_id": numbers, "submit": [0] * 5, "run_time": [60] * 5, "user": codes, "group": codes,
+        "qos": [list(QOS).index(one) for one in rows[1]], "queue": [names.index(one) for one in rows[2]],
+        "requested_procs": rows[3], "requested_nodes": rows[4],
+        "requested_job_memory": [1024 * row[4] * row[5] for row in WAITING],
+        "requested_time": [60 * one for one in rows[6]], "nice": rows[7], "site_factor": rows[8],
+    }  # fmt: skip
+    log = JobLog.from_columns(columns, {}, max_procs=32, categories={
+        "user": tuple(users), "group": tuple(groups), "qos": tuple(QOS), "queue": names,
+    })  # fmt: skip
+    ours = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.ranking.parts
+    jobs = {int(number): rest for number, *rest in (line.replace(" ", "").split("|") for line in told)}
+    assert sorted(jobs) == sorted(numbers)
+    for row, number in enumerate(numbers):
+        whole, age, share, *parts, tres = jobs[number]
+        fields = ("association", "size", "partition", "qos", "site", "nice")
+        assert [int(part) for part in parts] == [round(float(ours[field][row])) for field in fields], jobs
+        by_resource = [float(one.partition("=")[2]) for one in tres.split(",") if one]
+        assert abs(sum(by_resource) - ours["tres"][row]) <= 2, (jobs, ours["tres"])
+        known = sum(ours[field][row] for field in (*fields[:-1], "tres")) - ours["nice"][row]
+        assert abs(int(whole) - max(1, known + int(age) + int(share))) <= 2, (jobs, ours)
 
 
 TREE = (
@@ -140,6 +200,6 @@ def test_fair_tree_ranks_equal_entries_as_slurm_does(tmp_path):
         "group": np.array([accounts.index(account) for account, _ in owners]),
     }  # fmt: skip
     log = JobLog.from_columns(columns, {}, max_procs=32, categories={"user": users, "group": accounts})
-    share = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.following.fair_share
+    share = slurm_policy_of(f"slurm:{','.join(map(str, files))}", log)[0].order.ranking.fair_share
     ours = share.tree.factors(np.zeros(len(share.tree)))[share.user_of]
     assert dict(zip(owners, ours.round(6).tolist(), strict=True)) == factors

@@ -33,7 +33,7 @@ class Preemption:
     delay : int
         A stopped job may start again after so long [s].
     reorders : int
-        How often the jobs to stop are chosen again, see `schedsim.sites.slurm.victims`.
+        How often the jobs to stop are chosen again, see `schedsim.sites.slurm.preemption.victims`.
     strict, youngest : bool
         Slurm's `strict_order` and `youngest_first`.
 

@@ -1,0 +1,212 @@
+"""The priority of a site's slurm.conf: its weights and flags, and of each job what stays the same while it waits.
+
+Also what partitions say of their jobs: factors, tiers, resources, and whom they refuse.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError, counted, printable, unknown_name
+from predictors.data.joblog import JobLog
+from predictors.data.report import Finding
+from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of
+from schedsim.kernels.records import Records
+from schedsim.sites.slurm.accounts import Owners, amounts_of, weights_of
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
+from schedsim.sites.slurm.records import Parts
+from schedsim.workload.workload import Workload
+
+USED_FLAGS: Final = frozenset(
+    ("small_relative_to_time", "incr_only", "no_normal_part", "no_normal_tres", "no_normal_all")
+)
+USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
+    ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "no_normal_assoc", "max_tres", "max_tres_gres")
+)
+WITHOUT_EFFECT: Final = frozenset(("accrue_always", "calculate_running"))
+"""Flags that change nothing here: no job waits before its submission, and running jobs have no priority."""
+_NORMAL: Final = frozenset(("no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"))
+_YES: Final = frozenset(("yes", "up", "true", "1"))
+_NO: Final = frozenset(("no", "down", "false", "0"))
+
+
+def flags_of(conf: SlurmConf) -> frozenset[str]:
+    """Return the PriorityFlags in small letters; NO_NORMAL_ALL is all of its kind.
+
+    Examples
+    --------
+    >>> lines = [("slurm.conf:1", "PriorityFlags=NO_NORMAL_ALL,INCR_ONLY")]
+    >>> sorted(flags_of(SlurmConf.of_lines("slurm.conf", lines)))[:3]
+    ['incr_only', 'no_normal_all', 'no_normal_assoc']
+    """
+    flags = frozenset(conf.options("PriorityFlags"))
+    known = USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS | WITHOUT_EFFECT
+    for flag in sorted(flags - known):
+        place = conf.settings["priorityflags"].place
+        raise JobcastError(f"{place}: {unknown_name('PriorityFlags', flag.upper(), sorted(map(str.upper, known)))}")
+    return flags | _NORMAL if "no_normal_all" in flags else flags
+
+
+def rule_of(conf: SlurmConf, has_accounts: bool) -> Multifactor:
+    """Return the weights and rules; those of accounts and QOS only where these are known."""
+    small = conf.settings.get("priorityfavorsmall")
+    if small is not None and small.value.lower() not in _YES | _NO:
+        raise JobcastError(f"{small.place}: {small.name} is YES or NO; found {printable(small.value)[:40]!r}.")
+    flags = flags_of(conf)
+
+    def of_accounts(name: str) -> int:
+        return conf.whole(name, 0) if has_accounts else 0
+
+    return Multifactor(
+        age=conf.whole("PriorityWeightAge", 0),
+        size=conf.whole("PriorityWeightJobSize", 0),
+        partition=conf.whole("PriorityWeightPartition", 0),
+        qos=of_accounts("PriorityWeightQOS"),
+        fair_share=of_accounts("PriorityWeightFairshare"),
+        association=of_accounts("PriorityWeightAssoc"),
+        max_age=conf.seconds("PriorityMaxAge", 604_800),
+        calc_period=conf.seconds("PriorityCalcPeriod", 300),
+        favour_small=small is not None and small.value.lower() in _YES,
+        relative_to_time="small_relative_to_time" in flags,
+        only_grows="incr_only" in flags,
+    )
+
+
+def fixed_parts(
+    conf: SlurmConf,
+    log: JobLog,
+    workload: Workload,
+    nodes: Ints,
+    of_nodes: int,
+    rule: Multifactor,
+    owners: Owners | None,
+    findings: list[Finding],
+) -> Records[Parts]:
+    """Return the parts of each job's priority that stay the same; `nodes` of each job, out of `of_nodes`."""
+    flags = flags_of(conf)
+    factor, tier = partitions_of(conf, log, "no_normal_part" not in flags)
+    parts = parts_of(len(log), partition=rule.partition * factor, tier=tier)
+    parts["size"] = rule.size * rule.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
+    if told := conf.settings.get("priorityweighttres"):
+        parts["tres"] = _resources(conf, log, told, amounts_of(log, workload, nodes), flags, findings)
+    if owners is not None and rule.qos:
+        parts["qos"] = rule.qos * owners.priorities("no_normal_qos" not in flags)
+    if owners is not None and rule.association:
+        parts["association"] = rule.association * owners.associated("no_normal_assoc" not in flags)
+    for part, column in (("site", "site_factor"), ("nice", "nice")):
+        if (known := log.known(column)).any():
+            parts[part] = np.where(known, log.filled(column), 0)
+    return parts
+
+
+def told_partitions(log: JobLog) -> Bools:
+    """Return which jobs' partitions a log names; without names there are none, as numbers are not Slurm's."""
+    column = log.partition_column
+    return log.known(column) if log.names(column) else np.zeros(len(log), dtype=np.bool_)
+
+
+def _jobs_by_partition(conf: SlurmConf, log: JobLog) -> Iterator[tuple[Bools, list[str]]]:
+    """Give jobs with their partitions: several where they name several, as Slurm tries one after the other."""
+    column = log.partition_column
+    codes, names, told = log.filled(column), log.names(column), told_partitions(log)
+    for code in np.unique(codes[told]).tolist() if conf.partitions else ():
+        name, jobs = names[code] if 0 <= code < len(names) else str(code), told & (codes == code)
+        several = [one.strip() for one in name.split(",")]
+        if unknown := [one for one in several if one not in conf.partitions]:
+            job, n = int(log.values["job_id"][int(np.argmax(jobs))]), int(jobs.sum())
+            more = f" ({counted(n - 1, 'more job')} likewise)" if n > 1 else ""
+            raise JobcastError(
+                f"{log.name}: job {job}{more}: {unknown_name('partition', unknown[0], conf.partitions)} Add a "
+                f"PartitionName line for it to {conf.source}."
+            )
+        yield jobs, several
+
+
+def refused(conf: SlurmConf, log: JobLog, workload: Workload, owners: Owners | None) -> Iterator[Finding]:
+    """Count the jobs that none of their partitions takes."""
+    taken = np.ones(len(log), dtype=np.bool_)
+    for jobs, several in _jobs_by_partition(conf, log):
+        taken[jobs] = np.any([_takes(conf.partitions[one], workload, owners)[jobs] for one in several], axis=0)
+    if not taken.all():
+        text = (
+            "their partition does not take them, by its MaxTime, accounts or QOS: Slurm would never start them; here "
+        )
+        yield Finding("slurm-refused", "noted", f"{text}they run", int((~taken).sum()))
+
+
+def _takes(row: Mapping[str, Setting], workload: Workload, owners: Owners | None) -> Bools:
+    """Return which jobs a partition would take."""
+    taken = np.ones(len(workload), dtype=np.bool_)
+    if "maxtime" in row:
+        taken &= workload.requested <= -(-seconds_of(row["maxtime"]) // 60) * 60
+    if owners is None:
+        return taken
+
+    def listed(name: str) -> list[str]:
+        words = [one.strip().lower() for one in row[name].value.split(",")] if name in row else ["all"]
+        return [] if "all" in words else words
+
+    qos = np.array([one.lower() for one in owners.qos])
+    if allowed := listed("allowqos"):
+        taken &= np.isin(qos, [*allowed, ""])
+    else:
+        taken &= ~np.isin(qos, listed("denyqos"))
+    if allowed := listed("allowaccounts"):
+        taken &= owners.within(allowed) | (owners.user_of < 0)
+    else:
+        taken &= ~owners.within(listed("denyaccounts"))
+    return taken
+
+
+def partitions_of(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, Ints]:
+    """Return the factor and the tier of each job's partition; 0 and 1 where the log does not name it."""
+    factor, tier = np.zeros(len(log)), np.ones(len(log), dtype=np.int64)
+
+    def number(row: Mapping[str, Setting], name: str) -> int:
+        one = row.get("priority", row.get(name))  # the older key stands before both
+        if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
+            raise JobcastError(
+                f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
+            )
+        return 1 if one is None else int(one.value)
+
+    factors = {name: number(row, "priorityjobfactor") for name, row in conf.partitions.items()}
+    tiers = {name: number(row, "prioritytier") for name, row in conf.partitions.items()}
+    most = max([1, *factors.values()]) if normal else 1
+    for jobs, several in _jobs_by_partition(conf, log):
+        factor[jobs] = max(factors[one] for one in several) / most
+        tier[jobs] = max(tiers[one] for one in several)
+    return factor, tier
+
+
+def _resources(
+    conf: SlurmConf,
+    log: JobLog,
+    told: Setting,
+    amounts: Mapping[str, Ints],
+    flags: frozenset[str],
+    findings: list[Finding],
+) -> Floats:
+    """Return each job's resources over those of its partition, times PriorityWeightTRES; summed."""
+    weights = dict(weights_of(told))
+    if untold := sorted(weights.keys() - amounts.keys()):
+        text = f"{told.name}: the log does not tell what jobs have of {', '.join(untold)}, which do not count"
+        findings.append(Finding("slurm-priority-untold", "noted", text, len(untold)))
+
+    def summed(has: Mapping[str, float] | None) -> Floats:
+        found = np.zeros(len(log))
+        for tres in ("cpu", "mem", "node", "gres/gpu"):  # in Slurm's order
+            whole = 1.0 if has is None else has.get(tres, 0.0)
+            if tres in weights and tres in amounts and whole > 0:
+                found += amounts[tres] / whole * weights[tres]
+        return found
+
+    if "no_normal_tres" in flags:
+        return summed(None)
+    parts = np.zeros(len(log))
+    for jobs, several in _jobs_by_partition(conf, log):
+        parts[jobs] = np.max([summed(conf.resources(one))[jobs] for one in several], axis=0)
+    return parts

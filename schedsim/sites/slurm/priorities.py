@@ -1,0 +1,133 @@
+"""The priorities of waiting jobs while a simulation goes on, and the queue in their order, compiled.
+
+Ages and fair-share change at the ticks alone. So a pass behind a new tick computes all keys, and any other one those of
+the jobs that have come since the last pass. Keys are whole numbers below 0, of jobs that are not ranked yet 0 or more.
+"""
+
+import math
+from typing import Final
+
+import predictors.core.events as event
+import schedsim.kernels.records as at
+from predictors.core.arrays import Floats, Ints
+from predictors.core.jit import lean, rare, step
+from schedsim.kernels.ordered_lists import insert, list_slots, remove, slot_from
+from schedsim.kernels.records import Arrays, Records
+from schedsim.kernels.sorting import put_in_order, sort_slots
+from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays
+from schedsim.sites.slurm.usage import advance, ended, find_factors, started
+
+TIER: Final = 1 << 33
+"""Value of a tier: more than any priority."""
+MOST: Final = float((1 << 32) - 1)
+"""The highest priority."""
+PLACES: Final = 20
+"""Bits of a key that hold a job's place by submission, where preempted jobs count as submitted again."""
+MOST_LEVELS: Final = 1 << 9
+"""Tiers that fit into such a key."""
+
+
+@rare
+def rank(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Let the queue have the order of the priorities now."""
+    lists, state, ranking = sim.lists, sim.state[0], slurm.ranking[0]
+    if ranking.fair_share > 0 or ranking.resubmits:
+        _take_in_events(sim, slurm)
+    if ranking.fair_share > 0:
+        advance(slurm.usage, state.clock.now)
+        find_factors(slurm.usage)
+    tick = state.clock.now - state.clock.now % ranking.calc_period
+    if ranking.resubmits:
+        ranking.ranked_at = tick
+        _rank_by_place(sim, slurm)
+        return
+    if tick != ranking.ranked_at:
+        ranking.ranked_at = tick
+        if ranking.age > 0 or ranking.fair_share > 0:
+            _rank_all(sim, slurm)
+            return
+    slot = slot_from(lists, state, at.QUEUE, at.NOTHING, at.FIRST_TIE)
+    while slot >= 0:
+        job = sim.jobs_now[slot]
+        remove(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row)
+        job.keys[at.QUEUE] = _key(sim, slurm, job.row)
+        insert(lists, state, at.QUEUE, job.keys[at.QUEUE], job.row, slot, job.procs, job.candidate_estimate)
+        slot = slot_from(lists, state, at.QUEUE, at.NOTHING, at.FIRST_TIE)
+
+
+@step
+def _rank_all(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Compute all keys, and sort the queue where they are in another order."""
+    n = list_slots(sim, at.QUEUE, len(sim.jobs_now))
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        key = _key(sim, slurm, job.row)
+        job.keys[at.QUEUE] = min(key, job.keys[at.QUEUE]) if slurm.ranking[0].only_grows else key
+    put_in_order(sim, at.QUEUE, at.QUEUE, n)
+
+
+@step
+def _rank_by_place(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Compute all keys, in which equal jobs differ by their places in the order of submission; and sort the queue."""
+    n, ranking = list_slots(sim, at.QUEUE, len(sim.jobs_now)), slurm.ranking[0]
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        job.keys[at.BACKFILL] = slurm.parts[job.row].submitted  # the loops read no keys of this kind
+    sort_slots(sim, at.BACKFILL, n)
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        key, old = _key(sim, slurm, job.row), job.keys[at.QUEUE] >> PLACES
+        if ranking.only_grows:
+            key = min(key, old)
+        job.keys[at.QUEUE] = (key << PLACES) + min(i, (1 << PLACES) - 1)
+    put_in_order(sim, at.QUEUE, at.QUEUE, list_slots(sim, at.QUEUE, len(sim.jobs_now)))
+
+
+@step
+def _take_in_events(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Take in which jobs have started, ended, and were preempted since the last pass."""
+    ranking, usage = slurm.ranking[0], slurm.usage
+    for i in range(ranking.n_read, sim.state[0].clock.n_logged):
+        kind, row, time = sim.log[i, event.KIND], sim.log[i, event.JOB], sim.log[i, event.TIME]
+        if kind == event.RETURNED and ranking.resubmits:
+            slurm.parts[row].submitted = time
+        if ranking.fair_share > 0:
+            if kind == event.STARTED:
+                started(usage, row, time)
+            elif kind == event.ENDED or kind == event.RETURNED:
+                ended(usage, row, time)
+    ranking.n_read = sim.state[0].clock.n_logged
+
+
+@step
+def _key(sim: Arrays, slurm: SlurmArrays, row: int) -> int:
+    """Return a waiting job's key: higher tiers first, then higher priorities."""
+    ranking, parts, share = slurm.ranking[0], slurm.parts[row], 0.0
+    if ranking.fair_share > 0:
+        entry = slurm.usage.jobs[row].entry
+        share = slurm.usage.entries[entry].factor if entry >= 0 else 0.0
+    return -(_priority(ranking, parts, sim.jobs[row].submit, ranking.ranked_at, share) + TIER * parts.tier)
+
+
+@step
+def _priority(ranking: Ranking, parts: Parts, submit: int, tick: int, share: float) -> int:
+    """Return a job's priority at a tick: the sum of its parts, in the order in which Slurm adds them up."""
+    priority = ranking.age * min(1.0, max(0, tick - submit) / ranking.max_age)
+    priority += parts.association
+    priority += ranking.fair_share * share
+    priority += parts.size
+    priority += parts.partition
+    priority += parts.qos
+    priority += parts.tres
+    priority += parts.site
+    priority -= parts.nice
+    return math.floor(min(max(priority, 1.0), MOST))
+
+
+@lean
+def write_priorities(
+    ranking: Records[Ranking], parts: Records[Parts], submit: Ints, tick: int, share: Floats, found: Ints
+) -> None:
+    """Write the priorities of jobs at a tick."""
+    for i in range(len(parts)):
+        found[i] = _priority(ranking[0], parts[i], submit[i], tick, share[i])
