@@ -245,6 +245,16 @@ def outages_note(found: dict[str, Any]) -> str | None:
     )
 
 
+def preemption_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about the jobs that were stopped for others, if jobs may be."""
+    if "preemptions" not in found:
+        return None
+    return (
+        f"{found['preempted_jobs']:,} jobs were preempted, {found['preemptions']:,} times in all: "
+        f"{found['preempted_processor_seconds']:,.0f} processor seconds lost, {found['cancelled']:,} jobs cancelled."
+    )
+
+
 def ignored_note(found: dict[str, Any]) -> str | None:
     """Return a sentence about commands that came too late, if there are any."""
     late = found.get("commands_too_late", 0)

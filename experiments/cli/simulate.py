@@ -10,6 +10,7 @@ from experiments.cli.set_up import (
     ignored_note,
     nodes_of,
     outages_note,
+    preemption_note,
     print_resources,
     print_users,
     set_up,
@@ -146,7 +147,8 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
     print_resources(found)
     if "users" in found:
         print_users(found["users"])
-    for note in (widths, outages_note(found), ignored_note(found), fallback_note(found), soft_limits_note(found)):
+    notes = outages_note, preemption_note, ignored_note, fallback_note, soft_limits_note
+    for note in (widths, *(note(found) for note in notes)):
         if note is not None:
             say(note)
 

@@ -32,7 +32,7 @@ from schedsim.policies.traits import NODES, REVISED, clash, refuse
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
-from schedsim.results.site_metrics import by_queue, disturbed_figures
+from schedsim.results.site_metrics import by_queue, disturbed_figures, preemption_figures
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.files import is_slurm, slurm_policy_of
 from schedsim.validate.validate import check
@@ -361,6 +361,7 @@ class NamedSimulation:
             "procs": workload.machine_procs,
             **figures(schedule),
             **disturbed_figures(schedule),
+            **preemption_figures(schedule),
             **resource_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,

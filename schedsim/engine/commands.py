@@ -23,6 +23,7 @@ WHY_HELD: Final[Mapping[int, str]] = MappingProxyType(
         at.BY_PARENT: "the job that it waits for has not ended",
         at.BY_FAILURE: "the job that it waits for has failed",
         at.BY_ACCOUNT: "its account is spent",
+        at.BY_PREEMPTION: "it was preempted, and Slurm lets it start again only after a pause",
     }
 )
 

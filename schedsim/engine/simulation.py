@@ -40,7 +40,7 @@ from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.failures import FailureProcess
+from schedsim.machine.failures import FailureProcess, first_runs
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
@@ -51,7 +51,7 @@ from schedsim.policies.backfilling import Knapsack, Pass
 from schedsim.policies.networks import Dras
 from schedsim.policies.policy import FCFS, Policy
 from schedsim.policies.traits import refuse
-from schedsim.results.schedule import Disturbed, Schedule
+from schedsim.results.schedule import Disturbed, Preempted, Schedule
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules, rules_for
 from schedsim.sites.slurm import passes
@@ -162,6 +162,7 @@ class Simulation:
         self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = self._read_by_machine = 0
+        self._returned: set[int] = set()  # rows of jobs that returned to the queue after forecasts had read their start
         self._closed = False
         self._reasons: Reasons | None = None
         self._learner: learning.Learner | None = None
@@ -181,6 +182,7 @@ class Simulation:
         write_policy(record, policy)
         write_agent(self._state, policy)
         write_machine_state(record, self._machine_state)
+        record.rules.restarts |= self._preempts
         if groups is not None:
             record.queue.grouped, record.queue.n_groups = True, n_groups
             if self._lists_groups(outages):
@@ -304,6 +306,10 @@ class Simulation:
         return None if self._machine_state is None else self._machine_state.progress
 
     @property
+    def _preempts(self) -> bool:
+        return self._loops is not None and self._loops.preemption is not None
+
+    @property
     def _failing(self) -> FailureProcess | None:
         return None if self._machine_state is None else self._machine_state.failing
 
@@ -329,7 +335,13 @@ class Simulation:
         if self._placing is not None:
             placements = self._placing.placements()
             nodes = placements.node_sets()
-        return Schedule.from_events(workload, events, notes, self._seconds, nodes, stopped, disturbed, placements)
+        preempted = None
+        if self._loops is not None and self.policy.preempts:
+            preempted = Preempted.of(self._loops.stops, self._loops.cancelled, len(workload))
+            stopped = None if stopped is None else [row for row in stopped if not preempted.cancelled[row]]
+        return Schedule.from_events(
+            workload, events, notes, self._seconds, nodes, stopped, disturbed, placements, preempted
+        )
 
     def snapshot(self) -> Snapshot:
         """Return this moment, in time proportional to the live jobs.
@@ -379,6 +391,7 @@ class Simulation:
         new._commands = None if self._commands is None else self._commands.fork()
         new._placing = None if self._placing is None else self._placing.fork()
         new._loops = None if self._loops is None else self._loops.fork()
+        new._returned = set(self._returned)
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
@@ -523,7 +536,7 @@ class Simulation:
             if kernel is easy.run:
                 machine += (self._state.agent,)
             elif self._loops is not None:
-                machine = (self._loops.arrays, self.nodes, self._loops.cycle)
+                machine = (self._loops.arrays, self.nodes, self._loops.cycle, self._loops.preemption)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
@@ -564,8 +577,8 @@ class Simulation:
         return self._reasons
 
     def _for_forecasts(self, events: Ints) -> Ints:
-        """Return the events that forecasts read: all, but what follows an interruption by a failure."""
-        return events if self._failing is None else self._failing.for_forecasts(events)
+        """Return the events that forecasts read: all, but what follows when a job has returned to the queue."""
+        return first_runs(events, self._returned) if self._state.record.rules.restarts else events
 
     def _change(self) -> None:
         """Let nodes fail, or be repaired."""
@@ -584,6 +597,9 @@ class Simulation:
         elif stop == at.GROW_SPOTS:
             assert self._placing is not None
             self._placing = self._placing.with_room_for_starts()
+        elif stop == at.GROW_STOPS:
+            assert self._loops is not None
+            self._loops = self._loops.with_room_for_stops()
         elif stop == at.GROW_PLAN:
             assert self._placing is not None
             self._placing = self._placing.with_larger_plan()

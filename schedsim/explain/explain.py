@@ -71,6 +71,10 @@ class Explanation:
         Scheduling instants from its submission to its start, and how many of them were examined.
     demand : str
         What it asks of nodes, where jobs take GPUs and memory of them; else empty.
+    stopped : tuple of (start, end, job id)
+        Its runs that were stopped for another job, and for which.
+    stops : tuple of (job id, second)
+        Jobs that were stopped for it, and when.
     """
 
     job_id: int
@@ -85,6 +89,8 @@ class Explanation:
     instants: int
     looked_at: int
     demand: str = ""
+    stopped: tuple[tuple[int, int, int], ...] = ()
+    stops: tuple[tuple[int, int], ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
@@ -180,6 +186,8 @@ def explain(
         instants=instants,
         looked_at=looked_at,
         demand="" if workload.demands is None else workload.demands.words(row),
+        stopped=_stopped(schedule, row),
+        stops=_stops(schedule, row),
     )
 
 
@@ -234,6 +242,24 @@ def _by_job_id(finding: Reason, workload: Workload) -> Reason:
         collides=clock(finding.collides),
         due=clock(finding.due),
     )
+
+
+def _stopped(schedule: Schedule, row: int) -> tuple[tuple[int, int, int], ...]:
+    """Return the runs of a job that were stopped for others: start, end, the other's job id."""
+    if schedule.preempted is None:
+        return ()
+    runs, workload = schedule.preempted.runs, schedule.workload
+    own = runs[runs[:, 0] == row].tolist()
+    return tuple((a + workload.origin, b + workload.origin, int(workload.job_id[by])) for _, a, b, by in own)
+
+
+def _stops(schedule: Schedule, row: int) -> tuple[tuple[int, int], ...]:
+    """Return the jobs that were stopped for a job: job id, second."""
+    if schedule.preempted is None:
+        return ()
+    runs, workload = schedule.preempted.runs, schedule.workload
+    own = runs[runs[:, 3] == row].tolist()
+    return tuple((int(workload.job_id[other]), end + workload.origin) for other, _, end, _ in own)
 
 
 def _passed_by(schedule: Schedule, row: int) -> tuple[tuple[int, int, str], ...]:

@@ -58,6 +58,11 @@ def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
         half = most_lines // 2
         chain[half : len(chain) - half] = [f"… {len(chain) - 2 * half} more changes of what kept it; see --json …"]
     lines += chain
+    lines += [f"t={end}: job {by} preempted it; its run from t={start} on was lost." for start, end, by in e.stopped]
+    for end in dict.fromkeys(end for _, end in e.stops):
+        names = [str(job) for job, then in e.stops if then == end]
+        more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+        lines.append(f"t={end}: it preempted job{'s' * (len(names) > 1)} {', '.join(names[:MOST_NAMES])}{more}.")
     if e.passed_by:
         lines.append(_passed(e))
     if e.looked_at < e.instants:

@@ -67,7 +67,8 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
     if job.hold_reasons != 0:
         return
     now, row = state.clock.now, job.row
-    if site_jobs[row].account >= 0 and job.tier == 0 and check_account(sim, job, at.NO):
+    is_charged = len(site_jobs) > 0 and site_jobs[row].account >= 0 and job.tier == 0
+    if is_charged and check_account(sim, job, at.NO):
         job.hold_reasons = at.BY_ACCOUNT
         return
     job.eligible_since += now - job.held_since
@@ -112,7 +113,7 @@ def _inherit(job: JobNow, parent: JobNow, state: State) -> None:
 
 @step
 def _wait_until(sim: Arrays, job: JobNow, when: int) -> None:
-    """Release a child at a second."""
+    """Release a held job at a second."""
     state = sim.state[0]
     clock = state.clock
     clock.n_timers += 1
@@ -180,7 +181,7 @@ def _settle_child(sim: Arrays, job: JobNow, parent: JobNow, in_pass: int) -> int
 
 @step
 def release_child(sim: Arrays, changes: Changes | None, row: int) -> None:
-    """Release a job from its parent."""
+    """Release a job that waits for its parent, or was preempted."""
     if changes is not None:
         _release_child(sim, row)
 
@@ -188,8 +189,26 @@ def release_child(sim: Arrays, changes: Changes | None, row: int) -> None:
 @rare
 def _release_child(sim: Arrays, row: int) -> None:
     slot = dependant(sim, row)
-    if slot >= 0:
-        release_hold(sim, slot, at.BY_PARENT)
+    if slot < 0:
+        return
+    if sim.jobs_now[slot].hold_reasons & at.BY_PREEMPTION != 0:
+        sim.state[0].clock.causes |= at.BY_SUBMISSION  # it counts as one that comes now
+    release_hold(sim, slot, at.BY_PARENT | at.BY_PREEMPTION)
+
+
+@step
+def hold_stopped(sim: Arrays, slot: int, until: int) -> None:
+    """Hold a job until a second that was stopped for another one, and is in no list of waiting jobs."""
+    job, state = sim.jobs_now[slot], sim.state[0]
+    if len(sim.changes.site_jobs) == 0:
+        job.n_children = 0
+        job.eligible_since = 0
+    job.hold_reasons = at.BY_PREEMPTION
+    job.held_since = state.clock.now
+    state.site.n_held += 1
+    if job.n_children == 0:
+        insert(sim.lists, state, at.DEPENDANTS, job.row, job.row, slot, job.procs, job.requested_time)
+    _wait_until(sim, job, until)
 
 
 @step

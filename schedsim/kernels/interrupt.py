@@ -1,11 +1,11 @@
-"""New ends of running jobs, and interruptions where nodes fail."""
+"""New ends of running jobs, and runs that end early: where nodes fail, or for jobs that preempt others."""
 
 import numpy as np
 
 import predictors.core.events as event
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
-from predictors.core.jit import compiled
+from predictors.core.jit import compiled, step
 from schedsim.kernels.cobalt import on_end, on_return
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import give
@@ -34,9 +34,9 @@ def move_ends(sim: Arrays, rows: Ints, ends: Ints, kill: bool) -> None:
             job.end = end
 
 
-@compiled
-def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -> None:
-    """Stop a running job now. It joins the queue by its old keys, to run from the beginning; or it is gone."""
+@step
+def stop_run(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool, in_pass: int) -> None:
+    """Stop a running job now: it is to run from the beginning, and in no list of waiting jobs yet; or it is gone."""
     job, lists, state = sim.jobs_now[slot], sim.lists, sim.state[0]
     clock, queue, rules = state.clock, state.queue, state.rules
     start, estimate, limit = job.start, job.current_estimate, job.requested_time
@@ -54,7 +54,7 @@ def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -
     queue.stale = True
     if not restarts:
         record(sim, event.ENDED, job.row, estimate)
-        if on_end(sim, sim.changes, slot, at.YES, at.NO):
+        if on_end(sim, sim.changes, slot, at.YES, in_pass):
             give_back(sim, slot)
         return
     record(sim, event.RETURNED, job.row, estimate)
@@ -70,6 +70,13 @@ def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -
     job.release_time = at.NEVER
     job.group = -1  # forecasts, for which it still runs, no longer revise its estimates
     on_return(sim, sim.changes, slot, start)
-    enqueue(sim, slot)
-    clock.n_newcomers += 1
-    clock.last_queued = slot
+
+
+@compiled
+def interrupt(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool) -> None:
+    """Stop a running job before a pass. It joins the queue by its old keys, to run from the begin; or it is gone."""
+    stop_run(sim, site, slot, restarts, at.NO)
+    if restarts:
+        enqueue(sim, slot)
+        sim.state[0].clock.n_newcomers += 1
+        sim.state[0].clock.last_queued = slot

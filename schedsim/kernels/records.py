@@ -548,6 +548,7 @@ BY_USER: Final = 1
 BY_PARENT: Final = 2  # it has not ended, or not long enough ago
 BY_FAILURE: Final = 4  # of its parent
 BY_ACCOUNT: Final = 8
+BY_PREEMPTION: Final = 16  # it was stopped for another one, not long enough ago
 
 # how a job ended
 NOT_ENDED: Final = 0
@@ -596,6 +597,7 @@ ASK_LEARNER: Final = -15
 GROW_CHOICES: Final = -16
 GROW_PLAN: Final = -17
 GROW_SPOTS: Final = -18
+GROW_STOPS: Final = -19
 
 NOT_ANSWERED: Final = -(1 << 40)
 
@@ -615,7 +617,7 @@ RECHECK: Final = 0
 STEP: Final = -1  # the model of run times moves on; no pass follows
 RELEASE: Final = -2  # a postponed job, by its slot, joins the queue
 COMMAND: Final = -3  # users or operators do something to waiting jobs
-RELEASE_CHILD: Final = -4  # the job of that row waits for its parent no more
+RELEASE_CHILD: Final = -4  # the job of that row waits no more for its parent, or after it was preempted
 CALENDAR: Final = -5  # so many processors more are reserved from now on
 CHANGE: Final = -6  # nodes fail or are repaired: the client knows which
 

@@ -94,8 +94,6 @@ class FailureProcess:
     until: int = BEFORE_ALL  # all events up to this second are taken in
     dropped: list[int] = field(default_factory=list)  # rows of the jobs that failures stopped and dropped
     stopped: list[tuple[int, int, int]] = field(default_factory=list)  # runs that failures stopped: (row, start, end)
-    # rows of the jobs that returned to the queue after forecasts had read their start
-    returned: set[int] = field(default_factory=set)
 
     @classmethod
     def of_nodes(cls, outages: Outages, n_nodes: int) -> Self:
@@ -170,23 +168,27 @@ class FailureProcess:
         assert self.site is not None
         return self.site.reserved(when, until) | self.is_down
 
-    def for_forecasts(self, events: Ints) -> Ints:
-        """Return the events that forecasts read: the first start of a job and its end, without returns to the queue."""
-        if not (self.returned or (events[:, KIND] == RETURNED).any()):
-            return events
-        kept = np.ones(len(events), dtype=np.bool_)
-        for i, (_, kind, row) in enumerate(events.tolist()):
-            if kind == RETURNED:
-                self.returned.add(row)
-            kept[i] = kind != RETURNED and not (kind == STARTED and row in self.returned)
-        return events[kept]
-
     def fork(self) -> Self:
         """Return an independent copy."""
         down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
-        return replace(self, down=down, dropped=dropped, stopped=stopped, returned=set(self.returned))
+        return replace(self, down=down, dropped=dropped, stopped=stopped)
 
 
 def count_of(change: Change) -> int:
     """Return how many nodes a change concerns."""
     return size_of(change.nodes) if change.nodes is not None else change.procs or 0
+
+
+def first_runs(events: Ints, returned: set[int]) -> Ints:
+    """Return the events that forecasts read: the first start of a job and its end, without returns to the queue.
+
+    The rows of jobs that return are added to `returned`.
+    """
+    if not (returned or (events[:, KIND] == RETURNED).any()):
+        return events
+    kept = np.ones(len(events), dtype=np.bool_)
+    for i, (_, kind, row) in enumerate(events.tolist()):
+        if kind == RETURNED:
+            returned.add(row)
+        kept[i] = kind != RETURNED and not (kind == STARTED and row in returned)
+    return events[kept]

@@ -187,6 +187,11 @@ class OwnPass(ABC):
         return
 
     @property
+    def preempts(self) -> bool:
+        """Whether running jobs may be stopped for others."""
+        return False
+
+    @property
     @abstractmethod
     def kind(self) -> Pass:
         """The pass that does it."""

@@ -19,6 +19,7 @@ from schedsim.policies.backfilling import (
     Greedy,
     Knapsack,
     NoBackfilling,
+    OwnPass,
     Pass,
     Promise,
 )
@@ -143,6 +144,7 @@ class Policy:
             traits.CEILING: self.ceiling is not None,
             traits.POSTPONED: self.postpone is not None,
             traits.LOOK_AHEAD: self.order.look_ahead is not None,
+            traits.PREEMPTION: self.preempts,
             traits.RULES: SCORE.code in orders,
         }
         return frozenset(trait for trait, holds in given.items() if holds)
@@ -156,6 +158,11 @@ class Policy:
     def depth(self) -> int | None:
         """How many blocked jobs hold reservations; None: all."""
         return self.backfill.depth
+
+    @property
+    def preempts(self) -> bool:
+        """Whether running jobs may be stopped for others."""
+        return isinstance(self.backfill, OwnPass) and self.backfill.preempts
 
     @property
     def backfill_order(self) -> Order:

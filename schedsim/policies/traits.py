@@ -27,6 +27,7 @@ RESERVED_AGAIN: Final = "a reservation made again at each pick"
 CEILING: Final = "a ceiling on utilisation"
 POSTPONED: Final = "postponed jobs"
 LOOK_AHEAD: Final = "a look-ahead"
+PREEMPTION: Final = "preemption"
 # of a machine, its jobs and estimates
 NODES: Final = "nodes with GPUs and memory"
 ALLOCATOR: Final = "an allocator"
@@ -133,6 +134,12 @@ ROWS: Final = (
         (ALLOCATOR, RUN_TIMES),
         "allocators and models of run times know jobs as submitted",
         "leave it out, or the alterations",
+    ),
+    Row(
+        PREEMPTION,
+        (RULES,),
+        "Slurm stops jobs and holds them, and the rules of a site are those of another scheduler, which does neither",
+        "leave them out, or PreemptMode=OFF",
     ),
     Row(
         KEPT_PLAN,

@@ -48,6 +48,36 @@ class Disturbed:
 
 
 @dataclass(frozen=True, eq=False)
+class Preempted:
+    """Which runs were stopped for other jobs."""
+
+    runs: Ints  # job row, start, end [s], row of the job that took their place, shape (n, 4)
+    cancelled: Bools  # whether a job was stopped so and is gone, shape (n_jobs,)
+
+    __repr__ = short_repr
+
+    @classmethod
+    def of(cls, runs: Ints, cancelled: Ints, n_jobs: int) -> Self:
+        """Build it from the rows of runs, and of jobs that are gone."""
+        table, gone = runs.copy(), np.zeros(n_jobs, dtype=np.bool_)
+        gone[cancelled] = True
+        table.flags.writeable = gone.flags.writeable = False
+        return cls(table, gone)
+
+    @property
+    def seconds(self) -> Ints:
+        """How long each job ran in vain [s], shape (n_jobs,)."""
+        lost = np.zeros(len(self.cancelled), dtype=np.int64)
+        np.add.at(lost, self.runs[:, 0], self.runs[:, 2] - self.runs[:, 1])
+        return lost
+
+    @property
+    def times(self) -> Ints:
+        """How often each job was stopped, shape (n_jobs,)."""
+        return np.bincount(self.runs[:, 0], minlength=len(self.cancelled))
+
+
+@dataclass(frozen=True, eq=False)
 class Schedule:
     """One simulated schedule; arrays of shape (n_jobs,), rows as in the workload, times in seconds.
 
@@ -70,6 +100,8 @@ class Schedule:
         last run.
     placements : Placements, optional
         Where the pieces of each job lay, where jobs take GPUs and memory of nodes.
+    preempted : Preempted, optional
+        Which runs were stopped for other jobs, where the policy does that; start and end are those of the last run.
     """
 
     workload: Workload
@@ -83,6 +115,7 @@ class Schedule:
     stopped: Bools | None = None
     disturbed: Disturbed | None = None
     placements: Placements | None = None
+    preempted: Preempted | None = None
 
     def __repr__(self) -> str:
         jobs = jobs_in(len(self.end), np.append(self.workload.submit, self.end))
@@ -99,6 +132,7 @@ class Schedule:
         stopped: Sequence[int] | None = None,
         disturbed: Disturbed | None = None,
         placements: Placements | None = None,
+        preempted: Preempted | None = None,
     ) -> "Schedule":
         """Build the schedule from a finished simulation's log."""
         started, ended = events[:, KIND] == STARTED, events[:, KIND] == ENDED
@@ -116,7 +150,7 @@ class Schedule:
             marked[list(stopped)] = True
         return cls(
             workload, *columns, engine_seconds=engine_seconds, nodes=nodes, stopped=marked, disturbed=disturbed,
-            placements=placements,
+            placements=placements, preempted=preempted,
         )  # fmt: skip
 
     def of_rows(self, rows: Ints) -> Self:
@@ -126,7 +160,7 @@ class Schedule:
         workload = self.workload.of_rows(rows)
         return replace(
             self, workload=workload, **columns, stopped=stopped, nodes=None, disturbed=None,
-            placements=None,
+            placements=None, preempted=None,
         )  # fmt: skip
 
     @property
@@ -144,13 +178,33 @@ class Schedule:
         """Whether the job was stopped at its requested time."""
         if self.stopped is not None:
             return self.stopped
-        cut = self.run_time < self.workload.run_time
-        return cut if self.disturbed is None else cut & ~self.disturbed.dropped
+        return (self.run_time < self.workload.run_time) & ~self.is_gone
+
+    @property
+    def is_gone(self) -> Bools:
+        """Whether the job was stopped by a failure or for another job, and did not start again."""
+        gone = np.zeros(len(self.start), dtype=np.bool_)
+        if self.disturbed is not None:
+            gone |= self.disturbed.dropped
+        if self.preempted is not None:
+            gone |= self.preempted.cancelled
+        return gone
+
+    @property
+    def stopped_runs(self) -> Ints:
+        """Runs that failures stopped, or that were stopped for other jobs: job row, start, end [s], shape (n, 3)."""
+        parts = [np.empty((0, 3), dtype=np.int64)]
+        if self.disturbed is not None:
+            parts.append(self.disturbed.runs)
+        if self.preempted is not None:
+            parts.append(self.preempted.runs[:, :3])
+        return np.concatenate(parts)
 
     def columns(self) -> dict[str, npt.NDArray[Any] | list[str]]:
         """Return the columns of its files, one row per job; times by the log's own clock [s].
 
-        Where there was an allocator, a last column `nodes` follows, such as `0-3 8`.
+        Where jobs are preempted, it follows how often each was, and what it lost by that. Where there was an allocator,
+        a last column `nodes` follows, such as `0-3 8`.
         """
         origin, workload = self.workload.origin, self.workload
         table: dict[str, npt.NDArray[Any] | list[str]] = {
@@ -165,6 +219,9 @@ class Schedule:
             "wait": self.wait,
             "run_time": self.run_time,
         }
+        if self.preempted is not None:
+            lost = self.preempted.seconds * workload.procs
+            table |= {"preempted": self.preempted.times, "lost_processor_seconds": lost}
         if self.nodes is None:
             return table
         return table | {"nodes": [interval_set(self.nodes.intervals(row)) for row in range(len(self.nodes))]}

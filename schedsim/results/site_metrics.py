@@ -183,3 +183,20 @@ def disturbed_figures(schedule: Schedule) -> dict[str, Any]:
         "lost_processor_hours": float(lost / 3600),
         "dropped": int(disturbed.dropped.sum()),
     }
+
+
+def preemption_figures(schedule: Schedule) -> dict[str, Any]:
+    """Return how many runs were stopped for other jobs, of how many jobs, and what that lost; empty without preemption.
+
+    `cancelled` counts the jobs that did not start again.
+    """
+    preempted = schedule.preempted
+    if preempted is None:
+        return {}
+    lost = float(preempted.seconds.astype(np.float64) @ schedule.workload.procs)
+    return {
+        "preemptions": len(preempted.runs),
+        "preempted_jobs": int((preempted.times > 0).sum()),
+        "preempted_processor_seconds": lost,
+        "cancelled": int(preempted.cancelled.sum()),
+    }

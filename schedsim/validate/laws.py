@@ -18,6 +18,7 @@ Believed = Forecast | RevisedEstimates | Separate | Ints
 
 STARTS: Final = "every job starts once, not before its submission"
 ENDS: Final = "a job runs as long as it runs, or to its request where it is killed there"
+PARTS: Final = "a job that is preempted runs again only after that"
 CAPACITY: Final = "never more processors than the machine has"
 NODES: Final = "every job has its number of nodes, and no node two jobs at once"
 ON_NODES: Final = "no node gives more processors, GPUs or memory than it has, and one held alone serves one job"
@@ -112,6 +113,7 @@ _SPENDING = Excuse(
 _POSTPONED = Excuse("jobs are postponed until a timer starts a pass", lambda r: r.policy.postpone is not None)
 _BY_OUTAGE = Excuse("parts of the machine are reserved, or fail", lambda r: r.schedule.disturbed is not None)
 _UNDISTURBED = Excuse("nothing is reserved and nothing fails", lambda r: r.schedule.disturbed is None)
+_UNPREEMPTED = Excuse("no job is preempted", lambda r: r.schedule.preempted is None)
 OVERTAKEN: Final = Excuse(
     "reservations wait for jobs that run on after failures, or beyond their requests", lambda r: r.is_overtaken
 )
@@ -122,6 +124,7 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
     {
         STARTS: (),
         ENDS: (BY_RUN_TIMES,),
+        PARTS: (_UNPREEMPTED,),
         CAPACITY: (),
         NODES: (_UNPLACED, _SHARED),
         ON_NODES: (_NOT_SHARED,),

@@ -96,8 +96,7 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
     workload, start, end = schedule.workload, schedule.start, schedule.end
     _refuse(known.STARTS, start < workload.submit, "starts at {} s, submitted at {} s", start, workload.submit)
     lasts = np.minimum(workload.run_time, workload.requested) if run.kill else workload.run_time
-    if schedule.disturbed is not None:
-        lasts = np.where(schedule.disturbed.dropped, end - start, lasts)
+    lasts = np.where(schedule.is_gone, end - start, lasts)
     if known.ENDS in laws:
         _refuse(known.ENDS, end - start != lasts, "starts at {} s and ends at {} s, but runs {} s", start, end, lasts)
     first, last, most = schedule.estimate, schedule.last_estimate, workload.requested
@@ -124,6 +123,8 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
             instants = np.concatenate([instants, joins[workload.deadline >= 0]])
         strange = ~np.isin(start, instants)
         _refuse(known.INSTANTS, strange, "starts at {} s, when nothing ends and no job is submitted", start)
+    if known.PARTS in laws and schedule.preempted is not None:
+        _check_parts(schedule)
     if known.BOUND in laws:
         by = latest_starts(schedule, policy)
         _refuse(known.BOUND, start > by, "starts at {} s; it had to by {} s", start, by)
@@ -135,6 +136,19 @@ def _check_jobs(run: Run, laws: frozenset[str]) -> None:
         if dependencies.on_failure == "hold":  # an altered child does not wait any more
             early &= ~np.isin(workload.job_id[parent], list(dependencies.failed))
         _refuse(known.PARENTS, early, "starts at {} s; it may at {} s", start, earliest)
+
+
+def _check_parts(schedule: Schedule) -> None:
+    """Check that no job runs twice at once: each of its runs begins after the one before."""
+    rows, own = np.arange(len(schedule.start)), ~schedule.is_gone
+    last = np.stack([rows, schedule.start, schedule.end], axis=1)[own]
+    runs = np.concatenate([schedule.stopped_runs, last])
+    runs = runs[np.lexsort((runs[:, 2], runs[:, 1], runs[:, 0]))]
+    overlap = (runs[1:, 0] == runs[:-1, 0]) & (runs[1:, 1] < runs[:-1, 2])
+    if overlap.any():
+        place = int(np.argmax(overlap))
+        row, begin, end = int(runs[place, 0]), runs[place + 1, 1], runs[place, 2]
+        raise Broken(known.PARTS, row, f"starts again at {begin} s, while it runs until {end} s")
 
 
 def _check_use(run: Run, laws: frozenset[str]) -> None:
@@ -157,9 +171,8 @@ def _check_use(run: Run, laws: frozenset[str]) -> None:
         runs = schedule.end > schedule.start
         wide = schedule.workload.procs >= share_of(run.policy.ceiling.share, machine)
         exempt = schedule.start[runs & wide]
-        if schedule.disturbed is not None:  # runs that failures stopped lifted it, too
-            stopped = schedule.disturbed.runs
-            exempt = np.concatenate([exempt, stopped[wide[stopped[:, 0]], 1]])
+        stopped = schedule.stopped_runs  # these lifted it, too
+        exempt = np.concatenate([exempt, stopped[wide[stopped[:, 0]], 1]])
         excused = ~runs | np.isin(schedule.start, exempt)
         then = used[np.minimum(np.searchsorted(seconds, schedule.start), len(seconds) - 1)]
         over = ~excused & (then > most_in_use(run.policy.ceiling.share, machine))
@@ -169,8 +182,7 @@ def _check_use(run: Run, laws: frozenset[str]) -> None:
 def _in_use(schedule: Schedule, of: Bools) -> tuple[Ints, Ints]:
     """Return when the processors in use by some jobs change, and to how many; stopped runs count."""
     runs = np.stack([np.arange(len(schedule.start)), schedule.start, schedule.end], axis=1)
-    if schedule.disturbed is not None:
-        runs = np.concatenate([runs[~schedule.disturbed.dropped], schedule.disturbed.runs])
+    runs = np.concatenate([runs[~schedule.is_gone], schedule.stopped_runs])
     runs = runs[(runs[:, 1] < runs[:, 2]) & of[runs[:, 0]]]
     procs = schedule.workload.procs[runs[:, 0]]
     seconds, place = np.unique(np.concatenate([runs[:, 1], runs[:, 2]]), return_inverse=True)

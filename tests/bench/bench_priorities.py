@@ -8,6 +8,8 @@ of cluster:
 
 - `size`: size and partition; jobs take whole nodes.
 - `parts`: the same, but jobs take processors, and share nodes.
+- `preemption`: as `size`, but jobs of the partition `urgent` preempt those of the other, which are requeued. What comes
+  out tells how many jobs were preempted on the cluster, in the simulation, and in both.
 - `accounts`: a slurmdbd; age, fair-share and QOS, with limits; jobs take whole nodes.
 
 With `--again` the same jobs run on the cluster twice: how far its starts lie from one another. About two minutes a
@@ -47,6 +49,8 @@ PriorityCalcPeriod=1
 PartitionName=urgent Nodes=n[1-4] PriorityJobFactor=2 MaxTime=INFINITE State=UP
 MinJobAge=8640000
 MaxJobCount=5000"""
+PREEMPTING = PRIORITIES.replace("PriorityJobFactor=2", "PriorityJobFactor=2 PriorityTier=2")
+PREEMPTING += "\nPreemptType=preempt/partition_prio\nPreemptMode=REQUEUE"
 WITH_ACCOUNTS = """PriorityType=priority/multifactor
 PriorityWeightAge=300
 PriorityMaxAge=0-6
@@ -75,7 +79,7 @@ def made(seed, jobs):
 def opened(kind, folder, speed, lines=""):
     """Return a cluster of a kind, up and with its accounts; further lines stand in its slurm.conf."""
     accounts = kind == "accounts"
-    more = f"{WITH_ACCOUNTS if accounts else PRIORITIES}\n{lines}"
+    more = {"accounts": WITH_ACCOUNTS, "preemption": PREEMPTING}.get(kind, PRIORITIES) + f"\n{lines}"
     cluster = SlurmCluster("26.05", folder, speed=speed, parameters=PACE, more=more, accounting=accounts)
     os.environ["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
     try:
@@ -118,16 +122,17 @@ def options_of(kind, log, seed):
 
 
 def played(kind, log, partition, seed, speed, folder):
-    """Run a workload on a cluster; return the log of what ran, its starts [s], and the cluster's files."""
+    """Run a workload on a cluster; return the log of what ran, its starts [s] and restarts, and the cluster's files."""
     user, qos, whole = options_of(kind, log, seed)
     procs = PER_NODE * -(-log.procs // PER_NODE) if whole else log.procs
     cluster = opened(kind, Path(folder) / "bin", speed)
     try:
-        slurm, row_of = Slurm(), {}
+        slurm, row_of, sent = Slurm(), {}, []
         begin = time.monotonic()
         columns = [log.values[name].tolist() for name in ("submit", "run_time", "requested_time")]
         for row, (submit, run, asked) in enumerate(zip(*columns, strict=True)):
             time.sleep(max(0.0, begin + submit / speed - time.monotonic()))
+            sent.append(speed * (time.monotonic() - begin))
             options = [f"-n{int(procs[row])}", "-t", math.ceil(asked / 60)]
             options += [f"-N{int(procs[row]) // PER_NODE}", "--exclusive"] if whole else []
             if kind == "accounts":
@@ -143,13 +148,19 @@ def played(kind, log, partition, seed, speed, folder):
             if len(jobs) == len(log) and all(job.state not in ("PENDING", "RUNNING", "COMPLETING") for job in jobs):
                 break
             time.sleep(1)
+        restarts = restarts_of(cluster)
     finally:
         cluster.down()
     odd = [f"{job.job_id} {job.state}" for job in jobs if job.state != "COMPLETED"]
     assert not odd, odd
-    jobs.sort(key=lambda job: (job.submit, job.job_id))
+    jobs.sort(key=lambda job: job.job_id)  # in the order of submission
     rows = np.array([row_of[job.job_id] for job in jobs])
     submit, start, end = np.array([(job.submit, job.start, job.end) for job in jobs], dtype=np.int64).T
+    again = np.array([restarts.get(job.job_id, 0) for job in jobs])
+    offset = np.median((submit - np.array(sent)[rows])[again == 0])  # requeued jobs have another submission
+    submit = np.maximum.accumulate(
+        np.where(again > 0, np.round(offset + np.array(sent)[rows]), submit).astype(np.int64)
+    )
     asked = 60 * -(-log.values["requested_time"][rows] // 60)
     ran = {
         "job_id": rows + 1, "submit": submit, "requested_time": asked,
@@ -164,7 +175,14 @@ def played(kind, log, partition, seed, speed, folder):
         "queue": PARTITIONS, "user": tuple(USERS), "group": tuple(one for one, _ in USERS.values()), "qos": tuple(QOS),
     }  # fmt: skip
     found = JobLog.from_columns(ran, {}, max_procs=log.max_procs, name=log.name, categories=names)
-    return found, start - submit.min(), files
+    return found, start - submit.min(), again, files
+
+
+def restarts_of(cluster):
+    """Return how often each job was requeued, by its id."""
+    fields = (dict(w.split("=", 1) for w in line.split() if "=" in w)
+              for line in cluster.run("scontrol", "-o", "show", "job").splitlines())  # fmt: skip
+    return {int(one["JobId"]): int(one["Restarts"]) for one in fields if "JobId" in one}
 
 
 def compared(start, other, submit):
@@ -186,7 +204,7 @@ def compared(start, other, submit):
     }
 
 
-def beside(ran, start, files, folder):
+def beside(ran, start, restarts, files, folder):
     """Return the comparison of the cluster's starts with those by its files, and by submission alone."""
     submit = ran.values["submit"]
     found = {"real_mean_wait_s": float((start - submit).mean())}
@@ -197,14 +215,27 @@ def beside(ran, start, files, folder):
         names = {"with accounts": files, "without accounts": files[:1], "by submission": [plain]}
     for name, paths in names.items():
         schedule = run_by_name(ran, f"slurm:{','.join(map(str, paths))}")[0]
-        found[name] = compared(start, schedule.start, submit)
+        found[name] = compared(start, schedule.start, submit) | preempted(schedule, restarts)
     first, paths = next(iter(names.items()))
     policy, demands = f"slurm:{','.join(map(str, paths))}", demands_of(ran, MACHINE)[1]
-    found[f"{first}, on nodes"] = compared(start, run_by_name(ran, policy, demands=demands)[0].start, submit)
+    schedule = run_by_name(ran, policy, demands=demands)[0]
+    found[f"{first}, on nodes"] = compared(start, schedule.start, submit) | preempted(schedule, restarts)
     return found
 
 
-def again(ran, start, other, other_start):
+def preempted(schedule, restarts):
+    """Return how many jobs were preempted on the cluster and in a simulation, and how often; nothing without any."""
+    if schedule.preempted is None:
+        return {}
+    ours, real = schedule.preempted.times, restarts
+    return {
+        "preempted_jobs": int((ours > 0).sum()), "really_preempted_jobs": int((real > 0).sum()),
+        "preempted_in_both": int(((ours > 0) & (real > 0)).sum()),
+        "preemptions": int(ours.sum()), "real_preemptions": int(real.sum()),
+    }  # fmt: skip
+
+
+def once_more(ran, start, other, other_start):
     """Return how far the starts of two runs on the cluster lie apart, each from its own submissions."""
     order, other_order = (np.argsort(log.values["job_id"]) for log in (ran, other))
     submit = ran.values["submit"][order]
@@ -216,7 +247,7 @@ def main():
     """Play each seed, and write what came out."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("seeds", nargs="*", type=int)
-    parser.add_argument("--kind", choices=("size", "parts", "accounts"), default="size")
+    parser.add_argument("--kind", choices=("size", "parts", "preemption", "accounts"), default="size")
     parser.add_argument("--jobs", type=int, default=80)
     parser.add_argument("--speed", type=int, default=240)
     parser.add_argument("--again", action="store_true")
@@ -231,15 +262,17 @@ def main():
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
             begin = time.monotonic()
             log, partition = made(seed, given.jobs)
-            ran, start, files = played(given.kind, log, partition, seed, given.speed, scratch)
+            ran, start, restarts, files = played(given.kind, log, partition, seed, given.speed, scratch)
             row = {"seed": seed, "kind": given.kind, "jobs": given.jobs, "speed": given.speed,
                    "seconds": time.monotonic() - begin}  # fmt: skip
             if given.keep is not None:
                 kept(given.keep / f"{given.kind}-{seed}", ran, start, files)
-            row |= beside(ran, start, files, scratch)
+            row |= beside(ran, start, restarts, files, scratch)
             if given.again:
-                other, other_start, _ = played(given.kind, log, partition, seed, given.speed, scratch)
-                row["the cluster again"] = again(ran, start, other, other_start)
+                other, other_start, again, _ = played(given.kind, log, partition, seed, given.speed, scratch)
+                row["the cluster again"] = once_more(ran, start, other, other_start)
+                if given.kind == "preemption":
+                    row["the cluster again"]["preempted_again"] = [int((one > 0).sum()) for one in (restarts, again)]
         with given.out.open("a") as out:
             out.write(json.dumps(row) + "\n")
         sys.stdout.write(f"{json.dumps(row)}\n")

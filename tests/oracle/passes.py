@@ -10,7 +10,8 @@ from fractions import Fraction
 from itertools import combinations, groupby
 
 from predictors.core.hash_random import unit
-from tests.oracle.machine import Span
+from tests.oracle.machine import Plan, Span
+from tests.oracle.preemption import Without, candidates, make_way, set_retry
 from tests.oracle.slurm import within_quota
 
 PICKING = 71  # purpose of an agent's draws
@@ -256,19 +257,51 @@ def most_worth(site) -> tuple:
 def loops(site) -> None:
     """Slurm's two loops: the main one at each event, backfilling by its own clock (docs/how-to/slurm-priorities.md)."""
     tested, interval, slot, window = site.rule.loops
-    in_order(site, set())
-    if site.now % interval or not site.changed:
-        return
+    while (head := in_order(site, set())) and make_way(site, head, lambda gone: fits_without(site, head, gone), procs):
+        site.start(head, site.fits(head))
+    if site.now % interval == 0 and site.changed:
+        cycle(site, tested, slot, window)
+    set_retry(site)
+
+
+def procs(entry, _) -> int:
+    """Return what a job takes of one that is gone."""
+    return entry.procs
+
+
+def fits_without(site, entry, gone) -> dict | None:
+    """Return the place of a job on a machine without some running jobs, or None."""
+    with Without(site, gone):
+        return site.fits(entry)
+
+
+def start_without(site, entry, seconds, plan, gone) -> Span | None:
+    """Return the first place that a job has for so long, next to what is planned without some running jobs."""
+    own = [x for x in plan.spans if x.entry not in gone]
+    with Without(site, gone):
+        return site.earliest(entry, seconds, Plan(site.machine, own, site.now))
+
+
+def cycle(site, tested, slot, window) -> None:
+    """One cycle of the backfill loop."""
     waiting, plan = len(site.queue), site.plan()
     for entry in within_quota(site)[:tested]:
         length = entry.candidate
+
+        def place_now(gone, entry=entry, plan=plan):
+            span = start_without(site, entry, entry.candidate + 1, plan, gone)
+            return span.place if span is not None and span.begin == site.now else None
+
+        if place_now([]) is None and make_way(site, entry, place_now, procs):
+            gone = {x.entry for x in plan.spans} - {*site.running, *site.queue}
+            plan = Plan(site.machine, [x for x in plan.spans if x.entry not in gone], site.now)
         span = site.earliest(entry, length + 1, plan)
         if span is not None and span.begin == site.now:
             site.start(entry, span.place, past=site.queue[0] if site.queue[0] is not entry else None)
             if entry.run_time > 0:
                 plan.take(Span(site.now, site.now + length, entry, span.place))
             continue
-        span = site.earliest(entry, length, plan)
+        span = start_without(site, entry, length, plan, candidates(site, entry)[0])
         if span is None or span.begin > site.now + window:
             continue
         begin = max(span.begin // slot * slot, site.now)

@@ -52,6 +52,7 @@ class Rule:
     reserve: str = "kept"
     loops: tuple | None = None  # tested, interval, resolution, window
     quota: int | None = None  # jobs of a user that a run of Slurm's backfill loop tests
+    preempts: object = None  # who may stop whom, see `preemption.py`
     look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
     def run_pass(self, site) -> None:
@@ -102,6 +103,10 @@ class Site:
     dropped: set[int] = field(default_factory=set)
     wakes: set[int] = field(default_factory=set)  # seconds at which nodes fail, are repaired, or less is reserved
     picks: int = 0
+    preempted: list[tuple[int, int, int, int]] = field(default_factory=list)  # runs that were stopped, and for whom
+    cancelled: set[int] = field(default_factory=set)  # those that were stopped and are gone
+    retry: int = -1  # when the next exempt time ends that is waited for
+    retry_at: list[int] = field(default_factory=list)  # when those of this pass end
     changed: bool = False  # since the last cycle of Slurm's backfill loop
     # of one pass
     as_candidates: dict[Entry, int] = field(default_factory=dict)  # planned ends of jobs started past a head
@@ -124,14 +129,12 @@ class Site:
         seconds = [*arriving, *(end[0] for end in self.ends[:1]), *(timer[0] for timer in self.timers)]
         seconds += [self.due(entry) for entry in self.put_off]
         seconds += self.wakes
-        if not seconds:
-            return None
-        if self.rule.order == "score" and self.queue:
-            seconds.append((self.now // TICK + 1) * TICK)
         if self.rule.loops and self.queue and self.changed:
             interval = self.rule.loops[1]
             seconds.append((self.now // interval + 1) * interval)
-        return min(seconds)
+        if seconds and self.rule.order == "score" and self.queue:
+            seconds.append((self.now // TICK + 1) * TICK)
+        return min(seconds, default=None)
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
         """One scheduling instant; estimates are asked for as `arriving` is walked, after the ends."""
@@ -211,8 +214,8 @@ class Site:
         return [*self.queue, *self.put_off]
 
     def was_stopped(self, entry: Entry) -> bool:
-        """Whether a failure has stopped a job: revised estimates know it as running."""
-        return any(row == entry.row for row, _, _ in self.runs)
+        """Whether a failure has stopped a job, or another job has: revised estimates know it as running."""
+        return any(row == entry.row for row, *_ in [*self.runs, *self.preempted])
 
     def interrupt(self, entry: Entry) -> None:
         """Stop a running job: it waits again, by its old key, its estimate and promise as at first; or it is gone."""

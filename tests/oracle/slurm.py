@@ -9,6 +9,8 @@ Readings, where the page leaves something open
 
 from collections import Counter
 
+from tests.oracle.preemption import candidates, make_way, set_retry
+
 WINDOW, YEAR = 30, 365 * 86_400
 
 
@@ -16,17 +18,36 @@ def loops_on_nodes(site) -> None:
     """The main loop at each event; a cycle of the backfill loop by its own clock."""
     main_loop(site)
     tested, interval, slot, window = site.rule.loops
-    if site.now % interval or not site.changed:
-        return
+    if site.now % interval == 0 and site.changed:
+        one_cycle(site, tested, slot, window)
+    set_retry(site)
+
+
+def one_cycle(site, tested, slot, window) -> None:
+    """One cycle of the backfill loop."""
     waiting, cycle = len(site.queue), Cycle(site, slot, window)
     for entry in within_quota(site)[:tested]:
         start, place = cycle.first_start(entry)
         if start == site.now:
+            nodes = cycle.usable(entry, site.now)[0]
+            place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
             site.start(entry, place, past=entry)
             site.as_candidates.clear()
-        elif start is not None:
-            cycle.reserve(entry, start, place)
+        else:
+            site.retry_at += candidates(site, entry)[1]
+            if start is not None:
+                cycle.reserve(entry, start, place)
     site.changed = len(site.queue) < waiting
+
+
+def place_by_force(site, entry, nodes) -> dict | None:
+    """Return the place that a job gets by stopping others, or None."""
+
+    def without(gone):
+        return place_of(site, entry, nodes, [x for x in site.spans() if x.entry not in gone], site.now)
+
+    made = make_way(site, entry, without, lambda other, place: len(set(other.place) & set(place)))
+    return without([]) if made else None
 
 
 def within_quota(site) -> list:
@@ -44,9 +65,11 @@ def main_loop(site) -> None:
     closed: set[int] = set()
     for entry in list(site.queue):
         nodes = set(entry.job.ask.nodes) - closed
-        place = place_of(site, entry, nodes, site.spans(), site.now)
+        place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
         if place is None:
             closed |= nodes
+            if len(closed) == len(site.machine.boxes):
+                return
         else:
             site.start(entry, place)
 
@@ -150,7 +173,8 @@ class Cycle:
     def start_between(self, entry, nodes, begin, later) -> tuple[int | None, dict | None]:
         """Return the first start that the end windows find."""
         site = self.site
-        running = sorted(site.spans(), key=lambda x: (x.end, x.entry.row))
+        gone = candidates(site, entry)[0]  # as if they were
+        running = sorted((x for x in site.spans() if x.entry not in gone), key=lambda x: (x.end, x.entry.row))
         held = [x for x in running if x.end > begin]
         place = place_of(site, entry, nodes, held, begin)
         if place is not None:

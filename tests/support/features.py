@@ -30,11 +30,13 @@ from schedsim.policies.traits import clash
 from schedsim.results.schedule import STARTED_BY
 from schedsim.sites.slurm.limits import Quota
 from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House
 from tests.oracle.easy import Job, Rule, simulate
 from tests.oracle.machine import Ask, Box, Calendar, Counts, Nodes, Rows
+from tests.oracle.preemption import Preempts
 from tests.support.cobalt_runs import rules_of
 from tests.support.engine_runs import workload_of
 from tests.support.nodes import drawn_ask, drawn_boxes, fits_alone, single_processors, workload_on
@@ -128,6 +130,20 @@ def late(**about):
     )  # fmt: skip
 
 
+def preempts(**about):
+    """Preemption by users, under Slurm's loops unless another feature backfills otherwise."""
+
+    def add(setup):
+        if "backfill" not in setup.policy:
+            FEATURES["loops"](setup)
+        setup.rule["preempts"] = Preempts(**about)
+
+    return add
+
+
+BY_QOS = frozenset([(2, 1), (2, -1), (1, -1), (0, -1)])
+BY_TIER = frozenset((one, other) for one in range(-1, 3) for other in range(-1, one) if (one, other) != (0, -1))
+"""Users by the tier of their partition; two of the partitions share no node."""
 GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     "order": {
         **{name: policy({"order": name}, order=ORDERS[name]) for name in ("sjf", "laf", "wfp3", "unicep", "f2")},
@@ -185,6 +201,14 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
     "quota": {"quota": policy({"quota": 2})},
+    "preemption": {
+        "preemption by qos": preempts(may=BY_QOS, rank={-1: 0, 1: 3, 2: 7}, delay=7),
+        "preemption by partition": preempts(may=BY_TIER, rank={0: 1, 1: 2, 2: 3}, exempt={0: 30, -1: 11}, delay=31),
+        "preemption, youngest first": preempts(may=BY_TIER, youngest=True, gone=frozenset([0]), delay=1),
+        "strict preemption": preempts(
+            may=BY_QOS, strict=True, reorders=3, exempt={1: 6}, gone=frozenset([-1]), delay=60
+        ),
+    },
     "run times": {
         "run times": parts(run_times=Dilation(limit=0.5, low=1.2, high=1.4), kill=False),
         "killed late": parts(run_times=Dilation(limit=0.6, low=1.1, high=1.8)),
@@ -353,6 +377,7 @@ class Case:
             traits.SHARES: self.house is not None and "shares" in self.marks,
             traits.ACCOUNTS: self.house is not None and bool(self.house.commands),
             traits.REVISED: "revised" in self.marks,
+            traits.PREEMPTION: isinstance(self.setup.policy.get("backfill"), Loops) and "preempts" in self.setup.rule,
             traits.ALTERED: self.house is not None and any(c[1] == "alter" for c in self.house.commands),
         }
         return {trait for trait, holds in found.items() if holds}
@@ -398,7 +423,20 @@ class Case:
         if isinstance(rule.backfill, Loops) and "quota" in setup.rule:
             users = np.array([job.user for job in self.jobs])
             rule = replace(rule, backfill=replace(rule.backfill, quotas=(Quota(setup.rule["quota"], users),)))
+        if isinstance(rule.backfill, Loops) and "preempts" in setup.rule:
+            rule = replace(rule, backfill=replace(rule.backfill, preemption=self._preemption(setup.rule["preempts"])))
         return Simulation(jobs, rule, self.estimates, **parts)
+
+    def _preemption(self, rule):
+        """Preemption by users, as the engine takes it."""
+        users = np.array([job.user for job in self.jobs])
+        may = np.array([[(one, other) in rule.may for other in range(-1, 3)] for one in range(-1, 3)])
+        rank, exempt = (np.array([table.get(user, 0) for user in users.tolist()]) for table in (rule.rank, rule.exempt))
+        return Preemption(
+            users + 1, may, rank, np.array([job.procs for job in self.jobs]), exempt,
+            np.array([user in rule.gone for user in users.tolist()]),
+            rule.delay, rule.reorders, rule.strict, rule.youngest,
+        )  # fmt: skip
 
     @property
     def revised(self):
@@ -461,6 +499,12 @@ def differing(case):
         found["stopped"], slow["stopped"] = ([sorted(r for r in some if r[0] == row) for row in rows]
                                              for some in (runs, site.runs))  # fmt: skip
         found["dropped"], slow["dropped"] = schedule.disturbed.dropped.tolist(), [row in site.dropped for row in rows]
+    if schedule.preempted is not None:
+        site, runs = expected.site, [tuple(run) for run in schedule.preempted.runs.tolist()]
+        found["preempted"], slow["preempted"] = ([sorted(r for r in some if r[0] == row) for row in rows]
+                                                 for some in (runs, site.preempted))  # fmt: skip
+        found["cancelled"] = schedule.preempted.cancelled.tolist()
+        slow["cancelled"] = [row in site.cancelled for row in rows]
     if schedule.placements is not None:
         spots = schedule.placements
         own = [slice(spots.offsets[row], spots.offsets[row + 1]) for row in rows]

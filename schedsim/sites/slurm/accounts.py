@@ -62,6 +62,17 @@ _FLAGS: Final = frozenset(("overpartqos", "noreserve"))
 NO_ACCOUNT: Final = -1
 
 
+def words_of(log: JobLog, *columns: str) -> list[str]:
+    """Return the words of the first column that has some, one a job; empty where it is not known."""
+    for column in columns:
+        known = log.known(column)
+        if known.any():
+            codes, names = log.filled(column), log.names(column)
+            words = {int(c): names[c] if 0 <= c < len(names) else str(c) for c in np.unique(codes[known])}
+            return [words[c] if k else "" for c, k in zip(codes.tolist(), known.tolist(), strict=True)]
+    return [""] * len(log)
+
+
 @dataclass(frozen=True, eq=False)
 class Owners:
     """Users, accounts and QOS of a log's jobs."""
@@ -74,14 +85,7 @@ class Owners:
     findings: list[Finding] = field(default_factory=list)
 
     def _words(self, *columns: str) -> list[str]:
-        """Return the words of the first column that has some, one a job; empty where it is not known."""
-        for column in columns:
-            known = self.log.known(column)
-            if known.any():
-                codes, names = self.log.filled(column), self.log.names(column)
-                words = {int(c): names[c] if 0 <= c < len(names) else str(c) for c in np.unique(codes[known])}
-                return [words[c] if k else "" for c, k in zip(codes.tolist(), known.tolist(), strict=True)]
-        return [""] * len(self.log)
+        return words_of(self.log, *columns)
 
     @cached_property
     def users(self) -> list[str]:
@@ -222,7 +226,8 @@ class Owners:
             self.findings.append(Finding("slurm-unknown-qos", "noted", text, strange))
         return found
 
-    def _flags(self, qos: str) -> set[str]:
+    def flags(self, qos: str) -> set[str]:
+        """Return the flags of a QOS, in small letters."""
         told = self.accounts.qos[qos].get("flags") if qos in self.accounts.qos else None
         return set() if told is None else {one.strip().lower() for one in told.value.split(",")}
 
@@ -295,12 +300,12 @@ class Owners:
             return None
         return _Limits(self).made()
 
-    def unused(self) -> Iterator[Finding]:
-        """Give what of the files is read and not used."""
+    def unused(self, also_used: frozenset[str] = frozenset()) -> Iterator[Finding]:
+        """Give what of the files is read and not used; of QOS some more settings may be."""
         own = {key: one.name for row in self.accounts.associations for key, one in row.settings.items()}
         of_qos = {key: one.name for row in self.accounts.qos.values() for key, one in row.items() if one.value != "0"}
         for what, keys, used in (
-            ("associations", own, USED_OF_ASSOCIATIONS), ("qos", of_qos, USED_OF_QOS),
+            ("associations", own, USED_OF_ASSOCIATIONS), ("qos", of_qos, USED_OF_QOS | also_used),
         ):  # fmt: skip
             names = sorted(name for key, name in keys.items() if key not in used | _NAMES | _AT_SUBMISSION)
             if names:
@@ -310,7 +315,7 @@ class Owners:
             if refused:
                 text = f"{what}: {', '.join(refused)}: Slurm refuses submissions beyond it; here all jobs are taken"
                 yield Finding("slurm-no-refusals", "noted", text, len(refused))
-        flags = sorted({flag for name in self.accounts.qos for flag in self._flags(name)} - _FLAGS)
+        flags = sorted({flag for name in self.accounts.qos for flag in self.flags(name)} - _FLAGS)
         if flags:
             text = f"flags of QOS: read, and not used by the policy: {', '.join(flags)}"
             yield Finding("slurm-unused-flags", "noted", text, len(flags))
@@ -355,7 +360,7 @@ class _Limits:
         self.qos_names: list[str] = names.tolist()
         self.unknown = sorted({name for name in part_qos.values() if name not in owners.accounts.qos})
         self.qos_of, self.part_qos_of = np.split(codes, 2)
-        over = np.array(["overpartqos" in owners._flags(name) for name in self.qos_names], dtype=np.bool_)[self.qos_of]
+        over = np.array(["overpartqos" in owners.flags(name) for name in self.qos_names], dtype=np.bool_)[self.qos_of]
         self.first = np.where(over, self.qos_of, self.part_qos_of)
         self.second = np.where(over, self.part_qos_of, self.qos_of)
         entries, place = owners._places
@@ -374,7 +379,7 @@ class _Limits:
         for qos, row in self.owners.accounts.qos.items():
             self._of_qos(qos, row)
         self._of_associations()
-        unreserved = np.array(["noreserve" in self.owners._flags(name) for name in self.qos_names], dtype=np.bool_)
+        unreserved = np.array(["noreserve" in self.owners.flags(name) for name in self.qos_names], dtype=np.bool_)
         findings = self.owners.findings
         if self.unknown:
             text = (

@@ -18,8 +18,9 @@ from schedsim.kernels.nodes.records import Demand, NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import list_slots
 from schedsim.kernels.records import Arrays, JobNow
+from schedsim.sites.slurm.candidates import is_candidate
 from schedsim.sites.slurm.placement import choose, count_bits, find_rooms, is_in
-from schedsim.sites.slurm.records import NodeCycle, Pace
+from schedsim.sites.slurm.records import NodeCycle, Pace, PreemptionArrays
 
 FIRST_WINDOW: Final = 30  # [s]
 LONGEST_WINDOW: Final = 365 * 86_400  # [s]
@@ -75,8 +76,13 @@ def _floor(time: int, resolution: int) -> int:
 
 
 @rare
-def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, job: JobNow) -> int:
-    """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER."""
+def first_start(
+    sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, preempt: PreemptionArrays | None, job: JobNow
+) -> int:
+    """Return the first second at which Slurm finds a place for a job, which is then the place found last; or NEVER.
+
+    Jobs that it may preempt count as gone.
+    """
     demand, one, length = demand_of(places, job.row), cycle.one[0], job.candidate_estimate
     now = sim.state[0].clock.now
     begin, slot, one.n_listed, one.last_joined = now, 0, at.NOTHING, -1
@@ -86,7 +92,7 @@ def first_start(sim: Arrays, places: NodeArrays, pace: Pace, cycle: NodeCycle, j
         later = min(_next_opening_of(cycle, demand, slot), next_opening(places, begin))
         start = at.NEVER
         if _may_hold(cycle, demand, cycle.most_on_node[places.shape_of[job.row]], slot, begin, begin + length):
-            start = _start_between(sim, places, cycle, job, begin, later)
+            start = _start_between(sim, places, cycle, preempt, job, begin, later)
         if start == at.NEVER:
             if later == at.NEVER:
                 return at.NEVER
@@ -173,7 +179,15 @@ def _join(cycle: NodeCycle, slot: int, end: int) -> None:
 
 
 @step
-def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNow, begin: int, later: int) -> int:
+def _start_between(
+    sim: Arrays,
+    places: NodeArrays,
+    cycle: NodeCycle,
+    preempt: PreemptionArrays | None,
+    job: JobNow,
+    begin: int,
+    later: int,
+) -> int:
     """Return when a job finds a place on its usable nodes, from a second on and not after another; or NEVER.
 
     Then `later` of the nodes holds what is free once all running jobs have ended that are planned to end by then.
@@ -181,12 +195,14 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
     nodes, one, listed, demand = places.later, places.one[0], cycle.one[0], demand_of(places, job.row)
     end = begin + job.requested_time
     if listed.n_listed == 0 or len(places.windows) > 0:
-        _copy_now(places, cycle, demand, begin, end)
+        copy_now(places, cycle, demand, begin, end)
         listed.n_listed = list_slots(sim, at.RUNNING, len(sim.jobs_now))
+        if preempt is not None:
+            listed.n_listed = _without_candidates(sim, places, cycle, preempt, job, end)
         listed.n_released = 0
     n, i, room = listed.n_listed, listed.n_released, _room_on_usable(cycle)
     while i < n and _end_of(sim, i) <= begin:
-        room += max(0, _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end))
+        room += max(0, release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end))
         i += 1
     first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
     if room >= demand.pieces:
@@ -196,7 +212,7 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
         last = -1
         while i < n and _end_of(sim, i) <= later:
             time = _end_of(sim, i)
-            more = _release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
+            more = release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
             i += 1
             if more >= 0:
                 room += more
@@ -217,6 +233,22 @@ def _start_between(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobNo
 
 
 @step
+def _without_candidates(
+    sim: Arrays, places: NodeArrays, cycle: NodeCycle, preempt: PreemptionArrays, job: JobNow, end: int
+) -> int:
+    """Release what those of the running jobs listed have that a job may preempt; return how many jobs stay listed."""
+    kept = 0
+    for i in range(cycle.one[0].n_listed):
+        other = sim.jobs_now[sim.scratch[i]]
+        if preempt.one[0].n_candidates > 0 and is_candidate(sim, preempt, places, cycle, job, other):
+            release(places, cycle, other.row, demand_of(places, job.row), end)
+        else:
+            sim.scratch[kept] = sim.scratch[i]
+            kept += 1
+    return kept
+
+
+@step
 def _end_of(sim: Arrays, i: int) -> int:
     """Return when the running job that was listed at a place ends as planned."""
     job = sim.jobs_now[sim.scratch[i]]
@@ -224,7 +256,7 @@ def _end_of(sim: Arrays, i: int) -> int:
 
 
 @step
-def _copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, end: int) -> None:
+def copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, end: int) -> None:
     """Write what is free on the nodes now into `later`, and what is reserved of them, seen from a second."""
     nodes = places.later
     for i in range(len(nodes)):
@@ -254,7 +286,7 @@ def _room_on_usable(cycle: NodeCycle) -> int:
 
 
 @step
-def _release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end: int) -> int:
+def release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end: int) -> int:
     """Release what a running job has; return by how much the room on usable nodes grows, or -1: it has none there."""
     own, number, more, lies_there = demand_of(places, row), places.first_part[row], 0, False
     while number >= 0:

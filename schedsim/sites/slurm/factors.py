@@ -87,7 +87,7 @@ def fixed_parts(
 ) -> Records[Parts]:
     """Return the parts of each job's priority that stay the same; `nodes` of each job, out of `of_nodes`."""
     flags = flags_of(conf)
-    factor, tier = _partitions(conf, log, "no_normal_part" not in flags)
+    factor, tier = partitions_of(conf, log, "no_normal_part" not in flags)
     parts = parts_of(len(log), partition=rule.partition * factor, tier=tier)
     parts["size"] = rule.size * rule.sizes(workload.procs, nodes, workload.requested, workload.machine_procs, of_nodes)
     if told := conf.settings.get("priorityweighttres"):
@@ -161,7 +161,7 @@ def _takes(row: Mapping[str, Setting], workload: Workload, owners: Owners | None
     return taken
 
 
-def _partitions(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, Ints]:
+def partitions_of(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, Ints]:
     """Return the factor and the tier of each job's partition; 0 and 1 where the log does not name it."""
     factor, tier = np.zeros(len(log)), np.ones(len(log), dtype=np.int64)
 

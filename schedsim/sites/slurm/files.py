@@ -20,13 +20,15 @@ from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
 from schedsim.policies.policy import Policy
-from schedsim.sites.slurm.accounts import Owners
+from schedsim.sites.slurm import preempting as about_preemption
+from schedsim.sites.slurm.accounts import Owners, words_of
 from schedsim.sites.slurm.factors import (
     USED_FLAGS,
     USED_FLAGS_WITH_ACCOUNTS,
     WITHOUT_EFFECT,
     fixed_parts,
     flags_of,
+    partitions_of,
     refused,
     rule_of,
     told_partitions,
@@ -34,7 +36,8 @@ from schedsim.sites.slurm.factors import (
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
 from schedsim.sites.slurm.limits import Limits, Quota
 from schedsim.sites.slurm.loops import Loops
-from schedsim.sites.slurm.multifactor import Multifactor, slurm_policy
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of, slurm_policy
+from schedsim.sites.slurm.preempting import Preempting
 from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
@@ -170,14 +173,20 @@ def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, st
 
 
 def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:
-    findings = list(_unused(conf, accounts is not None))
     workload = Workload.from_log(log)
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
     nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
     owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
     loops = _loops(conf, log, None if owners is None else owners.limits())
+    preempting = Preempting.of(conf, words_of(log, log.partition_column), owners)
+    findings = list(_unused(conf, accounts is not None, preempting is not None))
     order = None
+    if preempting is not None:
+        tier = partitions_of(conf, log, normal=True)[1]
+        loops = replace(loops, preemption=preempting.preemption(tier, nodes))
+        findings += preempting.findings()
+        order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
     else:
@@ -193,10 +202,13 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
             findings.append(Finding("slurm-other-size", "noted", text))
         of_nodes = max(1, -(-machine // per_node))
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
+        if preempting is not None:
+            parts["tier"] = preempting.precedence(tier)
         share = _fair_share(conf, owners) if owners is not None and rule.fair_share else None
         order = rule.order(workload, parts, share)
     if owners is not None:
-        findings += [*owners.findings, *owners.unused()]
+        of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS
+        findings += [*owners.findings, *owners.unused(of_qos)]
     return slurm_policy(order, loops), ReadingReport(log.name, tuple(findings))
 
 
@@ -304,11 +316,12 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
 
 def _check_spelling(conf: SlurmConf) -> None:
     """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
-    names = [(one.name, one.place, USED | USED_WITH_ACCOUNTS) for one in conf.settings.values()]
-    of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS
+    of_conf = USED | USED_WITH_ACCOUNTS | about_preemption.USED
+    names = [(one.name, one.place, of_conf) for one in conf.settings.values()]
+    of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS | about_preemption.USED_OF_PARTITIONS
     names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
     for name in conf.options("SchedulerParameters"):
-        names.append((name, conf.settings["schedulerparameters"].place, USED_OPTIONS))
+        names.append((name, conf.settings["schedulerparameters"].place, USED_OPTIONS | about_preemption.USED_OPTIONS))
     for name, place, known in names:
         near = [] if name.lower() in known else get_close_matches(name.lower(), known, n=1, cutoff=_NEARLY)
         if near:
@@ -318,17 +331,20 @@ def _check_spelling(conf: SlurmConf) -> None:
             )
 
 
-def _unused(conf: SlurmConf, has_accounts: bool) -> list[Finding]:
-    used, flags, of_partitions = USED, USED_FLAGS | WITHOUT_EFFECT, USED_OF_PARTITIONS
+def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding]:
+    used, options, flags, of_partitions = USED, USED_OPTIONS, USED_FLAGS | WITHOUT_EFFECT, USED_OF_PARTITIONS
     if "priorityweighttres" in conf.settings:
         of_partitions |= {"nodes"}
     if has_accounts:
         used, flags = used | USED_WITH_ACCOUNTS, flags | USED_FLAGS_WITH_ACCOUNTS
         of_partitions |= USED_OF_PARTITIONS_WITH_ACCOUNTS
+    if preempts:
+        used, options = used | about_preemption.USED, options | about_preemption.USED_OPTIONS
+        of_partitions |= about_preemption.USED_OF_PARTITIONS
     groups = {
         "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in used],
         "slurm-unused-option": [
-            name for name in conf.options("SchedulerParameters") if name not in USED_OPTIONS
+            name for name in conf.options("SchedulerParameters") if name not in options
         ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags],
         "slurm-unused-of-partitions": sorted(
             {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}

@@ -7,6 +7,7 @@ import numpy as np
 from predictors.core.errors import JobcastError
 from schedsim.policies.backfilling import MOST_SLACK, OwnPass, Pass
 from schedsim.sites.slurm.limits import Limits, Quota
+from schedsim.sites.slurm.preemption.rule import Preemption
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,8 @@ class Loops(OwnPass):
         Limits on the jobs of one workload.
     quotas : tuple of Quota
         How many jobs of each user or partition of that workload a run of the backfill loop tests.
+    preemption : Preemption, optional
+        Which jobs of that workload may stop which others.
 
     Examples
     --------
@@ -46,6 +49,7 @@ class Loops(OwnPass):
     backfills: bool = True
     limits: Limits | None = None
     quotas: tuple[Quota, ...] = ()
+    preemption: Preemption | None = None
 
     def __post_init__(self) -> None:
         for name in ("tested", "interval", "resolution", "window"):
@@ -64,3 +68,8 @@ class Loops(OwnPass):
     def depth(self) -> int | None:
         """How many blocked jobs hold reservations."""
         return self.tested if self.backfills else 0
+
+    @property
+    def preempts(self) -> bool:
+        """Whether running jobs may be stopped for others."""
+        return self.preemption is not None

@@ -15,6 +15,9 @@ Each pass adds up the use of each limit from the running jobs.
 Where jobs take GPUs and memory of nodes, a job that is blocked in the main loop closes the nodes of its partition to
 the jobs behind it, and the loop goes on while nodes are left; a reservation takes whole nodes (see `cycle`).
 
+Where jobs **preempt** others, a job that does not fit now looks for running jobs that it may stop (see `victims`). A
+reservation is made as if all that it may stop were gone.
+
 Does not handle promises, gates, agents, ceilings, and node sets of a site.
 """
 
@@ -32,6 +35,7 @@ from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow
 from schedsim.kernels.reservation import reserve_head
 from schedsim.kernels.start_end import start
+from schedsim.sites.slurm.candidates import find_candidates, forget_exempt
 from schedsim.sites.slurm.cycle import (
     begin_slots,
     close_nodes,
@@ -41,8 +45,18 @@ from schedsim.sites.slurm.cycle import (
     reserve_nodes,
     slot_in_the_way,
 )
+from schedsim.sites.slurm.placement import choose, find_rooms
+from schedsim.sites.slurm.preemption.victims import (
+    BACK,
+    GONE,
+    make_way,
+    make_way_on,
+    plan_without,
+    stops_are_short,
+    wake_when_exempt_no_more,
+)
 from schedsim.sites.slurm.priorities import rank
-from schedsim.sites.slurm.records import NodeCycle, SlurmArrays
+from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
 
 
 @lean
@@ -53,6 +67,7 @@ def run(
     slurm: SlurmArrays,
     site: NodeArrays | None,
     cycle: NodeCycle | None,
+    preempt: PreemptionArrays | None,
 ) -> int:
     """Go on until a pause; return why (see `records`). With `reasons` the passes note what becomes of each job."""
     state, pace = sim.state[0], slurm.pace[0]
@@ -65,26 +80,31 @@ def run(
             if spots_are_short(sim, site):
                 return at.GROW_SPOTS
             date(sim, site)
+        if stops_are_short(sim, preempt):
+            return at.GROW_STOPS
         if slurm.ranking[0].ranks:
             rank(sim, slurm)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)
         pace.is_changed |= clock.causes & ~at.BY_TIMER != 0
+        if preempt is not None:
+            pace.is_changed |= preempt.one[0].timer == clock.now
         _count(sim, slurm)
-        _main_loop(sim, reasons, slurm, site, cycle)
+        _main_loop(sim, reasons, slurm, site, cycle, preempt)
         is_due = pace.backfills and clock.now % pace.interval == 0
         is_due &= pace.is_changed or clock.now == pace.timer
         queued = queue.n_queued
         if queue.head >= 0:
             _hold_head(sim, reasons, site)
             if is_due:
-                _backfill_loop(sim, reasons, slurm, site, cycle)
+                _backfill_loop(sim, reasons, slurm, site, cycle, preempt)
             elif reasons is not None:
                 why.note_turns(reasons, sim)
         if is_due:
             pace.is_changed = queue.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
+        wake_when_exempt_no_more(sim, preempt)
 
 
 @step
@@ -158,7 +178,12 @@ def _start(sim: Arrays, slurm: SlurmArrays, site: NodeArrays | None, slot: int, 
 
 @step
 def _main_loop(
-    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays | None, cycle: NodeCycle | None
+    sim: Arrays,
+    reasons: Reasons | None,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+    preempt: PreemptionArrays | None,
 ) -> None:
     """Start jobs in the queue's order until one does not fit: the head, or -1; pass over held jobs.
 
@@ -179,7 +204,7 @@ def _main_loop(
         refresh(sim, sim.changes, slot)
         if _is_held(sim, reasons, slurm, slot):
             continue
-        if not _has_place(sim, site, cycle, job):
+        if not _has_place(sim, site, cycle, job) and not _has_made_way(sim, slurm, site, cycle, preempt, slot):
             if queue.head < 0:
                 queue.head = slot
                 queue.stale = True
@@ -202,6 +227,37 @@ def _has_place(sim: Arrays, site: NodeArrays | None, cycle: NodeCycle | None, jo
 
 
 @step
+def _has_made_way(
+    sim: Arrays,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+    preempt: PreemptionArrays | None,
+    slot: int,
+) -> bool:
+    """Stop other jobs so that the main loop may start a job; return whether it may."""
+    if preempt is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if find_candidates(sim, preempt, site, cycle, sim.jobs_now[slot]) > 0:
+            return _make_way(sim, slurm, site, cycle, preempt, slot)
+    return False
+
+
+@step
+def _make_way(
+    sim: Arrays,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+    preempt: PreemptionArrays,
+    slot: int,
+) -> bool:
+    if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if cycle is not None:
+            return make_way_on(sim, slurm, preempt, site, cycle, slot)
+    return make_way(sim, slurm, preempt, slot, at.NO)
+
+
+@step
 def _closes_all(site: NodeArrays | None, cycle: NodeCycle | None, job: JobNow) -> bool:
     """Close the nodes of a blocked job; return whether the main loop then has none left."""
     if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
@@ -212,7 +268,12 @@ def _closes_all(site: NodeArrays | None, cycle: NodeCycle | None, job: JobNow) -
 
 @step
 def _backfill_loop(
-    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays | None, cycle: NodeCycle | None
+    sim: Arrays,
+    reasons: Reasons | None,
+    slurm: SlurmArrays,
+    site: NodeArrays | None,
+    cycle: NodeCycle | None,
+    preempt: PreemptionArrays | None,
 ) -> None:
     """Start jobs that fit now next to the reservations before them; reserve the earliest second for the others."""
     lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
@@ -237,7 +298,7 @@ def _backfill_loop(
             if reasons is not None:
                 _note_window(reasons, sim, slot)
         elif not _is_held(sim, reasons, slurm, slot):
-            _start_or_reserve(sim, reasons, slurm, site, cycle, slot)
+            _start_or_reserve(sim, reasons, slurm, site, cycle, preempt, slot)
 
 
 @step
@@ -260,18 +321,20 @@ def _start_or_reserve(
     slurm: SlurmArrays,
     site: NodeArrays | None,
     cycle: NodeCycle | None,
+    preempt: PreemptionArrays | None,
     slot: int,
 ) -> None:
     """Start a job in the backfill loop, or reserve the earliest second for it."""
     if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if cycle is not None:
-            _start_or_reserve_nodes(sim, reasons, slurm, site, cycle, slot)
+            _start_or_reserve_nodes(sim, reasons, slurm, site, cycle, preempt, slot)
             return
     job, state = sim.jobs_now[slot], sim.state[0]
     clock, queue = state.clock, state.queue
     procs, length, limit = job.procs, job.candidate_estimate, job.requested_time
     # a job that would end in the very second in which a reservation begins is in its way
-    if procs <= queue.free and is_free(sim, clock.now, procs, length + 1, limit):
+    fits = procs <= queue.free and is_free(sim, clock.now, procs, length + 1, limit)
+    if fits or _has_made_way_in_plan(sim, slurm, preempt, slot):
         if reasons is not None:
             why.note_planned(reasons, sim, slot, why.STARTS)
             why.note_booking(reasons, sim, slot)
@@ -288,19 +351,49 @@ def _start_or_reserve(
                 reasons[slot].rule = why.RESERVATION
                 reasons[slot].collides = clock.now
     if not slurm.unreserved[job.row]:
-        _reserve(sim, reasons, slurm, slot)
+        _reserve_without(sim, reasons, slurm, preempt, slot)
+
+
+@step
+def _has_made_way_in_plan(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays | None, slot: int) -> bool:
+    """Stop other jobs so that the backfill loop may start a job; return whether it may."""
+    if preempt is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+        if find_candidates(sim, preempt, None, None, sim.jobs_now[slot]) > 0:
+            return make_way(sim, slurm, preempt, slot, at.YES)
+    return False
+
+
+@step
+def _reserve_without(
+    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, preempt: PreemptionArrays | None, slot: int
+) -> None:
+    """Reserve the earliest second for a job as if the jobs that it may preempt were gone."""
+    if preempt is not None:
+        plan_without(sim, preempt, preempt.one[0].n_candidates, at.YES, GONE)
+    _reserve(sim, reasons, slurm, slot)
+    if preempt is not None:
+        plan_without(sim, preempt, preempt.one[0].n_candidates, at.YES, BACK)
 
 
 @step
 def _start_or_reserve_nodes(
-    sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, site: NodeArrays, cycle: NodeCycle, slot: int
+    sim: Arrays,
+    reasons: Reasons | None,
+    slurm: SlurmArrays,
+    site: NodeArrays,
+    cycle: NodeCycle,
+    preempt: PreemptionArrays | None,
+    slot: int,
 ) -> None:
     """Start a job in the backfill loop, or reserve nodes for it from the first second at which it has a place."""
     job, state, pace = sim.jobs_now[slot], sim.state[0], slurm.pace[0]
     if reasons is not None:
         _note_nodes(reasons, sim, site, cycle, slot)
-    first = first_start(sim, site, pace, cycle, job)
+    if preempt is not None:
+        find_candidates(sim, preempt, site, cycle, job)
+    first = first_start(sim, site, pace, cycle, preempt, job)
     if first == state.clock.now:
+        _take_place(sim, slurm, site, cycle, preempt, slot)
         if reasons is not None:
             note_behind(reasons, sim, site, slot, why.STARTS)
         _start(sim, slurm, site, slot, at.BACKFILLED)
@@ -312,6 +405,26 @@ def _start_or_reserve_nodes(
         if reasons is not None:
             why.note_booking(reasons, sim, slot)
             reasons[slot].booked = begin
+
+
+@step
+def _take_place(
+    sim: Arrays,
+    slurm: SlurmArrays,
+    site: NodeArrays,
+    cycle: NodeCycle,
+    preempt: PreemptionArrays | None,
+    slot: int,
+) -> None:
+    """Let a job that may start now have its place next to the jobs that run, or stop some of them."""
+    if preempt is not None:
+        job = sim.jobs_now[slot]
+        end = sim.state[0].clock.now + job.requested_time
+        find_rooms(site, cycle, demand_of(site, job.row), end)
+        site.one[0].n_chosen = choose(site, cycle, site.nodes, demand_of(site, job.row))
+        if site.one[0].n_chosen == 0:
+            make_way_on(sim, slurm, preempt, site, cycle, slot)
+        forget_exempt(preempt)
 
 
 @rare

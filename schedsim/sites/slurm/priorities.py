@@ -13,25 +13,34 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import insert, list_slots, remove, slot_from
 from schedsim.kernels.records import Arrays, Records
-from schedsim.kernels.sorting import put_in_order
-from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays, UsageArrays
+from schedsim.kernels.sorting import put_in_order, sort_slots
+from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays
 from schedsim.sites.slurm.usage import advance, ended, find_factors, started
 
 TIER: Final = 1 << 33
 """Value of a tier: more than any priority."""
 MOST: Final = float((1 << 32) - 1)
 """The highest priority."""
+PLACES: Final = 20
+"""Bits of a key that hold a job's place by submission, where preempted jobs count as submitted again."""
+MOST_LEVELS: Final = 1 << 9
+"""Tiers that fit into such a key."""
 
 
 @rare
 def rank(sim: Arrays, slurm: SlurmArrays) -> None:
     """Let the queue have the order of the priorities now."""
     lists, state, ranking = sim.lists, sim.state[0], slurm.ranking[0]
+    if ranking.fair_share > 0 or ranking.resubmits:
+        _take_in_events(sim, slurm)
     if ranking.fair_share > 0:
-        _take_in_events(sim, ranking, slurm.usage)
         advance(slurm.usage, state.clock.now)
         find_factors(slurm.usage)
     tick = state.clock.now - state.clock.now % ranking.calc_period
+    if ranking.resubmits:
+        ranking.ranked_at = tick
+        _rank_by_place(sim, slurm)
+        return
     if tick != ranking.ranked_at:
         ranking.ranked_at = tick
         if ranking.age > 0 or ranking.fair_share > 0:
@@ -58,14 +67,35 @@ def _rank_all(sim: Arrays, slurm: SlurmArrays) -> None:
 
 
 @step
-def _take_in_events(sim: Arrays, ranking: Ranking, usage: UsageArrays) -> None:
-    """Let usage know which jobs have started and ended since the last pass."""
+def _rank_by_place(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Compute all keys, in which equal jobs differ by their places in the order of submission; and sort the queue."""
+    n, ranking = list_slots(sim, at.QUEUE, len(sim.jobs_now)), slurm.ranking[0]
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        job.keys[at.BACKFILL] = slurm.parts[job.row].submitted  # the loops read no keys of this kind
+    sort_slots(sim, at.BACKFILL, n)
+    for i in range(n):
+        job = sim.jobs_now[sim.scratch[i]]
+        key, old = _key(sim, slurm, job.row), job.keys[at.QUEUE] >> PLACES
+        if ranking.only_grows:
+            key = min(key, old)
+        job.keys[at.QUEUE] = (key << PLACES) + min(i, (1 << PLACES) - 1)
+    put_in_order(sim, at.QUEUE, at.QUEUE, list_slots(sim, at.QUEUE, len(sim.jobs_now)))
+
+
+@step
+def _take_in_events(sim: Arrays, slurm: SlurmArrays) -> None:
+    """Take in which jobs have started, ended, and were preempted since the last pass."""
+    ranking, usage = slurm.ranking[0], slurm.usage
     for i in range(ranking.n_read, sim.state[0].clock.n_logged):
-        kind = sim.log[i, event.KIND]
-        if kind == event.STARTED:
-            started(usage, sim.log[i, event.JOB], sim.log[i, event.TIME])
-        elif kind == event.ENDED or kind == event.RETURNED:
-            ended(usage, sim.log[i, event.JOB], sim.log[i, event.TIME])
+        kind, row, time = sim.log[i, event.KIND], sim.log[i, event.JOB], sim.log[i, event.TIME]
+        if kind == event.RETURNED and ranking.resubmits:
+            slurm.parts[row].submitted = time
+        if ranking.fair_share > 0:
+            if kind == event.STARTED:
+                started(usage, row, time)
+            elif kind == event.ENDED or kind == event.RETURNED:
+                ended(usage, row, time)
     ranking.n_read = sim.state[0].clock.n_logged
 
 

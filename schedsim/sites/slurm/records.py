@@ -42,6 +42,7 @@ class Ranking:
 
     ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
     only_grows: bool  # no priority ever falls
+    resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
     calc_period: int  # between two ticks
     age: float  # weight of the age
     max_age: int
@@ -61,6 +62,7 @@ class Parts:
     site: float
     nice: float  # taken off
     tier: int  # PriorityTier of its partition
+    submitted: int  # when it counts as submitted among equal jobs [s]
 
 
 class Tally:
@@ -128,6 +130,38 @@ class Cycle:
     room: int  # for pieces of the job on the nodes in `counted`, in `later`
 
 
+class Preempting:
+    """How running jobs are stopped for others, and what the loops found of it."""
+
+    delay: int  # a job that is stopped may start again after so long [s]
+    reorders: int  # how often candidates come in another order before the last choice
+    strict: bool  # then only the last one needed comes first; else the others by what the job takes of theirs, too
+    youngest: bool  # candidates come by their starts, the latest first
+    n_candidates: int  # of the job tried last
+    exempt_until: int  # the first second after now at which a job of this pass may have another candidate, or NEVER
+    exempt_before: int  # the same of the jobs before that one
+    timer: int  # the second of the timer that is set for that, and its number
+    timer_number: int
+    n_stops: int  # rows used in `stops`
+
+
+class PreemptionArrays(NamedTuple):
+    """Arrays of preemption; None where no job is stopped for another one."""
+
+    one: Records[Preempting]  # one
+    class_of: Ints  # number of each job's class, by row; read-only
+    preempts: Bools  # whether jobs of one class may stop those of another, shape (classes, classes); read-only
+    rank: Ints  # of each job, by row: candidates of the lowest come first; read-only
+    nodes: Ints  # of each job, by row, where only processors are counted; read-only
+    exempt: Ints  # how long each job runs at least, by row [s]; read-only
+    is_cancelled: Bools  # whether a stopped job is gone, by row; else it starts again later; read-only
+    # candidates of the job tried last: their slots, sorted by key and tie; written before they are read
+    slots: Ints
+    keys: Ints
+    ties: Ints
+    stops: Ints  # runs that were stopped: job row, start, end [s], row of the job that took their place, shape (n, 4)
+
+
 class NodeCycle(NamedTuple):
     """Arrays of the two loops where jobs take GPUs and memory of nodes; sets of nodes are bits of whole numbers."""
 
@@ -188,3 +222,4 @@ ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
 CYCLE: Final = record_type(Cycle)
+PREEMPTING: Final = record_type(Preempting)

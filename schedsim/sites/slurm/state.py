@@ -1,6 +1,6 @@
 """Slurm's two loops at one moment of a simulation: their clock, the use of each limit, and the priorities."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
@@ -19,6 +19,7 @@ from schedsim.sites.slurm.records import (
     RUN,
     NodeCycle,
     Parts,
+    PreemptionArrays,
     Ranking,
     SlurmArrays,
     UsageArrays,
@@ -38,6 +39,7 @@ class LoopsNow:
     arrays: SlurmArrays
     limits: Limits
     cycle: NodeCycle | None  # where jobs take GPUs and memory of nodes
+    preemption: PreemptionArrays | None = None
 
     @classmethod
     def of(cls, policy: Policy, workload: Workload) -> "LoopsNow | None":
@@ -64,19 +66,49 @@ class LoopsNow:
             np.array([quota.most for quota in loops.quotas], dtype=np.int64),
             group_of,
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
-            *_priorities(policy),
+            *_priorities(policy, workload),
         )
-        demands = workload.demands
-        return cls(arrays, limits, None if demands is None else _cycle(demands, min(loops.tested, n_jobs)))
+        demands, preemption = workload.demands, None
+        if loops.preemption is not None:
+            preemption = loops.preemption.arrays(n_jobs, workload.machine_procs)
+        cycle = None if demands is None else _cycle(demands, min(loops.tested, n_jobs))
+        return cls(arrays, limits, cycle, preemption)
 
     def fork(self) -> Self:
         """Return an independent copy; nothing of a cycle is kept from one to the next."""
         own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _OWN}
         used: dict[str, Any] = {name: getattr(self.arrays.usage, name).copy() for name in _USED}
         own["usage"], cycle = self.arrays.usage._replace(**used), self.cycle
+        if self.arrays.ranking[0].resubmits:
+            own["parts"] = self.arrays.parts.copy()
         if cycle is not None:
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
-        return type(self)(self.arrays._replace(**own), self.limits, cycle)
+        preemption = self.preemption
+        if preemption is not None:
+            preemption = preemption._replace(one=preemption.one.copy(), stops=preemption.stops.copy())
+        return type(self)(self.arrays._replace(**own), self.limits, cycle, preemption)
+
+    @property
+    def stops(self) -> Ints:
+        """The runs stopped so far: job row, start, end [s], row of the job that took their place, shape (n, 4)."""
+        if self.preemption is None:
+            return np.empty((0, 4), dtype=np.int64)
+        return self.preemption.stops[: int(self.preemption.one[0].n_stops)]
+
+    @property
+    def cancelled(self) -> Ints:
+        """Rows of the jobs that were stopped and are gone."""
+        if self.preemption is None:
+            return np.empty(0, dtype=np.int64)
+        rows = self.stops[:, 0]
+        return rows[self.preemption.is_cancelled[rows]]
+
+    def with_room_for_stops(self) -> Self:
+        """Return the same with room to write down more stopped runs."""
+        assert self.preemption is not None
+        stops = np.empty((2 * len(self.preemption.stops), 4), dtype=np.int64)
+        stops[: len(self.stops)] = self.stops
+        return replace(self, preemption=self.preemption._replace(stops=stops))
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job at the last check, or None."""
@@ -86,20 +118,22 @@ class LoopsNow:
     def read_up_to(self, logged: int) -> int:
         """Return how many of so many events in the log are read."""
         ranking = self.arrays.ranking[0]
-        return ranking.n_read if ranking.fair_share > 0 else logged
+        return ranking.n_read if ranking.fair_share > 0 or ranking.resubmits else logged
 
     def read(self, n: int) -> None:
         """Go on as if so many events in the log were read."""
         self.arrays.ranking[0].n_read = n
 
 
-def _priorities(policy: Policy) -> tuple[Records[Ranking], Records[Parts], UsageArrays]:
+def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], Records[Parts], UsageArrays]:
     """Return the arrays of the priorities; empty ones where jobs come by submission."""
     found = policy.order.ranking
     if not isinstance(found, Priorities):
         ranking: Any = np.zeros(1, RANKING)
         return ranking, parts_of(0), NO_SHARES.begun()
-    return found.ranking, found.parts, (NO_SHARES if found.fair_share is None else found.fair_share).begun()
+    ranking, parts = found.ranking, found.parts.copy()
+    ranking["resubmits"], parts["submitted"] = policy.preempts, workload.submit
+    return ranking, parts, (NO_SHARES if found.fair_share is None else found.fair_share).begun()
 
 
 def numbered(groups: Ints) -> Ints:

@@ -46,6 +46,7 @@ def test_what_is_checked_and_what_is_not():
         assert {*checked.kept, *checked.left_out} == set(known.EXCUSES)
         assert not set(checked.kept) & set(checked.left_out)
     assert set(check(run("easy"), make_policy("easy")).left_out) == {
+        known.PARTS,
         known.NODES,
         known.ON_NODES,
         known.CEILING,

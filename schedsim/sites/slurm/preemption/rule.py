@@ -1,0 +1,76 @@
+"""Preemption as a part of Slurm's loops: which jobs of a workload may stop which others, and what becomes of these."""
+
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+
+from predictors.core.arrays import Bools, Ints, short_repr
+from predictors.core.errors import JobcastError
+from schedsim.sites.slurm.records import PREEMPTING, PreemptionArrays
+
+CRED_EXPIRE: Final = 120  # seconds that a job's credential is valid by default: so long a stopped job waits at least
+_LEAST_STOPS: Final = 64  # stopped runs for which there is room at first
+
+
+@dataclass(frozen=True, eq=False)
+class Preemption:
+    """Which jobs of one workload may stop which running ones, and how.
+
+    Parameters
+    ----------
+    class_of : int64 array of shape (n_jobs,)
+        The class of each job, from 0 on: its QOS and its partition.
+    preempts : bool array of shape (n_classes, n_classes)
+        Whether jobs of one class may stop those of another.
+    rank, nodes : int64 arrays of shape (n_jobs,)
+        Of several running jobs those of the lowest rank are stopped first, then those on the fewest nodes. A machine
+        file says itself on how many nodes they lie.
+    exempt : int64 array of shape (n_jobs,)
+        How long each job runs at least before it may be stopped [s].
+    is_cancelled : bool array of shape (n_jobs,)
+        Whether a job that is stopped is gone; else it starts again from the beginning.
+    delay : int
+        A stopped job may start again after so long [s].
+    reorders : int
+        How often the jobs to stop are chosen again, see `schedsim.sites.slurm.preemption.victims`.
+    strict, youngest : bool
+        Slurm's `strict_order` and `youngest_first`.
+
+    Examples
+    --------
+    >>> classes, zeros = np.array([0, 1]), np.zeros(2, dtype=np.int64)
+    >>> by_qos = Preemption(classes, np.array([[False, False], [True, False]]), zeros, zeros + 1, zeros, zeros > 0)
+    >>> by_qos.delay
+    121
+    """
+
+    class_of: Ints
+    preempts: Bools
+    rank: Ints
+    nodes: Ints
+    exempt: Ints
+    is_cancelled: Bools
+    delay: int = CRED_EXPIRE + 1
+    reorders: int = 1
+    strict: bool = False
+    youngest: bool = False
+
+    __repr__ = short_repr
+
+    def arrays(self, n_jobs: int, machine_procs: int) -> PreemptionArrays:
+        """Return the arrays of a simulation before its first second."""
+        if len(self.class_of) != n_jobs:
+            raise JobcastError(
+                f"This preemption is for {len(self.class_of):,} jobs, the workload has {n_jobs:,}: make it for these."
+            )
+        one: Any = np.zeros(1, PREEMPTING)
+        for name in ("delay", "reorders", "strict", "youngest"):
+            one[name] = getattr(self, name)
+        running = min(n_jobs, machine_procs)
+        slots, keys, ties = (np.empty(running, dtype=np.int64) for _ in range(3))
+        stops = np.empty((_LEAST_STOPS, 4), dtype=np.int64)
+        return PreemptionArrays(
+            one, self.class_of, self.preempts, self.rank, self.nodes, self.exempt, self.is_cancelled,
+            slots, keys, ties, stops,
+        )  # fmt: skip
