@@ -249,10 +249,11 @@ def run_all(
 
 def _options(setting: Setting) -> dict[str, Any]:
     """Return what an experiment is run with apart from its log, as plain values; neither who works, nor where."""
-    given = {one.name: getattr(setting, one.name) for one in fields(setting)}
+    names = {one.name for one in fields(setting)} - {"log", "folder", "checkpoints", "pool"}
+    given = {name: getattr(setting, name) for name in names}
     given["machine"] = None if setting.machine is None else asdict(setting.machine)["nodes"]
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
-    return {name: value for name, value in plain.items() if name not in ("log", "pool") and not isinstance(value, Path)}
+    return {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()}
 
 
 @contextmanager
