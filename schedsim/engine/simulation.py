@@ -391,14 +391,14 @@ class Simulation:
         new._commands = None if self._commands is None else self._commands.fork()
         new._placing = None if self._placing is None else self._placing.fork()
         new._loops = None if self._loops is None else self._loops.fork()
-        new._returned = set(self._returned)
+        new._returned = set(self._returned) if estimates is None else set()
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
         if new._source is not self._source:
             new._write_source()
         if estimates is not None:
-            new._source.read_past(self.events())
+            new._source.read_past(new._for_forecasts(self.events()))
             new._read_by_forecasts = int(new._state.record.clock.n_logged)
         if new._learner is not None:
             new._learner = None

@@ -182,9 +182,9 @@ def _checked(drawn: npt.ArrayLike, shape: tuple[int, int]) -> Ints:
 
 def _start(branch: Simulation, row: int, run_times: dict[int, int]) -> int | None:
     """Return when a job starts if the live jobs take these run times; None if it never does in the present state."""
-    future = branch.fork()
+    future, now = branch.fork(), branch.now
     future.suppose(run_times)
     future.run()
     events = future._log.events[: future._state.record.clock.n_logged]
-    begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row), TIME]
-    return int(begun[-1]) if begun.size else None
+    begun = events[(events[:, KIND] == STARTED) & (events[:, JOB] == row) & (events[:, TIME] >= now), TIME]
+    return int(begun[0]) if begun.size else None  # it may be stopped for another job, and start again

@@ -11,7 +11,7 @@ further jobs of the set start only if they end by then, or need no more than the
 
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.keys import score_at
+from schedsim.kernels.keys import RANKED, score_at
 from schedsim.kernels.ordered_lists import insert, leaf_at, list_slots, node_at, remove, slot_from
 from schedsim.kernels.queue import dequeue, enqueue, first_step, give_back
 from schedsim.kernels.records import Arrays, Changes, JobNow, State
@@ -76,6 +76,8 @@ def release_hold(sim: Arrays, slot: int, why: int) -> None:
     state.site.n_held -= 1
     if job.n_children == 0:
         remove(lists, state, at.DEPENDANTS, row, row)
+    if state.rules.order == RANKED:
+        job.keys[at.QUEUE] = row
     enqueue(sim, slot)
 
 

@@ -7,6 +7,7 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import compiled, step
 from schedsim.kernels.cobalt import on_end, on_return
+from schedsim.kernels.keys import RANKED
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import give
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
@@ -68,6 +69,8 @@ def stop_run(sim: Arrays, site: NodeArrays | None, slot: int, restarts: bool, in
     job.tried_in_pass = -1
     job.planned_start = at.NEVER
     job.release_time = at.NEVER
+    if rules.order == RANKED:
+        job.keys[at.QUEUE] = job.row
     job.group = -1  # forecasts, for which it still runs, no longer revise its estimates
     on_return(sim, sim.changes, slot, start)
 

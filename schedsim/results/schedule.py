@@ -156,7 +156,7 @@ class Schedule:
     def of_rows(self, rows: Ints) -> Self:
         """Return the schedule of some of the jobs, rows ascending, without their nodes."""
         columns = {name: getattr(self, name)[rows] for name in _BY_ROW}
-        stopped = None if self.stopped is None else self.stopped[rows]
+        stopped = self.killed[rows]
         workload = self.workload.of_rows(rows)
         return replace(
             self, workload=workload, **columns, stopped=stopped, nodes=None, disturbed=None,

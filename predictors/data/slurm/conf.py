@@ -113,7 +113,7 @@ class SlurmConf:
         told = self.partitions[partition].get("nodes")
         if told is None:
             return found
-        lists = [self.node_sets.get(one, one) for one in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", told.value)]
+        lists = self.lists_of(told)
         takes_all = any(one.upper() == "ALL" for one in lists)
         if not takes_all and max(sum(map(host_count, lists)), self.nodes) > MOST_NAMES:
             raise JobcastError(f"{told.place}: {told.name} and the nodes of this file are above {MOST_NAMES:,}.")
@@ -131,6 +131,10 @@ class SlurmConf:
                 f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
             )
         return found
+
+    def lists_of(self, nodes: Setting) -> list[str]:
+        """Return the lists of nodes that a partition's Nodes names, its NodeSets by their nodes."""
+        return [self.node_sets.get(one, one) for one in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodes.value)]
 
     def text(self, name: str, usual: str) -> str:
         """Return a parameter, or what Slurm takes without it."""
@@ -175,7 +179,9 @@ def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
     found = {"node": 1.0, "cpu": float(_procs_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
-            match = re.fullmatch(r"([\w-]+)((?::[A-Za-z][\w.-]*)?)(?::(\d{1,9})([KMGT]?))?", one.strip(), re.IGNORECASE)
+            match = re.fullmatch(
+                r"([\w-]+)((?::(?!\d+[KMGT]?$)[\w.-]+)?)(?::(\d{1,9})([KMGT]?))?", one.strip(), re.IGNORECASE
+            )
             if match is None:
                 place = row["gres"].place
                 raise JobcastError(f"{place}: Gres is a list such as gpu:a100:4; found {printable(one)[:40]!r}.")

@@ -165,21 +165,23 @@ def partitions_of(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, I
     """Return the factor and the tier of each job's partition; 0 and 1 where the log does not name it."""
     factor, tier = np.zeros(len(log)), np.ones(len(log), dtype=np.int64)
 
-    def number(row: Mapping[str, Setting], name: str) -> int:
-        one = row.get("priority", row.get(name))  # the older key stands before both
-        if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
-            raise JobcastError(
-                f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
-            )
-        return 1 if one is None else int(one.value)
-
-    factors = {name: number(row, "priorityjobfactor") for name, row in conf.partitions.items()}
-    tiers = {name: number(row, "prioritytier") for name, row in conf.partitions.items()}
+    factors = {name: number_of_partition(row, "priorityjobfactor") for name, row in conf.partitions.items()}
+    tiers = {name: number_of_partition(row, "prioritytier") for name, row in conf.partitions.items()}
     most = max([1, *factors.values()]) if normal else 1
     for jobs, several in _jobs_by_partition(conf, log):
         factor[jobs] = max(factors[one] for one in several) / most
         tier[jobs] = max(tiers[one] for one in several)
     return factor, tier
+
+
+def number_of_partition(row: Mapping[str, Setting], name: str) -> int:
+    """Return a partition's factor or tier; the older key `Priority` stands before both."""
+    one = row.get("priority", row.get(name))
+    if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
+        raise JobcastError(
+            f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
+        )
+    return 1 if one is None else int(one.value)
 
 
 def _resources(

@@ -147,6 +147,7 @@ class SlurmFiles:
         """SHA-256 of what they say, wherever they lie."""
         conf, found = self.conf, self.accounts
         said: list[Any] = [_said(conf.settings), _tables(conf.partitions), conf.nodes, conf.procs]
+        said += [[names.value, _said(row)] for names, row in conf.node_lines] + [dict(conf.node_sets)]
         if found is not None:
             said += [_tables(found.qos), found.default_account]
             said += [[one.account, one.user, one.partition, one.parent, _said(one.settings)]

@@ -13,10 +13,13 @@ from predictors.data.slurm.accounts import wall_of
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
 from predictors.data.slurm.hosts import host_count, hostnames
 from schedsim.sites.slurm.accounts import Owners
+from schedsim.sites.slurm.factors import number_of_partition
 from schedsim.sites.slurm.preemption.rule import CRED_EXPIRE, Preemption
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 
-USED: Final = frozenset(("preempttype", "preemptmode", "preemptexempttime", "preemptparameters", "jobrequeue"))
+USED: Final = frozenset(
+    ("preempttype", "preemptmode", "preemptexempttime", "preemptparameters", "jobrequeue", "authinfo")
+)
 USED_OPTIONS: Final = frozenset(
     ("requeue_delay", "preempt_reorder_count", "preempt_strict_order", "preempt_youngest_first")
 )
@@ -186,14 +189,16 @@ class Preempting:
                     f"{place}: PartitionName={printable(name)[:40]} has no nodes, and jobs preempt those on the same "
                     "nodes: give it Nodes=, such as Nodes=ALL."
                 )
-            if nodes.value.upper() == "ALL":
+            lists = self.conf.lists_of(nodes)
+            if any(one.upper() == "ALL" for one in lists):
                 return None
-            if host_count(nodes.value) > MOST_HOSTS:
+            if (count := sum(map(host_count, lists))) > MOST_HOSTS:
                 raise JobcastError(
                     f"{nodes.place}: Nodes names at most {MOST_HOSTS:,} nodes where jobs preempt others; found "
-                    f"{host_count(nodes.value):,}. Write Nodes=ALL if it has all."
+                    f"{count:,}. Write Nodes=ALL if it has all."
                 )
-            found.update(hostnames(nodes.value))
+            for one in lists:
+                found.update(hostnames(one))
         return frozenset(found) if rows else None
 
     def _mode_of(self, pair: tuple[str, str], tier: int) -> str:
@@ -206,7 +211,7 @@ class Preempting:
         mode = self.mode
         for _, row in self._rows(pair[1]):
             self._refuse_grace(row)
-            if (1 if "prioritytier" not in row else whole_of(row["prioritytier"])) == tier:
+            if number_of_partition(row, "prioritytier") == tier:
                 mode = _mode(row.get("preemptmode"), self.mode)
         return mode
 

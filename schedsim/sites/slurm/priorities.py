@@ -14,7 +14,7 @@ from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import insert, list_slots, remove, slot_from
 from schedsim.kernels.records import Arrays, Records
 from schedsim.kernels.sorting import put_in_order, sort_slots
-from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays
+from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays, UsageArrays
 from schedsim.sites.slurm.usage import advance, ended, find_factors, started
 
 TIER: Final = 1 << 33
@@ -31,9 +31,8 @@ MOST_LEVELS: Final = 1 << 9
 def rank(sim: Arrays, slurm: SlurmArrays) -> None:
     """Let the queue have the order of the priorities now."""
     lists, state, ranking = sim.lists, sim.state[0], slurm.ranking[0]
-    if ranking.fair_share > 0 or ranking.resubmits:
-        _take_in_events(sim, slurm)
     if ranking.fair_share > 0:
+        _take_in_events(sim, ranking, slurm.usage)
         advance(slurm.usage, state.clock.now)
         find_factors(slurm.usage)
     tick = state.clock.now - state.clock.now % ranking.calc_period
@@ -84,18 +83,14 @@ def _rank_by_place(sim: Arrays, slurm: SlurmArrays) -> None:
 
 
 @step
-def _take_in_events(sim: Arrays, slurm: SlurmArrays) -> None:
-    """Take in which jobs have started, ended, and were preempted since the last pass."""
-    ranking, usage = slurm.ranking[0], slurm.usage
+def _take_in_events(sim: Arrays, ranking: Ranking, usage: UsageArrays) -> None:
+    """Let usage know which jobs have started and ended since the last pass."""
     for i in range(ranking.n_read, sim.state[0].clock.n_logged):
-        kind, row, time = sim.log[i, event.KIND], sim.log[i, event.JOB], sim.log[i, event.TIME]
-        if kind == event.RETURNED and ranking.resubmits:
-            slurm.parts[row].submitted = time
-        if ranking.fair_share > 0:
-            if kind == event.STARTED:
-                started(usage, row, time)
-            elif kind == event.ENDED or kind == event.RETURNED:
-                ended(usage, row, time)
+        kind = sim.log[i, event.KIND]
+        if kind == event.STARTED:
+            started(usage, sim.log[i, event.JOB], sim.log[i, event.TIME])
+        elif kind == event.ENDED or kind == event.RETURNED:
+            ended(usage, sim.log[i, event.JOB], sim.log[i, event.TIME])
     ranking.n_read = sim.state[0].clock.n_logged
 
 

@@ -6,12 +6,14 @@ from typing import Any, Final, Self
 import numpy as np
 
 from predictors.core.arrays import Ints
+from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm.fair_share import NO_SHARES
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Priorities, parts_of
+from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.sites.slurm.records import (
     CYCLE,
     PACE,
@@ -118,7 +120,7 @@ class LoopsNow:
     def read_up_to(self, logged: int) -> int:
         """Return how many of so many events in the log are read."""
         ranking = self.arrays.ranking[0]
-        return ranking.n_read if ranking.fair_share > 0 or ranking.resubmits else logged
+        return ranking.n_read if ranking.fair_share > 0 else logged
 
     def read(self, n: int) -> None:
         """Go on as if so many events in the log were read."""
@@ -131,9 +133,16 @@ def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], R
     if not isinstance(found, Priorities):
         ranking: Any = np.zeros(1, RANKING)
         return ranking, parts_of(0), NO_SHARES.begun()
+    n, share = len(workload), found.fair_share
+    if len(found.parts) != n or (share is not None and not len(share.user_of) == len(share.billed) == n):
+        raise JobcastError(
+            f"Priorities are of each job of the workload, {n:,}; got those of {len(found.parts):,} jobs."
+        )
     ranking, parts = found.ranking, found.parts.copy()
+    if policy.preempts and not 0 <= parts["tier"].min(initial=0) <= parts["tier"].max(initial=0) < MOST_LEVELS:
+        raise JobcastError(f"Where jobs preempt others, tiers are 0 to {MOST_LEVELS - 1}; got {parts['tier'].max()}.")
     ranking["resubmits"], parts["submitted"] = policy.preempts, workload.submit
-    return ranking, parts, (NO_SHARES if found.fair_share is None else found.fair_share).begun()
+    return ranking, parts, (NO_SHARES if share is None else share).begun()
 
 
 def numbered(groups: Ints) -> Ints:

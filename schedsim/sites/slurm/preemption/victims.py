@@ -170,4 +170,6 @@ def _stop(
     stop_run(sim, places, slot, not preempt.is_cancelled[row], at.YES)
     if not preempt.is_cancelled[row]:
         hold_stopped(sim, slot, now + one.delay)
+        if slurm.ranking[0].resubmits:
+            slurm.parts[row].submitted = now
     slurm.pace[0].is_changed = True
