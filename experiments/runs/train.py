@@ -137,11 +137,11 @@ def check_beaten(found: Evaluation, predictor: str, log: JobLog, there: DriftThe
     jobs, _ = jobs_that_count(log)
     theirs = champion.predictor.predict(jobs)[-found.n_test :]
     ours = found[predictor].predicted
-    beside = ratio(float(((ours - found.run_time) ** 2).sum()), float(((theirs - found.run_time) ** 2).sum()))
-    if not beside < 1:
+    against = ratio(float(((ours - found.run_time) ** 2).sum()), float(((theirs - found.run_time) ** 2).sum()))
+    if not against < 1:
         raise JobcastError(
-            f"{predictor} on the last {found.n_test:,} jobs of {found.log}: the squared error is {beside:.3f} times "
+            f"{predictor} on the last {found.n_test:,} jobs of {found.log}: the squared error is {against:.3f} times "
             f"that of the champion, {there.name} {there.version}, which stays. Give a newer or longer log, or another "
             "--predictor."
         )
-    return beside
+    return against

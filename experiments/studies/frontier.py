@@ -174,13 +174,13 @@ def paint_curves(axes: Axes, table: pd.DataFrame, what: str, points: pd.DataFram
     figure = axes.figure
     axes.remove()
     panels = figure.subplots(len(GAINS), len(PRICES), sharex="col", sharey="row")
-    beside = points[points["case"].isin(SETTINGS)].set_index("case")
+    settings = points[points["case"].isin(SETTINGS)].set_index("case")
     for row, (gain, (label, scale)) in enumerate(GAINS.items()):
         for column, price in enumerate(PRICES):
             here = panels[row][column]
             for number, (_, part) in enumerate(table.groupby("family", sort=False)):
                 _curve(here, part, price, gain, scale, number)
-            _settings(here, beside, price, gain, scale)
+            _settings(here, settings, price, gain, scale)
             here.axvline(1.0, color="#999999", linewidth=0.8)
             here.set_xscale("log")
             _ratio_ticks(here, table[price])
@@ -210,9 +210,9 @@ def _curve(axes: Axes, part: pd.DataFrame, price: str, gain: str, scale: float, 
                       color=COLOURS[number % len(COLOURS)])  # fmt: skip
 
 
-def _settings(axes: Axes, beside: pd.DataFrame, price: str, gain: str, scale: float) -> None:
-    for name in beside.index:
-        x, y = beside.loc[name, price], scale * beside.loc[name, gain]
+def _settings(axes: Axes, settings: pd.DataFrame, price: str, gain: str, scale: float) -> None:
+    for name in settings.index:
+        x, y = settings.loc[name, price], scale * settings.loc[name, gain]
         axes.plot(x, y, marker="*", markersize=11, linestyle="none", color="black", zorder=4)
         axes.annotate(str(name).replace("EASY-SJBF", "SJBF"), (x, y), (6, -10), textcoords="offset points", fontsize=8)
 

@@ -71,7 +71,7 @@ def report_of(found: Results, folder: Path, judged: Compared) -> Report:
     if comparisons:
         tables |= {"judgements": as_table(comparisons)}
         height = 1.8 + 0.5 * min(len(comparisons), MOST_DRAWN)
-        pictures = (Picture("ratios", ratios(comparisons), partial(paint, beside=comparisons[0].beside), 8.5, height),)
+        pictures = (Picture("ratios", ratios(comparisons), partial(paint, base=comparisons[0].beside), 8.5, height),)
     logs = ", ".join(log["name"] for log in found.about["logs"])
     verdict = caution(found) + [sentences.of(one) for one in comparisons] + ([sentences.of(choice)] if choice else [])
     notes = [sentences.together(LEVEL, len(comparisons)) + APART] if comparisons else []
@@ -146,11 +146,11 @@ def ratios(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
     )
 
 
-def paint(axes: Axes, table: pd.DataFrame, beside: str) -> None:
+def paint(axes: Axes, table: pd.DataFrame, base: str) -> None:
     """Draw ratios with their intervals: a row a case, a marker a figure; left of 1 is better."""
     cases = list(dict.fromkeys(table["case"]))[:MOST_DRAWN]
     paint_ratios(axes, table[table["case"].isin(cases)], "case", "figure")
-    axes.set(xlabel=f"ratio to {beside}: left of 1 is less", title=f"Each case compared with {beside}")
+    axes.set(xlabel=f"ratio to {base}: left of 1 is less", title=f"Each case compared with {base}")
     axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1.0))
 
 

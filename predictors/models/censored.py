@@ -100,7 +100,7 @@ def grow(how: Censored, rows: Floats, seconds: Floats, beside: Outcomes | None) 
 
 
 def correction(
-    predicts: str,  # {"median", "mean"}: what they shall be
+    predicts: str,  # {"median", "mean"}: which of them
     ended: Floats,  # shape (n_ended,); run time / prediction of jobs that ended
     predicted: Floats,  # shape (n_ended,); predictions for them [s]
     still: Floats,  # shape (n_running,); elapsed time / prediction of jobs that run

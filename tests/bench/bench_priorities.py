@@ -1,4 +1,4 @@
-"""`simulate --policy slurm:CONF,…` beside a real Slurm: multifactor priorities, fair-share, QOS and limits.
+"""`simulate --policy slurm:CONF,…` next to a real Slurm: multifactor priorities, fair-share, QOS and limits.
 
     python -m tests.bench.bench_priorities --out FILE [--kind KIND] [--jobs N] [--speed N] [--again] SEED…
 
@@ -204,7 +204,7 @@ def compared(start, other, submit):
     }
 
 
-def beside(ran, start, restarts, files, folder):
+def next_to(ran, start, restarts, files, folder):
     """Return the comparison of the cluster's starts with those by its files, and by submission alone."""
     submit = ran.values["submit"]
     found = {"real_mean_wait_s": float((start - submit).mean())}
@@ -267,7 +267,7 @@ def main():
                    "seconds": time.monotonic() - begin}  # fmt: skip
             if given.keep is not None:
                 kept(given.keep / f"{given.kind}-{seed}", ran, start, files)
-            row |= beside(ran, start, restarts, files, scratch)
+            row |= next_to(ran, start, restarts, files, scratch)
             if given.again:
                 other, other_start, again, _ = played(given.kind, log, partition, seed, given.speed, scratch)
                 row["the cluster again"] = once_more(ran, start, other, other_start)

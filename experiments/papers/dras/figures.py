@@ -101,14 +101,14 @@ def curves_of(curve: pd.DataFrame, column: str) -> pd.DataFrame:
 
 
 def paint_curves(
-    axes: Axes, table: pd.DataFrame, ylabel: str, title: str, beside: dict[str, float] | None = None
+    axes: Axes, table: pd.DataFrame, ylabel: str, title: str, others: dict[str, float] | None = None
 ) -> None:
     """Draw curves over episodes, a band over the seeds, and other methods as lines across."""
     for k, (name, rows) in enumerate(table.groupby("case", sort=False)):
         look = {"color": COLOURS[k % len(COLOURS)], "marker": MARKERS[k % len(MARKERS)]}
         axes.plot(rows["episode"], rows["mean"], label=str(name), markersize=4, **look)  # type: ignore[arg-type]
         axes.fill_between(rows["episode"], rows["min"], rows["max"], color=look["color"], alpha=0.15, linewidth=0)
-    for k, (name, value) in enumerate((beside or {}).items()):
+    for k, (name, value) in enumerate((others or {}).items()):
         axes.axhline(value, color=COLOURS[(k + 3) % len(COLOURS)], linestyle=("--", ":", "-.")[k % 3], label=name)
     axes.set(xlabel="job sets trained on", ylabel=ylabel)
     axes.set_title(title)
@@ -250,11 +250,11 @@ def pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> Ite
     yield from patterns_of(parts.train)
     runs = table_of(everything, RUN)
     rows = runs[runs["part"] == VALIDATION].groupby("case")[["capability_reward", "mean_wait_s"]].mean()
-    beside = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
+    others_at_start = rows.loc[[case for case in (FCFS, OPTIMIZATION, KEPT, OLDEST) if case in rows.index]]
 
     def curves(name: str, table: pd.DataFrame, ylabel: str, title: str, lines: "pd.Series[float] | None") -> Picture:
         others = {} if lines is None else {str(name): float(value) for name, value in lines.items()}
-        return Picture(name, table, partial(paint_curves, ylabel=ylabel, title=title, beside=others), width=9.0)
+        return Picture(name, table, partial(paint_curves, ylabel=ylabel, title=title, others=others), width=9.0)
 
     if len(curve):
         orders = [case for case in curve["case"].unique() if case == PG or case.startswith(f"{PG}, ")]
@@ -263,9 +263,9 @@ def pictures(everything: pd.DataFrame, curve: pd.DataFrame, parts: Parts) -> Ite
         title = "Figure 4: DRAS-PG by order of job sets, validation month"
         yield curves("figure4", curves_of(few, "reward_a_start"), reward, title, None)
         title = "Figure 5: reward on the validation month"
-        yield curves("figure5", curves_of(main, "reward_a_start"), reward, title, beside["capability_reward"])
+        yield curves("figure5", curves_of(main, "reward_a_start"), reward, title, others_at_start["capability_reward"])
         title = "Next to Figure 5: mean wait on the validation month"
-        yield curves("figure5_wait", waits, "mean wait [h]", title, beside["mean_wait_s"] / HOUR)
+        yield curves("figure5_wait", waits, "mean wait [h]", title, others_at_start["mean_wait_s"] / HOUR)
     yield Picture("figure6", kiviat(runs, SHOWN), paint_kiviat, 10.4, 5.2)
     jobs = table_of(everything, JOBS)
     if len(logged := logged_waits(parts)):

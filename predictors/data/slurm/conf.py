@@ -20,7 +20,7 @@ from predictors.data.slurm.hosts import host_count, hostnames
 
 MOST_INCLUDES: Final = 8  # files that include one another, at most so deep
 MOST_FILES: Final = 256  # files that one includes in all
-MOST_NAMES: Final = 1_000_000  # nodes whose names are compared; no cluster has more
+MOST_NAMES: Final = 1_000_000  # names of nodes to compare; no cluster has more
 # possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
 _PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
 _ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))

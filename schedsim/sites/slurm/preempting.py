@@ -202,7 +202,7 @@ class Preempting:
         return frozenset(found) if rows else None
 
     def _mode_of(self, pair: tuple[str, str], tier: int) -> str:
-        """Return what becomes of a job that is stopped, by its QOS or by its partition of that tier."""
+        """Return what happens to a job that is stopped, by its QOS or by its partition of that tier."""
         if self.by_qos:
             row = self.qos.get(pair[0], {})
             self._refuse_grace(row)

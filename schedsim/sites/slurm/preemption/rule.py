@@ -1,4 +1,4 @@
-"""Preemption as a part of Slurm's loops: which jobs of a workload may stop which others, and what becomes of these."""
+"""Preemption as a part of Slurm's loops: which jobs of a workload may stop which others, and what happens to these."""
 
 from dataclasses import dataclass
 from typing import Any, Final

@@ -80,7 +80,7 @@ def test_who_has_used_less_comes_first(files):
 
 
 def test_priorities_that_only_grow(files):
-    """Nobody has used anything when Ann's second job comes: it keeps the factor 1, which Bob's job has, too."""
+    """No user has used anything when Ann's second job comes: it keeps the factor 1, which Bob's job has, too."""
     rows = [(0, 8, 600, 0, 0), (1, 8, 60, 0, 0), (2, 8, 60, 1, 0)]
     assert starts(rows, files(conf=f"{CONF}PriorityFlags=INCR_ONLY\n")) == [0, 600, 660]
 

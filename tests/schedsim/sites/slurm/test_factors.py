@@ -10,10 +10,12 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import SlurmConf
+from schedsim.engine.simulation import Simulation
 from schedsim.policies.backfilling import Easy
 from schedsim.sites.slurm.fair_share import NO_SHARES
-from schedsim.sites.slurm.files import slurm_policy_of
-from schedsim.sites.slurm.multifactor import Multifactor, parts_of
+from schedsim.sites.slurm.files import SlurmFiles, slurm_policy_of
+from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of, slurm_policy
 from schedsim.workload.workload import Workload
 from tests.oracle.slurm_priority import priority
 
@@ -211,6 +213,27 @@ def test_the_order_goes_with_the_loops_and_one_period_alone(tmp_path):
         replace(policy, backfill=Easy())
     with pytest.raises(JobcastError, match="one calc_period; got 300 and 60"):
         Multifactor(calc_period=60).order(Workload.from_log(log_of([{}])), parts_of(1), NO_SHARES)
+
+
+def test_priorities_are_of_every_job_of_the_workload():
+    workload = Workload.from_log(log_of([{}, {}]))
+    with pytest.raises(JobcastError, match="Priorities are of each job of the workload, 2; got other numbers"):
+        Simulation(workload, slurm_policy(Multifactor().order(workload, parts_of(1)), Loops()))
+
+
+@pytest.mark.parametrize("line", ["NodeName=n[1-2] CPUs=4 RealMemory={}", "NodeSet=s Nodes=n{}"])
+def test_files_with_other_nodes_have_another_digest(tmp_path, line):
+    digests = set()
+    for value in (1, 2):
+        (tmp_path / "slurm.conf").write_text(f"{line.format(value)}\nPartitionName=p Nodes=ALL\n")
+        digests.add(SlurmFiles.read(f"slurm:{tmp_path / 'slurm.conf'}").digest)
+    assert len(digests) == 2
+
+
+def test_a_type_of_gpu_may_begin_with_a_number():
+    lines = ["NodeName=n[1-2] CPUs=4 Gres=gpu:1g.5gb:7,lic:2K", "PartitionName=p Nodes=ALL"]
+    found = SlurmConf.of_lines("slurm.conf", [(f"slurm.conf:{i}", line) for i, line in enumerate(lines, 1)])
+    assert found.resources("p")["gres/gpu:1g.5gb"] == 14 and found.resources("p")["gres/lic"] == 4096
 
 
 def test_resources_of_partitions_are_counted_over_their_nodes():

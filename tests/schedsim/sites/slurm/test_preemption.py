@@ -1,4 +1,4 @@
-"""Slurm's preemption: small schedules worked out by hand, what the files say of it, and what is told of it.
+"""Slurm's preemption: small schedules worked out by hand, what the files say of it, and how results report it.
 
 `tests/support/features.py` compares both loops with the slow oracle, next to all other features.
 """
@@ -19,7 +19,9 @@ from schedsim.policies.policy import FCFS, Policy
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.limits import Claims, Limits
 from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.sites.slurm.preemption.rule import Preemption
+from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
@@ -291,6 +293,10 @@ def test_by_partition_only_those_with_common_nodes(files):
 
     assert pairs(files("partition_prio")) == {(1, 0), (1, 2)}  # far and low share no node
     assert pairs(files("partition_prio", low="PreemptMode=OFF")) == {(1, 2)}
+    older = "Priority=2 PreemptMode=OFF"  # the older key of the tier, too
+    assert pairs(files("partition_prio", low=older)) == {(1, 2)}
+    sets = "NodeSet=some Nodes=n[1-3]"
+    assert pairs(files("partition_prio", high="Nodes=some", more=sets)) == {(1, 0)}
     found = of_files(files("partition_prio", low="PreemptMode=CANCEL"), rows)
     assert (found.is_cancelled.tolist(), found.rank.tolist()) == ([True, False, False], [1, 5, 3])
     schedule, _ = run_by_name(
@@ -331,6 +337,14 @@ def test_what_is_refused_is_one_line(files, about, told):
     with pytest.raises(JobcastError) as error:
         of_files(files(**about), [*ROWS, (11, 2, 9, NORMAL, IN_HIGH)])
     assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_levels_that_do_not_fit_into_a_key_are_refused():
+    workload = jobs_of([(0, 8, 100), (10, 4, 10)])
+    order = Multifactor().order(workload, parts_of(2, tier=np.array([0, MOST_LEVELS])))
+    policy = Policy(order, Loops(preemption=preemption([LOW, HIGH], workload.procs)))
+    with pytest.raises(JobcastError, match="Where jobs preempt others, tiers are 0 to 511; got 512"):
+        Simulation(workload, policy)
 
 
 def test_preemption_by_qos_without_qos_is_told(files):
