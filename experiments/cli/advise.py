@@ -22,7 +22,7 @@ from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
-from experiments.runs.simulate import learnt_from, loaded, ready_for, tuned_on
+from experiments.runs.simulate import learnt_from, loaded, ready_for
 from experiments.site.advise import report as advised
 from experiments.site.advise.advise import Question
 from experiments.site.advise.validity import lacks_of_made_requests
@@ -65,14 +65,11 @@ def advise(args: options.Advise) -> None:
                 f"{args.predictor} learnt from this very log, its future included: nothing can be advised from that. "
                 "Name the predictor instead, which starts knowing nothing and learns as jobs end."
             )
-        for policy in (
-            question.cases[0].policy,
-            "" if args.agent is None else f"agent:{args.agent.removeprefix('agent:')}",
-        ):
-            if tuned_on(policy, jobs, cleaned):
+        for case in question.cases:
+            if case.named.tuned_on(jobs, cleaned):
                 raise JobcastError(
-                    f"{policy} was tuned on a part of this very log: nothing can be advised from that. Advise on the "
-                    "months that follow; the page of jobcast tune tells what it gains on the rest of this log."
+                    f"{case.policy} was tuned on a part of this very log: nothing can be advised from that. Advise on "
+                    "the months that follow; the page of jobcast tune tells what it gains on the rest of this log."
                 )
         folder = report_folder(args.out, f"advise-{slug(cleaned.name)}")
         with resumable():

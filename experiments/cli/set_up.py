@@ -6,7 +6,7 @@ from typing import Any
 from experiments.cli.options.simulate import CeilOptions, MachineOptions, SiteOptions
 from experiments.compare.measures import titled
 from experiments.console import print_table
-from experiments.runs.simulate import policy_named
+from experiments.runs.policies import NamedPolicy
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.data.cleaning import within_requests
@@ -26,7 +26,6 @@ from schedsim.results.site_metrics import user_figures
 from schedsim.sites.cobalt import big_run
 from schedsim.sites.cobalt.files import rules_of_log
 from schedsim.sites.cobalt.rules import Rules, within_shares
-from schedsim.sites.slurm.files import is_slurm, slurm_policy_of
 from schedsim.workload.deadlines import deadlines_by, is_share
 from schedsim.workload.workload import Workload
 
@@ -163,7 +162,7 @@ def user_waits(ceil: CeilOptions, schedule: Schedule, rule: Policy) -> dict[str,
 
 def set_up(
     log: JobLog,
-    policy: str,
+    policy: NamedPolicy,
     kill: bool,
     machine: MachineOptions,
     ceil: CeilOptions,
@@ -177,17 +176,14 @@ def set_up(
     """
     if ceil.dilation is not None and kill:  # what is dilated are the runs that the requests left; dilated they run on
         log = within_requests(log)
-    rules, log, account = _site_rules(at_site, log, policy, kill)
+    rules, log, account = _site_rules(at_site, log, policy.name, kill)
     demands = None
     if nodes is not None:
         log, demands, left = demands_of(log, nodes, drop_wide)
         account += left
     options = _machine_arguments(machine, log)
-    if is_slurm(policy):
-        rule, of_files = slurm_policy_of(policy, log)
-        account += of_files
-    else:
-        rule = policy_named(policy)
+    rule, of_files = policy.of_log(log)
+    account += of_files
     options |= _ceil_arguments(ceil, log, rule, kill)
     allocator = options["allocator"]
     if rules is not None and allocator is not None:  # queues with a share keep to nodes of their own

@@ -20,6 +20,7 @@ from experiments.cli.set_up import (
 )
 from experiments.compare.measures import heading, titled
 from experiments.console import after_reading, print_account, print_json, print_lacks, print_table, say, working
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import (
     NamedSimulation,
     check_names,
@@ -29,9 +30,7 @@ from experiments.runs.simulate import (
     processors,
     refuse_unknown_job,
     table_by,
-    tuned_on,
     usual_correction,
-    usual_estimates,
     without_no_queue,
 )
 from predictors.core.errors import counted
@@ -60,7 +59,8 @@ def simulate(args: options.Simulate) -> None:
         import matplotlib  # noqa: F401  # where it is missing, that is said before the log is read
 
     write = schedule_writer(args.schedule) if args.schedule is not None else None
-    estimates = usual_estimates(args.policy) if args.estimates is None else args.estimates
+    policy = NamedPolicy.of(args.policy)
+    estimates = policy.estimates if args.estimates is None else args.estimates
     correction = usual_correction(args.soft_limits) if args.correction is None else args.correction
     check_ceil(args.ceil)
     if args.by is not None:
@@ -74,7 +74,7 @@ def simulate(args: options.Simulate) -> None:
         if args.shake is not None:
             cleaned = shaken(cleaned, args.shake, args.kill)
         setting, left_out = set_up(
-            cleaned, args.policy, args.kill, args.machine, args.ceil, args.at_site, nodes, args.jobs_of.drop_wide
+            cleaned, policy, args.kill, args.machine, args.ceil, args.at_site, nodes, args.jobs_of.drop_wide
         )
         cleaned = setting["log"]
         lacks = lacks_for_schedules(prepared.log, cleaned, prepared.cleaning + left_out, setting["kill"])
@@ -85,9 +85,9 @@ def simulate(args: options.Simulate) -> None:
         if args.explain is not None:
             refuse_unknown_job(cleaned, args.explain)
         given = estimates if args.budget is not None else loaded(estimates)
-        check_names(args.policy, estimates, correction, args.budget, args.soft_limits)
+        check_names(policy, estimates, correction, args.budget, args.soft_limits)
         named = NamedSimulation(
-            policy=args.policy,
+            policy=policy,
             estimates=given,
             correction=correction,
             budget=args.budget,
@@ -118,7 +118,7 @@ def simulate(args: options.Simulate) -> None:
     if logged is not None:
         logged["past_request"] = int(overran(prepared.used).sum())
     found["as_logged"] = logged
-    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or tuned_on(args.policy, jobs, prepared.used)
+    found["learnt_from_this_log"] = learnt_from(given, jobs, cleaned) or policy.tuned_on(jobs, prepared.used)
     groups = {} if args.by is None else table_by(result, args.by, named.rules, cleaned)
     if args.as_json:
         more: dict[str, Any] = {"by": groups} if args.by else {}

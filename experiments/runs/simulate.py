@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
+from experiments.runs.policies import NamedPolicy
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -16,9 +17,7 @@ from predictors.models.conformal import WithBudget
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns, estimates_name
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import PREDICTORS, make_predictor
-from predictors.tracking.client import load_model, stored_agent
-from schedsim.agents.files import PREFIX, NamedAgent, is_agent, read_agent
-from schedsim.agents.files import agent_named as agent_of_file
+from predictors.tracking.client import load_model
 from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
 from schedsim.kernels.corrections import correction_code
@@ -27,14 +26,13 @@ from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
-from schedsim.policies.policy import Policy, make_policy, policy_name
+from schedsim.policies.policy import Policy, policy_name
 from schedsim.policies.traits import NODES, REVISED, clash, refuse
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures, preemption_figures
 from schedsim.sites.cobalt.rules import Rules
-from schedsim.sites.slurm.files import is_slurm, slurm_policy_of
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
@@ -91,41 +89,6 @@ def _unknown(name: str) -> JobcastError:
     return unknown_name("estimates", name, (*GIVEN, *BY_ROLE, *REVISED_ESTIMATES, *PREDICTORS, "models:/NAME@ALIAS"))
 
 
-STORED: Final = ("models:/", "runs:/")  # begin the address of an agent in MLflow
-
-
-def agent_named(policy: str) -> NamedAgent:
-    """Return the agent of a policy's name: `agent:FILE`, a shipped `agent:NAME`, or `agent:models:/NAME@ALIAS`."""
-    uri = policy.removeprefix(PREFIX)
-    if not uri.startswith(STORED):
-        return agent_of_file(policy)
-    with stored_agent(uri) as file:
-        return read_agent(file)
-
-
-def policy_named(name: str, log: JobLog | None = None) -> Policy:
-    """Return a policy by its name: an agent's (see `agent_named`), or one of `schedsim.policies.policy.make_policy`.
-
-    `slurm:FILE` is that of a slurm.conf (see `schedsim.sites.slurm.files`) for the jobs of a cleaned log.
-    """
-    if is_slurm(name):
-        if log is None:
-            raise JobcastError(f"{name} ranks the jobs of one log: simulate, sweep, advise and backtest take it.")
-        return slurm_policy_of(name, log)[0]
-    return agent_named(name).policy if is_agent(name) else make_policy(name)
-
-
-def usual_estimates(policy: str) -> str:
-    """Return the estimates that a policy has where none are named: an agent's are those of its file.
-
-    Examples
-    --------
-    >>> usual_estimates("easy"), usual_estimates("agent:random-kept")
-    ('requested', 'requested')
-    """
-    return agent_named(policy).estimates if is_agent(policy) else "requested"
-
-
 def usual_correction(soft_limits: str | None) -> str:
     """Return the correction where none is named: that of the scheduler with these soft limits.
 
@@ -150,20 +113,14 @@ def learnt_from(given: "str | LoadedModel", *logs: JobLog) -> bool:
     return not isinstance(given, str) and given.origin.log_sha256 in [log.digest() for log in logs]
 
 
-def tuned_on(policy: str, *logs: JobLog) -> bool:
-    """Return whether a policy is an agent that was tuned on a part of one of these logs."""
-    return is_agent(policy) and agent_named(policy).origin.get("log_sha256") in [log.digest() for log in logs]
-
-
 def check_names(
-    policy: str,
+    policy: NamedPolicy,
     estimates: "str | SimilarRuns",
     correction: str = "requested",
     budget: float | None = None,
     soft_limits: str | None = None,
 ) -> None:
     """Raise what `run_by_name` would raise for these names, before a log is read; a model's address is looked up."""
-    rule = None if is_slurm(policy) else policy_named(policy)
     correction_code(correction)
     estimates = estimates_name(estimates) if isinstance(estimates, str) else estimates
     roles = roles_of(estimates) if isinstance(estimates, str) else None
@@ -181,8 +138,8 @@ def check_names(
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
         raise _unknown(estimates)
-    if rule is not None and (not isinstance(estimates, str) or estimates in REVISED_ESTIMATES):
-        refuse({*rule.traits, REVISED}, f"{policy} on {estimates}: ")
+    if not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
+        refuse({*policy.passes.traits, REVISED}, f"{policy.name} on {estimates}: ")
 
 
 def estimates_by_name(
@@ -306,8 +263,8 @@ class NamedSimulation:
     """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule."""
 
     log: JobLog
+    policy: NamedPolicy
     # as of `jobcast simulate`; `estimates` may be what `estimates_by_name` takes
-    policy: str
     estimates: "str | LoadedModel | SimilarRuns" = "requested"
     correction: str = "requested"
     budget: float | None = None
@@ -324,7 +281,7 @@ class NamedSimulation:
     demands: Demands | None = None  # what the log's jobs ask of nodes, where these have GPUs and memory too
 
     def _rule(self) -> Policy:
-        return policy_named(self.policy, self.log) if self.rule is None else self.rule
+        return self.policy.of_log(self.log)[0] if self.rule is None else self.rule
 
     def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
         return self._given(workload)[0]
@@ -354,7 +311,7 @@ class NamedSimulation:
         late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
         return schedule, {
             "log": self.log.name,
-            "policy": policy_name(self.policy),
+            "policy": policy_name(self.policy.name),
             "estimates": _called(self.estimates),
             "budget": self.budget,
             "correction": self.correction,
@@ -389,13 +346,14 @@ class NamedSimulation:
 
 def run_by_name(
     log: JobLog,
-    policy: str,
+    policy: str | NamedPolicy,
     estimates: "str | LoadedModel | SimilarRuns" = "requested",
     correction: str = "requested",
     **options: Any,
 ) -> tuple[Schedule, dict[str, Any]]:
     """Simulate a cleaned log; return the schedule and its figures. Options are fields of `NamedSimulation`."""
-    return NamedSimulation(log, policy, estimates, correction, **options).run()
+    named = NamedPolicy.of(policy) if isinstance(policy, str) else policy
+    return NamedSimulation(log, named, estimates, correction, **options).run()
 
 
 def refuse_unknown_job(log: JobLog, job_id: int) -> None:
@@ -478,20 +436,21 @@ def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     return {"nodes": ", ".join(found)} if found else {}
 
 
-def goes_on(nodes: Machine | None, policy: str, rule: Policy | None = None) -> bool:
+def goes_on(nodes: Machine | None, rule: Policy) -> bool:
     """Return whether a policy can plan on this machine: on nodes some count processors alone.
 
     Examples
     --------
     >>> from schedsim.machine.node_groups import NodeGroup
+    >>> from schedsim.policies.policy import make_policy
     >>> machine = Machine((NodeGroup("thin", 2, 8),))
-    >>> [goes_on(machine, name) for name in ("easy", "knapsack")], goes_on(None, "knapsack")
+    >>> [goes_on(machine, make_policy(name)) for name in ("easy", "knapsack")], goes_on(None, make_policy("knapsack"))
     ([True, False], True)
     """
-    return nodes is None or clash({*(policy_named(policy) if rule is None else rule).traits, NODES}) is None
+    return nodes is None or clash({*rule.traits, NODES}) is None
 
 
-def check_goes_on(nodes: Machine | None, case: str, policy: str, rule: Policy | None = None) -> None:
+def check_goes_on(nodes: Machine | None, case: str, rule: Policy) -> None:
     """Refuse a case with a policy that cannot plan on this machine."""
     if nodes is not None:
-        refuse({*(policy_named(policy) if rule is None else rule).traits, NODES}, f"Case {case!r}: ")
+        refuse({*rule.traits, NODES}, f"Case {case!r}: ")

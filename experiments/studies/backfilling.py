@@ -184,7 +184,7 @@ def run(setting: Setting) -> Report:
 
 
 def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
-    return tuple(case for case in cases if goes_on(setting.machine, case.policy, case.rule))
+    return tuple(case for case in cases if goes_on(setting.machine, case.passes))
 
 
 def _pictures(stem: str, medians: pd.DataFrame, curves: pd.DataFrame, what: str) -> tuple[Picture, ...]:

@@ -1,14 +1,15 @@
 """Plan of a sweep: its logs, read once, and its runs, dealt into batches."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
-from experiments.runs.simulate import agent_named, check_goes_on, ready_for
+from experiments.runs.policies import NamedPolicy
+from experiments.runs.simulate import check_goes_on, ready_for
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
 from predictors.data.cleaning import machine_size, of_partition, with_requests
@@ -23,10 +24,10 @@ from predictors.registry import PREDICTORS
 from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
-from schedsim.agents.files import NamedAgent, is_agent
+from schedsim.agents.files import NamedAgent
 from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.policies.networks import Dras
-from schedsim.sites.slurm.files import SlurmFiles, is_slurm
+from schedsim.sites.slurm.files import SlurmFiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,9 +82,6 @@ class Plan:
     sweep: Sweep  # what was declared, addresses of models pinned to versions
     logs: Mapping[str, PlannedLog]  # by name, in the order of the sweep
     cells: tuple[Cell, ...]  # the runs, by log, seed and case
-    # what was read from agent files, by the policy's name: every worker runs these
-    agents: Mapping[str, NamedAgent] = field(default_factory=dict)
-    slurm: Mapping[str, SlurmFiles] = field(default_factory=dict)  # likewise of Slurm's files
 
     def about(self) -> dict[str, Any]:
         """Return the provenance that is known before anything is run."""
@@ -95,12 +93,15 @@ class Plan:
             **code_identity(),
             "sweep": self.sweep.to_json(),
             "git_commit": code_tags().get("mlflow.source.git.commit"),
-            **{
-                what: {name: one.digest for name, one in read.items()}
-                for what, read in (("agents", self.agents), ("slurm", self.slurm))
-                if read
-            },
+            **{kind: digests for kind, digests in self._digests_of_files().items() if digests},
         }
+
+    def _digests_of_files(self) -> dict[str, dict[str, str | None]]:
+        """Return the digests of what was read from the files of policies, by the policy's name."""
+        named = [case.named for case in self.sweep.all_cases if isinstance(case, Case)]
+        kinds = {"agents": NamedAgent, "slurm": SlurmFiles}
+        return {what: {one.name: one.digest for one in named if isinstance(one.read, kind)}
+                for what, kind in kinds.items()}  # fmt: skip
 
     def identity(self) -> str:
         """Return a digest of all that results depend on: what is run on which jobs, by which code."""
@@ -132,26 +133,25 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
     cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)
-    policies = dict.fromkeys(case.policy for case in pinned.all_cases if isinstance(case, Case))
-    agents = {name: agent_named(name) for name in policies if is_agent(name)}
-    slurm = {name: SlurmFiles.read(name) for name in policies if is_slurm(name)}
+    policies = {case.policy: case.named for case in pinned.all_cases if isinstance(case, Case)}
     for log, planned in found.items():
-        for name, agent in agents.items():
-            _check_network(name, agent, planned.jobs)
-        if slurm:
-            found[log] = replace(planned, of_policies=_of_files(slurm, planned.jobs))
-    return Plan(pinned, found, cells, agents, slurm)
+        found[log] = replace(planned, of_policies=_of_files(policies.values(), planned.jobs))
+    return Plan(pinned, found, cells)
 
 
-def _of_files(slurm: Mapping[str, SlurmFiles], jobs: JobLog) -> ReadingReport:
-    """Return what Slurm policies do not use of their files; refuse those that cannot rank a log's jobs."""
-    account = ReadingReport(jobs.name)
-    for name, files in slurm.items():
+def _of_files(policies: Iterable[NamedPolicy], jobs: JobLog) -> ReadingReport | None:
+    """Return what policies do not use of their files; refuse those that cannot rank a log's jobs, or pick from them."""
+    found = None
+    for named in policies:
         try:
-            account += files.policy(jobs)[1]
+            if isinstance(named.passes.agent, Dras):
+                named.passes.agent.check_machine(machine_size(jobs), named.passes.window)
+            elif isinstance(named.read, SlurmFiles):
+                found = (found or ReadingReport(jobs.name)) + named.of_log(jobs)[1]
         except JobcastError as error:
-            raise JobcastError(f"{name} cannot rank the jobs of {jobs.name}: {error}") from error
-    return account
+            does = "pick on" if isinstance(named.read, NamedAgent) else "rank the jobs of"
+            raise JobcastError(f"{named.name} cannot {does} {jobs.name}: {error}") from error
+    return found
 
 
 def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
@@ -165,7 +165,7 @@ def _planned(
     if sweep.kind == "simulate":
         for case in sweep.all_cases:
             if isinstance(case, Case):
-                check_goes_on(nodes, case.name, case.policy, case.passes)
+                check_goes_on(nodes, case.name, case.passes)
         ready = ready_for(nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
         digests = (ready.used.digest(), ready.prepared.log.digest())
         return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
@@ -196,18 +196,10 @@ def _by_name(kind: str, logs: Sequence[PlannedLog], paths: Sequence[str]) -> dic
     return found
 
 
-def _check_network(name: str, agent: NamedAgent, jobs: JobLog) -> None:
-    if isinstance(agent.agent, Dras):
-        try:
-            agent.agent.check_machine(machine_size(jobs), agent.window)
-        except JobcastError as error:
-            raise JobcastError(f"{name} cannot pick on {jobs.name}: {error}") from error
-
-
 def _pinned(case: Case) -> Case:
-    """Return the case with an alias of a kept model replaced by the version that it means now."""
+    """Return the case as of now: its files are read again, and a kept model's alias is the version that it means."""
     if not isinstance(case.estimates, str) or not case.estimates.startswith("models:/"):
-        return case
+        return replace(case)
 
     return replace(case, estimates=f"models:/{ModelUri.parse(case.estimates).name}/{version_of(case.estimates)}")
 

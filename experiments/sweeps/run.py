@@ -134,7 +134,7 @@ def _warm(planned: Plan) -> list[tuple[str, Batch]]:
         which: object = case.name
         if isinstance(case, Case):
             rule = case.passes
-            which = (rule is None or rule.kind, rule is not None and rule.order.code, str(case.estimates))
+            which = (rule.kind, rule.agent is None, rule.order.code, str(case.estimates))
         cases.setdefault(which, case)
     options = _options(planned)
     cells = tuple(Cell(WARM, case, 1) for case in cases.values())
@@ -149,9 +149,8 @@ def _warm_log() -> JobLog:
 
 
 def _options(planned: Plan) -> dict[str, Any]:
-    """Return what all batches of a sweep look at: some of its fields, its agents, and Slurm's files."""
-    read = {"agents": dict(planned.agents), "slurm": dict(planned.slurm)}
-    return {name: getattr(planned.sweep, name) for name in OPTIONS} | read
+    """Return the fields of a sweep that all its batches look at."""
+    return {name: getattr(planned.sweep, name) for name in OPTIONS}
 
 
 @contextmanager

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
 from itertools import product
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
@@ -10,14 +11,8 @@ from typing import Annotated, Any, ClassVar, Final, Self, TypeVar
 from pydantic import Field
 
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.runs.simulate import (
-    GIVEN,
-    STORED,
-    TABLES,
-    check_names,
-    usual_correction,
-    usual_estimates,
-)
+from experiments.runs.policies import STORED, NamedPolicy
+from experiments.runs.simulate import GIVEN, TABLES, check_names, usual_correction
 from predictors.core.declarations import STRICT, check_fields, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.cleaning import RequestsFrom
@@ -26,9 +21,9 @@ from predictors.models.similar_jobs import SimilarRuns, estimates_name
 from predictors.registry import make_predictor
 from schedsim.agents.files import PREFIX, SHIPPED, is_agent
 from schedsim.kernels.corrections import correction_code
-from schedsim.policies.policy import Policy, make_policy, policy_name
-from schedsim.sites.slurm.files import ANY_LOG, files_of_policy, is_slurm
+from schedsim.policies.policy import Policy, policy_name
 from schedsim.sites.slurm.files import PREFIX as OF_SLURM
+from schedsim.sites.slurm.files import files_of_policy, is_slurm
 
 T = TypeVar("T")
 Name = Annotated[str, Field(min_length=1)]
@@ -70,9 +65,7 @@ class Case:
     def check(self, kill: bool = True) -> None:
         """Raise JobcastError unless there is such a policy, estimates and correction, and they go together."""
         try:
-            if is_slurm(self.policy):
-                files_of_policy(self.policy)
-            check_names(self.policy, self.estimates, self.correction, self.budget, self.soft_limits)
+            check_names(self.named, self.estimates, self.correction, self.budget, self.soft_limits)
             if not kill and self.correction not in ("requested", "doubling"):
                 raise JobcastError(
                     f"jobs that are not killed at their request double their estimates: the correction "
@@ -81,13 +74,15 @@ class Case:
         except JobcastError as error:
             raise JobcastError(f"Case {self.name!r}: {error}") from error
 
+    @cached_property
+    def named(self) -> NamedPolicy:
+        """What the policy's name stands for, read once; workers are given it with the case."""
+        return NamedPolicy.of(self.policy)
+
     @property
-    def passes(self) -> Policy | None:
-        """The policy, or one with the same passes where each log has its own; None for an agent: its file says."""
-        rule: Policy | None = self.rule
-        if rule is not None or is_agent(self.policy):
-            return rule
-        return ANY_LOG if is_slurm(self.policy) else make_policy(self.policy)
+    def passes(self) -> Policy:
+        """The policy, or one with the same passes where each log has its own."""
+        return self.named.passes if self.rule is None else self.rule
 
     def to_row(self) -> dict[str, Any]:
         """Return what stands in a table."""
@@ -153,7 +148,7 @@ def crossed(
     policies, estimates = tuple(map(policy_name, policies)), tuple(map(estimates_name, estimates))
     cases = []
     for policy, estimated, correction in product(policies, estimates or ("",), corrections):
-        estimated = estimated or usual_estimates(policy)
+        estimated = estimated or NamedPolicy.of(policy).estimates
         if estimated in NEVER_EXPIRE and correction != corrections[0]:
             continue
         fixed = estimated in NEVER_EXPIRE
@@ -328,7 +323,7 @@ class Sweep:
         for name in self.predictors:
             make_predictor(name)
 
-    @property
+    @cached_property
     def all_cases(self) -> tuple[Case, ...] | tuple[Learner, ...]:
         """The cases, by name."""
         if self.kind != "simulate":

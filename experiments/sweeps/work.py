@@ -128,13 +128,10 @@ def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
     assert isinstance(case, Case)
     jobs, workload = _jobs_of(log, batch, cell.seed)
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
-    agent = batch.options.get("agents", {}).get(case.policy)
-    slurm = batch.options.get("slurm", {}).get(case.policy)
-    rule = case.rule if slurm is None else slurm.policy(jobs)[0]
     schedule, found = run_by_name(
-        jobs, case.policy, case.estimates if case.budget is not None else given, case.correction,
+        jobs, case.named, case.estimates if case.budget is not None else given, case.correction,
         kill=batch.options["kill"], budget=case.budget, workload=workload,
-        rule=rule if agent is None else agent.policy, soft_limits=case.soft_limits,
+        rule=case.rule, soft_limits=case.soft_limits,
     )  # fmt: skip
     timed = ("log", "policy", "estimates", "correction", "budget", "soft_limits", "engine_seconds",
              "jobs_per_second")  # fmt: skip

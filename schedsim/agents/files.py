@@ -307,28 +307,16 @@ def is_agent(policy: str) -> bool:
     return policy.startswith(PREFIX)
 
 
-def agent_named(policy: str) -> NamedAgent:
-    """Return the agent of a policy's name, `agent:FILE` or `agent:` and a name of `SHIPPED`.
+def agent_of_file(name: str) -> NamedAgent:
+    """Return the agent of a file, or of a name of `SHIPPED`.
 
     Examples
     --------
-    >>> agent_named("agent:random-oldest").reserve
+    >>> agent_of_file("random-oldest").reserve
     'oldest'
     """
-    name = policy.removeprefix(PREFIX)
     if name in SHIPPED:
         return SHIPPED[name]
     if not Path(name).suffix and not os.path.isfile(name):  # noqa: PTH113 - False, too, for a name that no file can have
         raise unknown_name("agent", name, (*SHIPPED, "FILE.npz", "FILE.json"))
     return read_agent(name)
-
-
-def policy_named(name: str) -> Policy:
-    """Return a policy by its name: an agent's, or one of `schedsim.policies.policy.make_policy`.
-
-    Examples
-    --------
-    >>> policy_named("agent:oldest-first").reserve, policy_named("easy").reserve
-    ('kept', None)
-    """
-    return agent_named(name).policy if is_agent(name) else make_policy(name)

@@ -13,34 +13,23 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, counted
 from predictors.core.jit import machine_code
-from predictors.core.validation import check_part
 from schedsim.engine import learning
 from schedsim.engine.commands import SiteCommands
+from schedsim.engine.companions import Companions
+from schedsim.engine.composition import check_parts, jobs_may_change, lists_groups, needs_estimates, traits_of
 from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.engine.machine_state import MachineState, allocator_for, failures_of
 from schedsim.engine.placing import Placing
-from schedsim.engine.requests import (
-    answer,
-    begin_outages,
-    candidates_of,
-    open_nodes,
-    suppose,
-    with_change,
-    write_agent,
-    write_machine_state,
-    write_policy,
-)
+from schedsim.engine.requests import candidates_of, suppose, write_agent, write_policy
 from schedsim.engine.state import EventLog, State, changes_of
 from schedsim.kernels import dissolve_groups, list_singly, rank
 from schedsim.kernels.corrections import correction_code
-from schedsim.kernels.keys import FCFS as FIRST_COME
-from schedsim.kernels.keys import RANDOM, UNICEP, WFP3, WIDEST
 from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.failures import FailureProcess, first_runs
+from schedsim.machine.failures import first_runs
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
@@ -144,32 +133,34 @@ class Simulation:
         given, rules = rules, rules_for(policy, rules)
         self._allocator = allocator_for(allocator, run_times)
         self._outages = outages
-        self._traits = _traits_of(workload, self._allocator, run_times, rules, self._outages)
+        self._traits = traits_of(workload, self._allocator, run_times, rules, self._outages)
         self._refuse()
         sets = policy.backfill
         columns = sets.sums(workload.machine_procs, policy.window) if isinstance(sets, Knapsack) else 0
-        self._placing = Placing.of(workload)
-        self._loops = LoopsNow.of(policy, workload)
         groups = None if given is not None else self._source.groups(workload)
         n_groups = 0 if groups is None else len(groups[1])
         if groups is not None and policy.postpone is not None:  # those of postponed jobs stand behind
             groups = groups[0], np.tile(groups[1], 2)
         agent = None if policy.agent is None else AgentArrays.of(policy.agent, policy.window)
         changes = None
-        if self._jobs_may_change(rules):
+        if jobs_may_change(policy, self._source, rules):
             site = (None, None, None) if rules is None else (rules.table(workload), rules.node_sets(), rules.ledger())
             changes = changes_of(self._source.n_steps, groups, *site)
+        self._companions = Companions(
+            MachineState.of(workload, policy, self._allocator, run_times, kill, outages),
+            Placing.of(workload),
+            None if rules is None else SiteCommands(rules, workload),
+            LoopsNow.of(policy, workload),
+        )
         self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
-        self._read_by_forecasts = self._read_by_machine = 0
+        self._read_by_forecasts = 0
         self._returned: set[int] = set()  # rows of jobs that returned to the queue after forecasts had read their start
         self._closed = False
         self._reasons: Reasons | None = None
-        self._learner: learning.Learner | None = None
         self._seconds = 0.0
         self._look_aheads = 0
         self._setting = self._allocator, run_times, kill, given, outages
-        self._machine_state = MachineState.of(workload, policy, self._allocator, run_times, kill, outages)
         record = self._state.record
         record.queue.free = record.rules.machine_procs = workload.machine_procs
         record.clock.origin = workload.origin
@@ -181,28 +172,17 @@ class Simulation:
         record.rules.correction = correction_code(correction)
         write_policy(record, policy)
         write_agent(self._state, policy)
-        write_machine_state(record, self._machine_state)
-        record.rules.restarts |= self._preempts
+        self._companions.write(record)
         if groups is not None:
             record.queue.grouped, record.queue.n_groups = True, n_groups
-            if self._lists_groups(outages):
+            if lists_groups(policy, self.nodes is not None, outages):
                 record.queue.candidates = at.GROUPED
                 record.queue.finds_first = policy.order != FCFS
-            record.queue.lists_estimates = record.queue.candidates != at.GROUPED and _needs_estimates(policy)
+            record.queue.lists_estimates = record.queue.candidates != at.GROUPED and needs_estimates(policy)
         elif self._source.revised is not None:
             record.queue.by_row = policy.order != FCFS
-        if self._machine_state is not None:
-            self._state = begin_outages(workload, self._state, self._log, self._machine_state, self._placing)
         self._write_source()
-        self._commands = None
-        if self._placing is not None:
-            record.queue.finds_first = False
-            self._state = open_nodes(self._state, self._placing.arrays.windows)
-        if rules is not None:
-            record.queue.finds_first = False
-            rules.write(self._state.record, policy)
-            self._commands = SiteCommands(rules, workload)
-            self._state = self._commands.set_out(self._state)
+        self._state = self._companions.begun(workload, policy, rules, self._state, self._log)
 
     def run(self, until: int | None = None) -> bool:
         """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
@@ -223,12 +203,13 @@ class Simulation:
         if stop == at.FINISHED and self._closed:
             return True
         if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
-            why = self._machine_state.why_held() if self._machine_state is not None else ""
+            machine = self._companions.machine
+            why = machine.why_held() if machine is not None else ""
             raise JobcastError(
                 f"{counted(self.queued.size, 'job')} held without end: nothing will wake the scheduler again.{why}"
             )
-        if stop == at.FINISHED and self._commands is not None:
-            self._commands.refuse_held(self._state)
+        if stop == at.FINISHED and self._companions.commands is not None:
+            self._companions.commands.refuse_held(self._state)
         return stop == at.FINISHED
 
     def learn(self, learner: learning.Learner) -> None:
@@ -243,7 +224,7 @@ class Simulation:
         """
         if not isinstance(self.policy.agent, Dras):
             raise JobcastError(f"Only a Dras agent learns during a simulation; this one is {self.policy.agent!r}.")
-        self._learner = learner
+        self._companions.learner = learner
         learning.begin(self._state, learner)
 
     @property
@@ -277,7 +258,7 @@ class Simulation:
     @property
     def ignored(self) -> tuple[Command, ...]:
         """Commands so far that came when their job did not wait any more."""
-        return () if self._commands is None else tuple(self._commands.ignored)
+        return () if self._companions.commands is None else tuple(self._companions.commands.ignored)
 
     @property
     def running(self) -> Ints:
@@ -303,15 +284,7 @@ class Simulation:
     @property
     def run_times(self) -> Progress | None:
         """The state of the run-time model, if there is one."""
-        return None if self._machine_state is None else self._machine_state.progress
-
-    @property
-    def _preempts(self) -> bool:
-        return self._loops is not None and self._loops.preemption is not None
-
-    @property
-    def _failing(self) -> FailureProcess | None:
-        return None if self._machine_state is None else self._machine_state.failing
+        return self._companions.run_times
 
     def events(self) -> Ints:
         """Return what has happened so far, rows (time, kind, job row), shape (n, 3)."""
@@ -320,24 +293,25 @@ class Simulation:
     def schedule(self) -> Schedule:
         """Return the schedule of a finished simulation."""
         events, notes = self._log.read(int(self._state.record.clock.n_logged))
-        outages, demands, failing = self._outages, self.workload.demands, self._failing
+        outages, demands, along = self._outages, self.workload.demands, self._companions
+        failing = along.failing
         nodes = None
         if self._allocator is not None:
             nodes = placed(self._allocator, self.workload, events, failures_of(outages, self._allocator, self.workload))
-        stopped = None if self.run_times is None or self._machine_state is None else self._machine_state.stopped
+        stopped = None if self.run_times is None or along.machine is None else along.machine.stopped
         disturbed = None
         if outages is not None and (failing is not None or demands is not None):
             counted = outages if demands is None else in_processors(demands, outages)
             stopped_runs, dropped = ([], []) if failing is None else (failing.stopped, failing.dropped)
             disturbed = Disturbed.of(counted, stopped_runs, dropped, len(self.workload))
-        workload = self.workload if self._commands is None else self._commands.altered(self.workload)
+        workload = self.workload if along.commands is None else along.commands.altered(self.workload)
         placements = None
-        if self._placing is not None:
-            placements = self._placing.placements()
+        if along.placing is not None:
+            placements = along.placing.placements()
             nodes = placements.node_sets()
         preempted = None
-        if self._loops is not None and self.policy.preempts:
-            preempted = Preempted.of(self._loops.stops, self._loops.cancelled, len(workload))
+        if along.loops is not None and self.policy.preempts:
+            preempted = Preempted.of(along.loops.stops, along.loops.cancelled, len(workload))
             stopped = None if stopped is None else [row for row in stopped if not preempted.cancelled[row]]
         return Schedule.from_events(
             workload, events, notes, self._seconds, nodes, stopped, disturbed, placements, preempted
@@ -387,10 +361,7 @@ class Simulation:
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse()
-        new._machine_state = None if self._machine_state is None else self._machine_state.fork()
-        new._commands = None if self._commands is None else self._commands.fork()
-        new._placing = None if self._placing is None else self._placing.fork()
-        new._loops = None if self._loops is None else self._loops.fork()
+        new._companions = self._companions.fork()
         new._returned = set(self._returned) if estimates is None else set()
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.queue.grouped:
@@ -400,8 +371,7 @@ class Simulation:
         if estimates is not None:
             new._source.read_past(new._for_forecasts(self.events()))
             new._read_by_forecasts = int(new._state.record.clock.n_logged)
-        if new._learner is not None:
-            new._learner = None
+        if self._companions.learner is not None:
             learning.end(new._state)
         new._branch_log()
         return new
@@ -416,7 +386,7 @@ class Simulation:
         new._state.let_pick(AgentArrays.of(agent, window))
         write_policy(new._state.record, new.policy)
         write_agent(new._state, new.policy)
-        write_machine_state(new._state.record, new._machine_state)
+        new._companions.write(new._state.record)
         return new
 
     def submit_only(self, first: int, end: int) -> None:
@@ -451,7 +421,7 @@ class Simulation:
     @property
     def nodes(self) -> NodeArrays | None:
         """The arrays of the nodes, for such a client; None where jobs ask for processors alone."""
-        return None if self._placing is None else self._placing.arrays
+        return self._companions.nodes
 
     def settle(self, stop: int) -> None:
         """Do what a pause of a kernel asks for, but for a pick."""
@@ -464,11 +434,7 @@ class Simulation:
         """
         self._closed = True
         self._state.record.clock.end_of_submissions = self._state.record.clock.next_submission
-        if self._failing is not None:
-            self._failing.close()
-        if self._commands is not None:
-            self._state.close_failures()
-            self._commands.close()
+        self._companions.close(self._state)
 
     def suppose(self, run_times: Mapping[int, int]) -> None:
         """Let live jobs, by row, take so long [s], instead of what the workload says; for use in a fork.
@@ -482,33 +448,6 @@ class Simulation:
     def _refuse(self) -> None:
         revised = {traits.REVISED} if self._source.revised is not None else set()
         refuse(self.policy.traits | self._traits | revised)
-
-    def _jobs_may_change(self, rules: Rules | None) -> bool:
-        """Return whether jobs may change while they wait, or the kernel is one that is compiled for this case alone.
-
-        The pass of EASY is also compiled without what changes them, for its first run to begin soon.
-        """
-        policy, source = self.policy, self._source
-        plain = policy.kind in ("counts", "greedy") and policy.agent is None
-        by_time = max(policy.order.code, policy.backfill_order.code) >= WFP3
-        return not plain or by_time or policy.postpone is not None or rules is not None or source.revised is not None
-
-    def _lists_groups(self, outages: Outages | None) -> bool:
-        """Return whether candidates for backfills are searched by group: then a revision costs nothing for each job.
-
-        So it is under EASY, or none, where both orders leave jobs that are alike in the order of submission, and with
-        several reservations first come, first served. Jobs that failures stop have estimates of their own.
-        """
-        policy = self.policy
-        first_come, second = policy.order == FCFS, policy.backfill_order
-        if policy.agent is not None or self._placing is not None or (outages is not None and outages.changes):
-            return False
-        if policy.kind == "profile":
-            return first_come and second == FCFS and outages is None and policy.promise is None
-        plain = policy.depth == 0 and first_come and policy.postpone is None  # then no estimate of a waiting job counts
-        if policy.kind != "counts" or second.code >= WFP3 or second.code == RANDOM or plain:
-            return False
-        return first_come or (policy.order == second and policy.postpone is None)
 
     def _list_singly(self) -> None:
         """Give each waiting job a place of its own in the lists, by its own estimates."""
@@ -535,8 +474,9 @@ class Simulation:
             machine: tuple[Any, ...] = () if kernel is knapsack.run else (self.nodes,)
             if kernel is easy.run:
                 machine += (self._state.agent,)
-            elif self._loops is not None:
-                machine = (self._loops.arrays, self.nodes, self._loops.cycle, self._loops.preemption)
+            elif self._companions.loops is not None:
+                loops = self._companions.loops
+                machine = (loops.arrays, self.nodes, loops.cycle, loops.preemption)
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
@@ -550,8 +490,8 @@ class Simulation:
                     n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)
-            if stop == at.FINISHED and self._learner is not None and state.picking.n_choices > 0:
-                learning.tell(state, self._learner)  # what is left of the last instants
+            if stop == at.FINISHED and self._companions.learner is not None and state.picking.n_choices > 0:
+                self._companions.tell_learner(state)  # what is left of the last instants
             if stop in (at.FINISHED, at.REACHED):
                 return stop
             self._answer(stop)
@@ -580,84 +520,35 @@ class Simulation:
         """Return the events that forecasts read: all, but what follows when a job has returned to the queue."""
         return first_runs(events, self._returned) if self._state.record.rules.restarts else events
 
-    def _change(self) -> None:
-        """Let nodes fail, or be repaired."""
-        assert self._machine_state is not None
-        following = self._machine_state.change(self._state, self._log, self._placing)
-        if following is not None:
-            assert self._failing is not None
-            self._state = with_change(self._state, following, self._failing)
-
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""
+        look_ahead, along = self.policy.order.look_ahead, self._companions
         if stop == at.GROW_JOBS:
             self._state = self._state.grown()
         elif stop == at.GROW_LOG:
             self._branch_log()
-        elif stop == at.GROW_SPOTS:
-            assert self._placing is not None
-            self._placing = self._placing.with_room_for_starts()
-        elif stop == at.GROW_STOPS:
-            assert self._loops is not None
-            self._loops = self._loops.with_room_for_stops()
-        elif stop == at.GROW_PLAN:
-            assert self._placing is not None
-            self._placing = self._placing.with_larger_plan()
-            self._state.record.queue.profile_size = 0
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
-        elif stop == at.GROW_CHOICES:
-            learning.make_room(self._state)
-        elif stop == at.ASK_ORDER and self.policy.order.look_ahead is not None:
-            look_ahead, estimates = self.policy.order.look_ahead, self._source.estimates
-            self._look_aheads += rank_by_look_ahead(self._state, estimates, self._placing, look_ahead)
-        elif stop == at.ASK_LEARNER:
-            assert self._learner is not None
-            learning.tell(self._state, self._learner)
+        elif stop == at.ASK_ORDER and look_ahead is not None:
+            self._look_aheads += rank_by_look_ahead(self._state, self._source.estimates, along.placing, look_ahead)
         else:
-            self._advance_machine()
-            if stop == at.ASK_TIMER:
-                self._act_on_timer()
-                return
-            self._state = answer(stop, self.workload, self.policy, self._state, self._machine_state, self._placing)
-
-    def _act_on_timer(self) -> None:
-        """Do what is due now; the pass takes no answer from it, as a gate or an agent gives one."""
-        record = self._state.record
-        kind = int(record.clock.asked_about)
-        record.clock.asked_about, record.clock.answer = -1, at.NOT_ANSWERED
-        if kind == at.CHANGE:
-            self._change()
-        else:
-            assert self._commands is not None
-            self._state = self._commands.act(self._state)
+            self._state = along.answer(stop, self.workload, self.policy, self._state, self._log)
 
     def limit_on(self, row: int) -> str | None:
         """Return the limit that held a job when a pass last reached it, or None; see `schedsim.sites.slurm.limits`."""
-        return None if self._loops is None else self._loops.limit_on(row)
-
-    def _advance_machine(self) -> None:
-        """Let the machine state read what has happened."""
-        if self._machine_state is not None:
-            used = int(self._state.record.clock.n_logged)
-            self._machine_state.advance(self._log.events[self._read_by_machine : used], self.now)
-            self._machine_state.close_overrun(self._state)
-            self._read_by_machine = used
+        return None if self._companions.loops is None else self._companions.loops.limit_on(row)
 
     def _branch_log(self) -> None:
         """Continue in a new chunk of the log, leaving the old one to those who share it."""
         record = self._state.record
         used = int(record.clock.n_logged)
         by_forecasts = self._read_by_forecasts if self._source.in_loop else used
-        by_machine = self._read_by_machine if self._machine_state is not None else used
-        by_order = used if self._loops is None else self._loops.read_up_to(used)
-        done = min(by_forecasts, by_machine, by_order)
+        done = min(by_forecasts, self._companions.read_up_to(used))
         room = 64 + 4 * (len(self._state.jobs_now) + int(record.clock.next_submission - record.clock.next_queued))
         self._log = self._log.continued(used, done, room)
         record.clock.n_logged = used - done
-        self._read_by_forecasts, self._read_by_machine = by_forecasts - done, by_machine - done
-        if self._loops is not None:
-            self._loops.read(by_order - done)
+        self._read_by_forecasts = by_forecasts - done
+        self._companions.drop(done, used)
 
 
 def simulate(
@@ -684,62 +575,3 @@ def simulate(
     simulation = Simulation(workload, policy, estimates, correction, kill, allocator, run_times, rules, outages)
     simulation.run()
     return simulation.schedule()
-
-
-def _traits_of(
-    workload: Workload,
-    allocator: Allocator | None,
-    run_times: RunTimes | None,
-    rules: Rules | None,
-    outages: Outages | None,
-) -> frozenset[str]:
-    """Return what of the parts of a simulation decides with which others they go."""
-    demands, disturbed = workload.demands, outages is not None and bool(outages.parts)
-    given = {
-        traits.NODES: demands is not None,
-        traits.ALLOCATOR: allocator is not None,
-        traits.PLACES: allocator is not None and (allocator.by_identity or disturbed),
-        traits.RUN_TIMES: run_times is not None,
-        traits.OUTAGES: disturbed,
-    }
-    parts = frozenset(trait for trait, holds in given.items() if holds)
-    return parts if rules is None else parts | rules.traits
-
-
-def _needs_estimates(policy: Policy) -> bool:
-    """Return whether the places of waiting jobs, or who is backfilled, follow from their estimates."""
-    plain = policy.agent is None and policy.backfill_order == policy.order
-    by_width = policy.order.code in (FIRST_COME, WIDEST, RANDOM, WFP3, UNICEP)
-    return not (plain and by_width and (policy.kind == "greedy" or policy.depth == 0))
-
-
-def check_parts(
-    workload: Workload,
-    policy: Policy,
-    kill: bool,
-    allocator: Allocator | None,
-    run_times: RunTimes | None,
-    outages: Outages | None,
-) -> None:
-    """Refuse names and other things in the place of parts.
-
-    Raises
-    ------
-    JobcastError
-        Naming what was given, and the way out.
-    """
-    if not isinstance(workload, Workload):
-        raise JobcastError(f"{workload!r} is not a workload; make one with Workload.from_log or from_columns.")
-    if not isinstance(policy, Policy):
-        raise JobcastError(f"{policy!r} is not a policy; make one with schedsim.policies.policy.make_policy(NAME).")
-    if not isinstance(kill, bool | np.bool_):
-        raise JobcastError(f"kill is True or False; got {kill!r}.")
-    allocators = "make one with schedsim.machine.partitions.allocator_named(NAME, NODES)"
-    check_part(allocator, ("topology", "by_identity", "place"), "an allocator", allocators)
-    check_part(run_times, ("topology", "seed", "begun"), "a model of run times", "see schedsim.machine.run_times")
-    if isinstance(policy.agent, Dras):
-        policy.agent.check_machine(workload.machine_procs, policy.window)
-    if outages is not None and not isinstance(outages, Outages):
-        raise JobcastError(
-            f"{outages!r} are no outages; make them with schedsim.machine.outages.Outages or read_outages(FILE)."
-        )

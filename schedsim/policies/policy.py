@@ -317,7 +317,7 @@ _OF_FILES: Final[Mapping[str, str]] = MappingProxyType(
         "agent": "agent:FILE for one that `jobcast tune` made",
     }
 )
-"""The forms of policies that are read from files, which `experiments.runs.simulate.policy_named` reads."""
+"""The forms of policies that are read from files, which `experiments.runs.policies.NamedPolicy` reads."""
 
 
 def make_policy(name: str) -> Policy:

@@ -9,6 +9,7 @@ import pytest
 from experiments.console import plain
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, collect, contention_of, learn, run_trial
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
 from predictors.data.cleaning import clean
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log
@@ -202,7 +203,7 @@ def test_ceil(policy):
 @pytest.mark.parametrize("policy", ["easy", "default", "conservative-replan", "hybrid-2+promise", "cobalt", "ceil"])
 def test_figures_explanations_and_laws(policy, estimates):
     log = log_of(300)
-    named = NamedSimulation(log, policy, estimates, "incremental")
+    named = NamedSimulation(log, NamedPolicy.of(policy), estimates, "incremental")
     schedule, found = named.run()
     told = untimed(found) | {by: plain(table_by(schedule, by)) for by in TABLES}
     waited = np.argsort(-schedule.wait, kind="stable")[:2]

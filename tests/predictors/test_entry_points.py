@@ -8,6 +8,7 @@ import pytest
 
 from experiments.package_checks import check_package
 from experiments.reports.provenance import versions
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import BY_ROLE, GIVEN, check_names
 from predictors.core.errors import JobcastError
 from predictors.data.synthetic.generate import generate_log
@@ -103,8 +104,8 @@ def test_an_added_name_works_where_our_own_do(my_site):
     predictor = make_predictor("median-share", cap=False)
     assert type(predictor).__name__ == "MedianShare" and make_predictor("chain", predictor="median-share")
     assert {score.name for score in evaluate(log, {"mine": predictor}).scores} == {"last-two", "mine"}
-    check_names("smallest-easy", "median-share")
-    check_names("mine+promise", "running=median-share", budget=None)
+    check_names(NamedPolicy.of("smallest-easy"), "median-share")
+    check_names(NamedPolicy.of("mine+promise"), "running=median-share", budget=None)
     assert {"mine", "smallest", "smallest-easy"} <= {*known()}
     assert make_policy("mine") is POLICIES["mine"] and make_policy("mine+promise").promise is not None
     assert make_policy("smallest") == Policy(ORDERS["smallest"])

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING, Final
 from experiments.compare.measures import COMPARED
 from experiments.compare.result import LEAST, PRICES
 from experiments.runs.clusters import Pool
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.pool import HERE
-from experiments.runs.simulate import check_goes_on, usual_correction, usual_estimates
+from experiments.runs.simulate import check_goes_on, usual_correction
 from experiments.site.advise.advice import CLASSES, MEASURE, Advice, advise
 from experiments.site.advise.validity import lacks_of_twin, lacks_of_ways
 from experiments.sweeps.plan import Plan, plan
@@ -135,7 +136,7 @@ def case_of(agent: str) -> Case:
     'agent random-kept'
     """
     policy = agent if is_agent(agent) else f"{PREFIX}{agent}"
-    case = Case(f"agent {Path(policy.removeprefix(PREFIX)).stem}", policy, usual_estimates(policy))
+    case = Case(f"agent {Path(policy.removeprefix(PREFIX)).stem}", policy, NamedPolicy.of(policy).estimates)
     case.check()
     return case
 
@@ -183,7 +184,7 @@ class Question:
                 f"Of {self.seeds} shaken copies of a log nothing can be said; take --seeds {LEAST} or more."
             )
         for case in self.cases:  # unknown names are refused before anything is run, and what cannot plan on nodes
-            check_goes_on(self.machine, case.name, case.policy, case.passes)
+            check_goes_on(self.machine, case.name, case.passes)
             case.check(self.kill)
 
     @cached_property

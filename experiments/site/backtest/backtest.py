@@ -20,7 +20,7 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import agent_named, estimates_by_name, table_by, usual_correction
+from experiments.runs.simulate import estimates_by_name, table_by, usual_correction
 from experiments.site.advise.advice import CLASSES
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
@@ -28,12 +28,11 @@ from predictors.core.errors import JobcastError
 from predictors.core.validation import known_zone
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
-from schedsim.agents.files import NamedAgent, is_agent
 from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.policy import Policy
 from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
-from schedsim.sites.slurm.files import SlurmFiles, is_slurm
+from schedsim.sites.slurm.files import is_slurm
 from schedsim.workload.shaking import shaken
 from schedsim.workload.soft_limits import soft_limits_named
 from schedsim.workload.workload import Workload
@@ -82,20 +81,10 @@ class Backtest:
         )  # fmt: skip
         return Case(TODAY, self.policy), soft
 
-    @cached_property
-    def files(self) -> SlurmFiles | None:
-        """The files of a Slurm policy, read once; None for another policy."""
-        return SlurmFiles.read(self.policy) if is_slurm(self.policy) else None
-
-    @cached_property
-    def agent(self) -> NamedAgent | None:
-        """The agent of a policy that is one's file, read once; None for another policy."""
-        return agent_named(self.policy) if is_agent(self.policy) else None
-
     @property
     def of_policy(self) -> ReadingReport:
         """What the policy does not use of its files."""
-        return ReadingReport(self.log.name) if self.files is None else self.files.policy(self.log)[1]
+        return self.cases[0].named.of_log(self.log)[1]
 
     @property
     def after(self) -> str:
@@ -108,14 +97,14 @@ class Backtest:
 
         log = log_identity(self.log)
         about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
-        about |= {} if self.files is None else {"slurm": self.files.digest}
-        about |= {} if self.agent is None else {"agent": self.agent.digest}
+        named = self.cases[0].named
+        about |= {} if named.digest is None else {"slurm" if is_slurm(named.name) else "agent": named.digest}
         identity = digest_of_values(about)
         kept = folder / f"runs-{identity[:12]}"
         seeds = [AS_LOGGED, *first_seeds(self.seeds)]
         with run_directory(kept, "backtest", identity, about):
             setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
-            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.agent or self.files), seeds)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases), seeds)
         whole = pd.concat(parts, ignore_index=True)
         tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
         return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
@@ -132,17 +121,14 @@ class Found:
     months: "pd.DataFrame"
 
 
-def _compared(shared: tuple[JobLog, tuple[Case, Case], NamedAgent | SlurmFiles | None], seed: int) -> "pd.DataFrame":
+def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFrame":
     """Return all rows of one seed; the column `table` distinguishes them."""
     import pandas as pd
 
-    log, cases, read = shared
+    log, cases = shared
     jobs = log if seed == AS_LOGGED else shaken(log, seed)
     workload, months = Workload.from_log(jobs), Months.of(jobs)
-    if isinstance(read, SlurmFiles):
-        rule, _ = read.policy(jobs)
-    else:
-        rule = make_policy(cases[0].policy) if read is None else read.policy
+    rule, _ = cases[0].named.of_log(jobs)
     before, _ = _scheduled(jobs, workload, cases[0], rule)
     after, limit = _scheduled(jobs, workload, cases[1], rule)
     counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)

@@ -17,6 +17,7 @@ import numpy as np
 from experiments.console import progress
 from experiments.reports.provenance import versions
 from experiments.runs.clusters import Pool
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.pool import HERE, each
 from experiments.runs.simulate import check_names
 from experiments.site.tune.search import BASE, FIVE, Contest, Frame, Objective, Search, check_cma, found_by, policy_of
@@ -127,7 +128,7 @@ class Tuning:
                 raise unknown_name("reservation rule", str(reserve), RESERVES)
         check_whole(self.generations, "the number of generations", int(self.is_linear), MOST_GENERATIONS)
         check_whole(self.seed, "the seed", 0, 2**32 - 1)
-        check_names(BASE, self.estimates)
+        check_names(NamedPolicy.of(BASE), self.estimates)
         policy_of(np.zeros(len(FEATURES)), self.reserves[0], self.window)  # refuses a window out of range
 
     @property

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation
 from predictors.data.cleaning import clean, overran, within_requests
 from predictors.data.formats.swf import write_swf
@@ -35,7 +36,7 @@ def test_the_oracle_agrees_with_and_without_killing(policy, estimates, kill):
         given = [max(1, min(job.run_time, job.requested)) for job in jobs] if estimates == "clairvoyant" else estimates
         correction = "requested" if kill else "doubling"
         expected = oracle(jobs, PROCS, rule_named(policy), given, correction, kill)
-        schedule, _ = NamedSimulation(log, policy, estimates, correction, kill=kill).run()
+        schedule, _ = NamedSimulation(log, NamedPolicy.of(policy), estimates, correction, kill=kill).run()
         assert schedule.start.tolist() == expected.start, f"seed {seed}"
         assert schedule.run_time.tolist() == [
             min(job.run_time, job.requested) if kill else job.run_time for job in jobs
@@ -50,7 +51,8 @@ def test_with_killing_nothing_depends_on_what_came_after_the_request(estimates):
         log, _ = log_with_overruns(seed)
         policy = "default" if estimates == "default" else "easy-sjbf"
         schedule, cut = (
-            NamedSimulation(one, policy, estimates, "incremental").run()[0] for one in (log, within_requests(log))
+            NamedSimulation(one, NamedPolicy.of(policy), estimates, "incremental").run()[0]
+            for one in (log, within_requests(log))
         )
         for column in ("start", "end", "estimate", "last_estimate"):
             assert getattr(schedule, column).tolist() == getattr(cut, column).tolist(), f"seed {seed}: {column}"
@@ -61,7 +63,9 @@ def test_with_killing_nothing_depends_on_what_came_after_the_request(estimates):
 def test_laws_hold_with_and_without_killing(policy):
     log, _ = log_with_overruns(3)
     for kill in (True, False):
-        named = NamedSimulation(log, policy, "default" if policy == "default" else "requested", kill=kill)
+        named = NamedSimulation(
+            log, NamedPolicy.of(policy), "default" if policy == "default" else "requested", kill=kill
+        )
         schedule, _ = named.run()
         named.check(schedule)
         assert Workload.from_log(log).run_time.tolist() == log.values["run_time"].tolist()

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from experiments.runs.clusters import Pool
-from experiments.runs.simulate import NamedSimulation, estimates_by_name, roles_of, run_by_name, tuned_on
+from experiments.runs.policies import NamedPolicy
+from experiments.runs.simulate import NamedSimulation, estimates_by_name, roles_of, run_by_name
 from experiments.site.advise.advise import Question, case_of
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
@@ -111,7 +112,7 @@ def test_an_agent_goes_into_an_advice(log, file):
 
 @pytest.mark.slow
 def test_the_simulation_of_an_agent_is_explained_and_checked(log, file):
-    named = NamedSimulation(log, f"agent:{file}", "order=last-two")
+    named = NamedSimulation(log, NamedPolicy.of(f"agent:{file}"), "order=last-two")
     schedule, _ = named.run()
     waited = int(schedule.workload.job_id[schedule.wait.argmax()])
     assert "picked" in " ".join(in_words(named.explain(schedule, waited)))
@@ -151,8 +152,8 @@ def test_the_command_takes_an_agent_with_its_estimates_and_says_what_it_was_tune
     assert (found["estimates"], found["learnt_from_this_log"]) == ("order=last-two", False)
     assert found["policy"] == f"agent:{file}"
     write_agent(replace(AGENT, origin={"log_sha256": log.digest()}), file)
-    assert tuned_on(f"agent:{file}", log)
-    assert not tuned_on("easy", log)
+    assert NamedPolicy.of(f"agent:{file}").tuned_on(log)
+    assert not NamedPolicy.of("easy").tuned_on(log)
     status, out, err = command(("simulate", words[1], "--policy", "agent:nothing.npz"))
     assert (status, out) == (2, "")
     assert "nothing.npz: cannot be read" in err

@@ -8,6 +8,7 @@ import pytest
 
 from experiments.compare.measures import AS_LOGGED
 from experiments.runs.clusters import Pool
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, run_by_name
 from experiments.site.advise.advise import Question, cases_with
 from experiments.site.backtest.backtest import Backtest
@@ -155,14 +156,14 @@ def test_advice_begins_with_the_sites_own_slurm(log, policy):
     assert {case.policy for case in soft} == {policy} and soft[1].soft_limits == "slurm"
     asked = Question(log, policy, seeds=5)
     assert asked.plan.logs[log.name].of_policies.count("slurm-no-accounts") == 0
-    assert list(asked.plan.slurm) == [policy]
+    assert list(asked.plan.about()["slurm"]) == [policy]
 
 
 @pytest.mark.slow
 def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
     asked = Backtest(replace(log, name="site"), "last-two", policy=policy, seeds=5)
     found = asked.run(tmp_path / "runs").runs
-    figures = NamedSimulation(log, policy, "last-two", "slurm", soft_limits="slurm").run()[1]
+    figures = NamedSimulation(log, NamedPolicy.of(policy), "last-two", "slurm", soft_limits="slurm").run()[1]
     hard = run_by_name(log, policy)[1]
     plain = found[found["seed"] == AS_LOGGED].set_index("case")["mean_wait_s"]
     assert plain["requests"] == hard["mean_wait_s"] and plain["last-two"] == figures["mean_wait_s"]

@@ -211,7 +211,7 @@ def test_a_run_that_cannot_be_done_is_told_and_the_others_are_kept(tmp_path, mon
     from experiments.sweeps import work as sweep_work
 
     def sometimes(log, policy, *more, **options):
-        if policy == "sjf":
+        if policy.name == "sjf":
             raise JobcastError("this one is odd.")
         return run_by_name(log, policy, *more, **options)
 

@@ -18,8 +18,7 @@ from schedsim.agents.files import (
     SHIPPED,
     NamedAgent,
     _sha256,
-    agent_named,
-    policy_named,
+    agent_of_file,
     read_agent,
     write_agent,
 )
@@ -69,10 +68,10 @@ def test_both_forms_have_one_digest(tmp_path):
 def test_the_policy_of_a_file_schedules_as_its_agent_does(tmp_path):
     jobs = busy_workload()
     write_agent(TUNED, tmp_path / "a.npz")
-    by_file = simulate(jobs, policy_named(f"agent:{tmp_path / 'a.npz'}"))
+    by_file = simulate(jobs, agent_of_file(str(tmp_path / "a.npz")).policy)
     assert np.array_equal(by_file.start, simulate(jobs, TUNED.policy).start)
     assert not np.array_equal(by_file.start, simulate(jobs, make_policy("easy")).start)
-    assert np.array_equal(simulate(jobs, policy_named("agent:oldest-first")).start, simulate(jobs, EASY).start)
+    assert np.array_equal(simulate(jobs, agent_of_file("oldest-first").policy).start, simulate(jobs, EASY).start)
     assert {SHIPPED[f"random-{reserve}"].reserve for reserve in RESERVES} == set(RESERVES)
 
 
@@ -181,7 +180,7 @@ def test_pipes_devices_and_impossible_names_are_refused(tmp_path):
         with pytest.raises(JobcastError, match=said):
             read_agent(name)
     with pytest.raises(JobcastError, match="No agent"):
-        agent_named("agent:" + "a" * 5000)
+        agent_of_file("a" * 5000)
 
 
 @pytest.mark.parametrize(
@@ -223,11 +222,11 @@ def test_another_window_than_the_caller_has_is_refused(file):
 
 def test_a_name_without_a_file_is_refused(tmp_path):
     for name, said in (
-        ("agent:random-kpet", "did you mean 'random-kept'"), (f"agent:{tmp_path / 'no.npz'}", "No such file"),
-        (f"agent:{tmp_path}", "agent"), ("agent:", "No agent"),
+        ("random-kpet", "did you mean 'random-kept'"), (str(tmp_path / "no.npz"), "No such file"),
+        (str(tmp_path), "agent"), ("", "No agent"),
     ):  # fmt: skip
         with pytest.raises(JobcastError, match=said):
-            agent_named(name)
+            agent_of_file(name)
     with pytest.raises(JobcastError, match="ends in"):
         write_agent(TUNED, tmp_path / "agent.pkl")
 
@@ -245,7 +244,7 @@ def test_every_kind_is_written_and_read(file):
     for kind, value in values.items():
         named = NamedAgent(value, window=6)
         write_agent(named, file)
-        found = agent_named(f"agent:{file}")
+        found = agent_of_file(str(file))
         assert (found.kind, found, found.digest) == (kind, named, named.digest)
         assert np.array_equal(simulate(jobs, found.policy).start, simulate(jobs, named.policy).start)
 
@@ -253,7 +252,7 @@ def test_every_kind_is_written_and_read(file):
 def test_decima_picks_without_a_reservation(file):
     agent = replace(DRAS, seed=3)
     write_agent(NamedAgent(agent, window=6, base="greedy"), file)
-    policy = policy_named(f"agent:{file}")
+    policy = agent_of_file(str(file)).policy
     assert policy == policy_of(DrasSettings("decima", 8, window=6, dense=DRAS.shape.dense), agent)
     assert (simulate(busy_workload(60), policy).started_by == 0).all()
     with pytest.raises(JobcastError, match="no job is reserved"):
@@ -265,7 +264,7 @@ def test_a_network_for_another_machine_or_window_is_refused(file):
         NamedAgent(DRAS)
     write_agent(NamedAgent(DRAS, window=6), file)
     with pytest.raises(JobcastError, match="machine of 8 nodes, and this one has 9 processors"):
-        simulate(replace(busy_workload(60), machine_procs=9), policy_named(f"agent:{file}"))
+        simulate(replace(busy_workload(60), machine_procs=9), agent_of_file(str(file)).policy)
 
 
 @pytest.mark.parametrize(

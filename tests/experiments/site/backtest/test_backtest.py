@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation
 from experiments.site.backtest.backtest import Backtest, Months
 from predictors.core.errors import JobcastError
@@ -54,8 +55,8 @@ def test_months_follow_the_calendar_and_the_clock_of_the_machine(log):
 
 def test_each_month_counts_its_jobs_in_both_schedules(log, found):
     """Two plain simulations: who starts earlier or later by more than a minute, and whose limit is too short."""
-    before, _ = NamedSimulation(log, "easy").run()
-    after, figures = NamedSimulation(log, "easy", "cesnet", "slurm", soft_limits="slurm").run()
+    before, _ = NamedSimulation(log, NamedPolicy.of("easy")).run()
+    after, figures = NamedSimulation(log, NamedPolicy.of("easy"), "cesnet", "slurm", soft_limits="slurm").run()
     month, moved = Months.of(log).of_job, after.start - before.start
     table = found.months[found.months["seed"] == -1]
     assert table["jobs"].tolist() == np.bincount(month).tolist()

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from experiments.runs.clusters import Pool
-from experiments.runs.simulate import agent_named
+from experiments.runs.policies import agent_named
 from experiments.site.tune import search as search_module
 from experiments.site.tune import tune as tuning_module
 from experiments.site.tune.judge import AGENT, CHANCE, EASY, Judged, judge, overfit, verdict

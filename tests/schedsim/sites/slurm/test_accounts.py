@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
+from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, run_by_name
 from predictors.core.errors import JobcastError
 from predictors.data.formats.detect import writer_for
@@ -129,7 +130,7 @@ def test_limits_hold_jobs_and_are_named(files, limit, rows, expected, names):
     """Three small jobs on a machine that would hold them all: the third is Bob's second."""
     policy = files(limit, rows)
     log = made_log([(0, 2, 50, 0, 1), (0, 2, 50, 1, 1), (0, 2, 50, 1, 1)])
-    simulation = NamedSimulation(log, policy)
+    simulation = NamedSimulation(log, NamedPolicy.of(policy))
     schedule, _ = simulation.run()
     assert schedule.start.tolist() == expected
     simulation.check(schedule)
