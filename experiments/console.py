@@ -66,8 +66,6 @@ def say(text: str) -> None:
 def _lines(text: str, room: int | None) -> list[str]:
     """Return a sentence as lines that end between words and keep its indentation.
 
-    Examples
-    --------
     >>> _lines("  holds: never more processors than the machine has", 40)
     ['  holds: never more processors than the', '  machine has']
     """
@@ -114,8 +112,6 @@ def _blocks(
 ) -> list[list[tuple[int, int]]]:
     """Return which columns stand in which part of a table, and how wide each is.
 
-    Examples
-    --------
     >>> _blocks(("case", "mean wait", "longest wait"), [("easy", "1,234", "5,678")], (True, False, False), 80)
     [[(0, 4), (1, 9), (2, 12)]]
     >>> _blocks(("case", "mean wait", "longest wait"), [("easy", "1,234", "5,678")], (True, False, False), 16)
@@ -163,8 +159,6 @@ def _widths(
 def _room_for(head: str, lines: int) -> int:
     """Return the width at which a heading takes so many lines at most.
 
-    Examples
-    --------
     >>> _room_for("mean bounded slowdown", 2), _room_for("mean bounded slowdown", 3)
     (12, 8)
     """
@@ -225,8 +219,6 @@ def after_reading(account: "ReadingReport") -> Iterator[None]:
 def cell(value: Any) -> str:
     """Return a value as a table shows it.
 
-    Examples
-    --------
     >>> [cell(value) for value in (28481, 92.687654, 0.6890, 0.0, float("nan"), None, "EASY", True)]
     ['28,481', '92.69', '0.689', '0', '-', '-', 'EASY', 'True']
     """

@@ -24,8 +24,6 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 class Registry(Mapping[str, T], Generic[T]):
     """Things by name: our own, then those that installed packages add.
 
-    Examples
-    --------
     >>> colours = Registry("order", {"red": 1}, lambda name, found: found, lambda name: False)
     >>> "red" in colours, colours.named("red"), list(colours)
     (True, 1, ['red'])

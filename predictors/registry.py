@@ -116,8 +116,6 @@ def make_predictor(name: str, **params: Any) -> Predictor:
 def seeded(name: str, seed: int) -> dict[str, int]:
     """Return the parameters that make a predictor draw by a seed: none, if it draws nothing.
 
-    Examples
-    --------
     >>> seeded("forest", 7), seeded("last-two", 7)
     ({'random_state': 7}, {})
     """

@@ -83,8 +83,6 @@ def _alone(name: str, home: str) -> typer.Typer:
 def _parameters(kind: type) -> Iterator[Parameter]:
     """Yield a parameter for each field, those of bases last; a field that is a dataclass stands for its own fields.
 
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Size:

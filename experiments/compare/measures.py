@@ -82,8 +82,6 @@ COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio a
 def heading(column: str) -> str:
     """Return a figure's name as the heading of a column: its title and unit, of other names their words.
 
-    Examples
-    --------
     >>> heading("p99_wait_s"), heading("killed"), heading("n_jobs"), heading("ratio_low"), heading("median wait_s")
     ('99th percentile of wait [s]', 'killed at the requested time', 'jobs', 'ratio low', 'median wait [s]')
     """
@@ -97,8 +95,6 @@ def heading(column: str) -> str:
 def titled(figures: Mapping[str, Any], names: Iterable[str]) -> list[tuple[str, Any, str]]:
     """Return figures as rows of a table: title, value, unit.
 
-    Examples
-    --------
     >>> titled({"mean_wait_s": 60.0, "killed": 1}, ["mean_wait_s"])
     [('mean wait', 60.0, 's')]
     """

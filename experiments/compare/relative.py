@@ -36,8 +36,6 @@ def relative(
 ) -> dict[str, float]:
     """Return the share of the gap closed, and what is paid relative to EASY; NaN where EASY leaves nothing to gain.
 
-    Examples
-    --------
     >>> easy = {"mean_bounded_slowdown": 9.0, **dict.fromkeys(RATIOS.values(), 40)}
     >>> own, best = {**easy, "mean_bounded_slowdown": 6.0, "max_wait_s": 50}, {**easy, "mean_bounded_slowdown": 5.0}
     >>> relative(own, easy, best)
@@ -74,8 +72,6 @@ def over_seeds(
 def with_intervals(rows: pd.DataFrame, column: str, form: str, scale: float = 1.0) -> list[str]:
     """Return a column of `over_seeds` as text: each median with its interval in brackets, unless that has no width.
 
-    Examples
-    --------
     >>> with_intervals(pd.DataFrame({"wait": [0.5], "wait_low": [0.25], "wait_high": [1.0]}), "wait", "+.1f", 10)
     ['+5.0 [+2.5, +10.0]']
     >>> with_intervals(pd.DataFrame({"wait": [0.5, np.nan], "wait_low": 0.5, "wait_high": 0.5}), "wait", ".1f")

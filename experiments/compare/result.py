@@ -31,8 +31,6 @@ PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 def of_each(level: float, several: int) -> float:
     """Return the level of each of several intervals that shall all hold together at a level (Bonferroni).
 
-    Examples
-    --------
     >>> of_each(0.95, 1), of_each(0.95, 5)
     (0.95, 0.99)
     """

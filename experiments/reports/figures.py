@@ -148,8 +148,6 @@ def _as_written(figure: "Figure") -> None:
 def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
     r"""Return text with lines of at most this length, their middle left out.
 
-    Examples
-    --------
     >>> _shortened("easy, requested"), _shortened("a-log-of-a-machine\nof 1996", 9)
     ('easy, requested', 'a-lo…hine\nof 1996')
     """
@@ -241,8 +239,6 @@ def _one_line(text: str) -> str:
 def ticks_between(low: float, high: float) -> list[float]:
     """Return ratios to name on a logarithmic axis, 1 among them, none so near to another that they would overlap.
 
-    Examples
-    --------
     >>> ticks_between(0.8, 1.3)
     [0.8, 0.9, 1.0, 1.1, 1.2]
     >>> ticks_between(0.1, 34.0)

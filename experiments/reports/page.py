@@ -100,8 +100,6 @@ def page_of(document: Mapping[str, Any], folder: Path) -> str:
 def shown(value: object) -> object:
     r"""Return text from outside without what cannot or must not be shown; escaping comes after.
 
-    Examples
-    --------
     >>> ascii(shown("log\x00 \u202egnp.exe")), shown("50 %"), ascii(shown("\udce9\x9b"))
     ("'log\\ufffd \\ufffdgnp.exe'", '50\xa0%', "'\\ufffd\\ufffd'")
     """
@@ -112,8 +110,6 @@ def shown(value: object) -> object:
 def led(sentence: str) -> tuple[str, str]:
     """Return the subject of a sentence, if it stands before a colon, and the rest.
 
-    Examples
-    --------
     >>> led("Keep EASY: nothing is better."), led("P50 was off by 3 s.")
     (('Keep EASY', 'nothing is better.'), ('', 'P50 was off by 3 s.'))
     """
@@ -124,8 +120,6 @@ def led(sentence: str) -> tuple[str, str]:
 def label(column: str) -> str:
     """Return a column's name as a heading, its unit in brackets.
 
-    Examples
-    --------
     >>> label("mean_wait_s"), label("sse_s2"), label("gap_closed"), label("ratio to last-two")
     ('mean wait [s]', 'sse [s²]', 'gap closed', 'ratio to last-two')
     """
@@ -138,8 +132,6 @@ def label(column: str) -> str:
 def ranges(numbers: Sequence[int]) -> str:
     """Return whole numbers in few words.
 
-    Examples
-    --------
     >>> ranges([1, 2, 3, 7, 9, 10]), ranges([0]), ranges([])
     ('1-3, 7, 9, 10', '0', 'none')
     """
@@ -156,8 +148,6 @@ def ranges(numbers: Sequence[int]) -> str:
 def duration(seconds: float) -> str:
     """Return a time in words.
 
-    Examples
-    --------
     >>> duration(0.5), duration(75), duration(7260)
     ('0.5 s', '1 min 15 s', '2 h 1 min')
     """

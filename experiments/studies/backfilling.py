@@ -118,8 +118,6 @@ def _bar(middle: float, low: float, high: float) -> list[list[float]]:
 def _family(case: str) -> str:
     """Return the estimates of a case without its options.
 
-    Examples
-    --------
     >>> [_family(name) for name in ("EASY++ + promise", "careful, factor 0.7", "bold")]
     ['EASY++', 'careful', 'bold']
     """

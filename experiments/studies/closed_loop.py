@@ -68,8 +68,6 @@ class Cluster:
     def workload(self, seed: int) -> JobLog:
         """Return a log of such jobs; equal seeds, equal logs.
 
-        Examples
-        --------
         >>> log = Cluster().workload(1)
         >>> len(log), int(log.procs.max()) <= 32, bool((log["run_time"] <= log["requested_time"]).all())
         (200, True, True)
@@ -104,8 +102,6 @@ POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)  # what
 def asked_for(seconds: float) -> int:
     """Return the least popular time that is enough, or a day.
 
-    Examples
-    --------
     >>> asked_for(901), asked_for(10**6)
     (1800, 86400)
     """

@@ -50,8 +50,6 @@ class Family:
 def told(value: float | None) -> str:
     """Return a family's value in words.
 
-    Examples
-    --------
     >>> told(0.5), told(12.0), told(None)
     ('0.5', '12', 'none')
     """
@@ -107,8 +105,6 @@ def _usual(name: str) -> Any:
 def _around(values: Sequence[float | None], usual: float) -> tuple[float | None, ...]:
     """Return values with the usual one among them.
 
-    Examples
-    --------
     >>> _around((0.0, 2.0, None), 1.0)
     (0.0, 1.0, 2.0, None)
     """
@@ -142,8 +138,6 @@ def family_cases() -> tuple[Case, ...]:
 def along(table: pd.DataFrame, families: Sequence[Family] = FAMILIES) -> pd.DataFrame:
     """Return medians by case as a row a family and value, in the order of the curves.
 
-    Examples
-    --------
     >>> along(pd.DataFrame({"case": ["weight of the estimate 0"], "wait": [0.7]}), FAMILIES[:1]).to_numpy().tolist()
     [['weight of the estimate', 'weight', '0', 'weight of the estimate 0', 0.7]]
     """

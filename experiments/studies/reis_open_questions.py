@@ -196,8 +196,6 @@ class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 def _places(column: Floats, codes: Floats) -> Floats:
     """Return each value's place among the sorted codes; NaN for one that is not among them.
 
-    Examples
-    --------
     >>> _places(np.array([7.0, 5.0, 6.0, np.nan]), np.array([5.0, 7.0])).tolist()
     [1.0, 0.0, nan, nan]
     """

@@ -130,8 +130,6 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
 def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.float64]) -> Ints:
     """Return run times, cut at the request, x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
 
-    Examples
-    --------
     >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[1, 1], requested=[600, 50], run_time=[40, 40],
     ...                              machine_procs=4)
     >>> blurred(jobs, 2.0, 0.0, np.zeros(2)).tolist()

@@ -89,8 +89,6 @@ def run(setting: Setting) -> Report:
 def gamers(log: JobLog, seed: int, share: float = GAMERS) -> npt.NDArray[np.bool_]:
     """Return which jobs are of users who game: that share of the known users, at least one, drawn by seed.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 1, 2], "user": [4, 5, 4]}, {})
     >>> gamers(log, seed=1).tolist() in ([True, False, True], [False, True, False])
     True
@@ -123,8 +121,6 @@ def offered_load(log: JobLog) -> float:
 def at_load(log: JobLog, load: float) -> JobLog:
     """Return a log with its submissions moved together or apart by one factor, so that the offered load is this one.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 100], "run_time": [40, 40],
     ...                            "requested_time": [60, 60], "requested_procs": [1, 1]}, {}, max_procs=1)
     >>> offered_load(log), at_load(log, 1.0)["submit"].tolist()

@@ -46,8 +46,6 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 def log_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a file's log: the file's name without the endings of its format.
 
-    Examples
-    --------
     >>> log_name("/data/KTH-SP2-1996-2.1-cln.swf.gz")
     'KTH-SP2-1996-2.1-cln'
     """

@@ -37,8 +37,6 @@ class _Checked(ModelMetaclass):
 class Declaration(BaseModel, metaclass=_Checked):
     """Base of declarations: immutable, no conversion of types, no unknown keys.
 
-    Examples
-    --------
     >>> class Job(Declaration):
     ...     nodes: int = 1
     >>> Job(nodes="4")
@@ -128,8 +126,6 @@ def declared(
 ) -> D:
     """Return the declaration that a table describes.
 
-    Examples
-    --------
     >>> class Job(Declaration):
     ...     nodes: int = 1
     >>> declared(Job, {"nodes": 4}, "[job]").nodes
@@ -219,8 +215,6 @@ _KINDS: Final = ("int", "str", "float", "bool")
 def _path(loc: Sequence[Any], table: Any = None) -> str:
     """Return the place of a value as text: entries of lists counted from 1, with their names if they have any.
 
-    Examples
-    --------
     >>> _path(["queue", 0, "share"], {"queue": [{"name": "prod-long", "share": "x"}]})
     'queue 1 ("prod-long"): share'
     """

@@ -84,8 +84,6 @@ def drawn_medians(
 ) -> Floats:
     """Return the medians of 2,000 resamples of blocks of values; of an even number of values the lower middle one.
 
-    Examples
-    --------
     >>> drawn_medians([1, 1, 1], np.array([3.0, 1.0, 2.0]))[:3].tolist()
     [2.0, 2.0, 2.0]
     """
@@ -102,8 +100,6 @@ def drawn_medians(
 def drawn_times(n: int, *, seed: int = 0) -> Ints:
     """Return how often each of n things is drawn in each of 2,000 resamples, shape (2000, n).
 
-    Examples
-    --------
     >>> drawn_times(3).sum(axis=1)[:2].tolist()
     [3, 3]
     """
@@ -113,8 +109,6 @@ def drawn_times(n: int, *, seed: int = 0) -> Ints:
 def percentiles(draws: Floats, level: float = 0.95) -> tuple[float, float]:
     """Return the ends between which a share `level` of the draws lies, NaN left out; NaN if none is left.
 
-    Examples
-    --------
     >>> percentiles(np.array([0.0, 1.0, np.nan]), 0.5)
     (0.25, 0.75)
     """
@@ -128,8 +122,6 @@ def percentiles(draws: Floats, level: float = 0.95) -> tuple[float, float]:
 def drawn_means(values: Floats, *, seed: int = 0) -> Floats:
     """Return the means of 2,000 resamples of some values.
 
-    Examples
-    --------
     >>> drawn_means(np.array([2.0, 2.0]))[:3].tolist()
     [2.0, 2.0, 2.0]
     """
@@ -143,8 +135,6 @@ def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
 
     Values that do not exist (NaN) do not count.
 
-    Examples
-    --------
     >>> mean_interval(np.array([2.0, np.nan, 2.0]))
     (2.0, 2.0)
     """
@@ -160,8 +150,6 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
 
     Values that do not exist (NaN) do not count.
 
-    Examples
-    --------
     >>> median_interval(np.arange(10.0))
     (1.0, 8.0)
     >>> median_interval(np.array([3.0, np.nan, 1.0]))
@@ -199,8 +187,6 @@ def expanded(draws: Floats, n: int, level: float = 0.95) -> tuple[float, float]:
     the draws. Of fewer than five values that would be as good as everything, and the outermost draws are taken: what
     is said is said of these values alone.
 
-    Examples
-    --------
     >>> draws = np.arange(2000.0)
     >>> [tuple(round(end) for end in expanded(draws, n)) for n in (4, 10, 10_000)]
     [(0, 1999), (17, 1982), (50, 1949)]

@@ -36,8 +36,6 @@ def trusting(*types: str) -> Iterator[None]:
 
     Trusting a type means trusting the file: skops rebuilds such objects from what the file says.
 
-    Examples
-    --------
     >>> with trusting("sklearn.tree._tree.Tree"):
     ...     pass
     """
@@ -102,8 +100,6 @@ def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
     A small file cannot fill the memory so. A damaged, compressed or encrypted file, or one with objects, raises
     ValueError or another of `DAMAGE`.
 
-    Examples
-    --------
     >>> file = BytesIO()
     >>> np.savez(file, weights=np.zeros(3))
     >>> read_stored(file.getvalue())

@@ -25,8 +25,6 @@ _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names 
 class Codes:
     """The names behind the codes of one column.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [1, 0]}, {},
     ...                           categories={"user": ("ana", "ben")})
     >>> Codes.of(log, "user")
@@ -97,8 +95,6 @@ def renumbered(
     without a name stay as they are. A log that has names where the other has numbers, or the reverse, is refused: its
     users cannot be matched.
 
-    Examples
-    --------
     >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [0, 1]}, {},
     ...                             categories={"user": ("ana", "ben")})
     >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
@@ -128,8 +124,6 @@ def renumbered(
 def new_names(log: JobLog, known: Mapping[str, Codes]) -> dict[str, tuple[int, int]]:
     """Return how many names of a log's jobs are known, and how many are new, by column; none where there are no names.
 
-    Examples
-    --------
     >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
     ...                             categories={"user": ("cem", "ana")})
     >>> new_names(april, {"user": Codes({"ana": 0}, 1)})

@@ -69,8 +69,6 @@ class Finding:
     def where(self) -> str:
         """Return the places as text.
 
-        Examples
-        --------
         >>> Finding("blank", "noted", "", 7, (3, 4, 9, 12, 15, 16)).where()
         'lines 3, 4, 9, 12, 15, …'
         """
@@ -98,8 +96,6 @@ class Finding:
 class ReadingReport:
     """What a reader dropped, changed or noted.
 
-    Examples
-    --------
     >>> negative = Finding("negative", "changed", "read as unknown", 2, (31, 40), column="wait")
     >>> no_run_time = Finding("no-run-time", "dropped", "run time is 0 or unknown", 3, (5,), "job")
     >>> both = ReadingReport("kth.swf", (negative,)) + ReadingReport("kth.swf", (no_run_time,))
@@ -179,8 +175,6 @@ class ReadingReport:
     def summary(self) -> str:
         """Return one line.
 
-        Examples
-        --------
         >>> ReadingReport("a.swf").summary()
         'a.swf: nothing dropped, nothing changed'
         """
@@ -229,8 +223,6 @@ class ReadingReport:
 class ReportBuilder:
     """Collects the findings of a reader while it reads.
 
-    Examples
-    --------
     >>> report = ReportBuilder("a.swf", {"negative": ("changed", "read as unknown")})
     >>> report.add("negative", [7, 3], "wait", "-4")
     >>> print(report.close().summary())
@@ -258,8 +250,6 @@ class ReportBuilder:
     def note_unused(self, names: Iterable[str], used: Iterable[str]) -> None:
         """Count the columns of a file, by their `names`, of which nothing goes into the log; case makes no difference.
 
-        Examples
-        --------
         >>> report = ReportBuilder("a.csv", {"unused": ("noted", "")})
         >>> report.note_unused(["JobID", "Comment", "Flags"], ["jobid"])
         >>> report.close().findings[0].count, report.close().findings[0].text

@@ -48,8 +48,6 @@ FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 class Runs:
     """Finished jobs.
 
-    Examples
-    --------
     >>> runs = Runs.of(
     ...     job_id=[1, 2], application=["AMG", "LBANN"], nodes=[[3, 2], [0, 1, 7]], start=[0, 60], end=[300, 390.5],
     ...     workload=["compute", "io"],
@@ -254,8 +252,6 @@ class Runs:
     def from_frame(cls, table: "pd.DataFrame") -> Self:
         """Return the runs of a frame by `to_frame`.
 
-        Examples
-        --------
         >>> runs = Runs.of(job_id=[4], application=["AMG"], nodes=[[3, 2]], start=[0], end=[0.1], workload=["io"])
         >>> again = Runs.from_frame(runs.to_frame())
         >>> again.nodes(0).tolist(), again.end.tolist()
@@ -279,8 +275,6 @@ def remade(kind: Callable[..., object], about: dict[str, object]) -> object:
 def compact(nodes: Iterable[int]) -> str:
     """Return an ascending set of node ids as text.
 
-    Examples
-    --------
     >>> compact([0, 1, 2, 3, 8, 12, 13])
     '0-3 8 12-13'
     """
@@ -296,8 +290,6 @@ def compact(nodes: Iterable[int]) -> str:
 def expand(text: str) -> list[int]:
     """Return the node ids that `compact` wrote, ascending; any other text raises ValueError.
 
-    Examples
-    --------
     >>> expand("0-3 8 12-13")
     [0, 1, 2, 3, 8, 12, 13]
     """

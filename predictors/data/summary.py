@@ -28,8 +28,6 @@ def summarise(log: JobLog) -> dict[str, Any]:
     `span_s` runs from the first submission to the last; `utilisation` is sum(run time * processors) over (machine *
     time from the first submission to the last end), an unknown wait counted as 0.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns(
     ...     {"job_id": [1, 2], "submit": [0, 50], "run_time": [100, 50], "requested_procs": [2, 4]}, {}, max_procs=4
     ... )
@@ -172,8 +170,6 @@ SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows 
 def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     """Return what a log lacks since rows of its file could not be read, were dropped, or are parts of a job.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0]}, {})
     >>> from predictors.data.report import Finding
     >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 39),)))
@@ -218,8 +214,6 @@ def lacks_for_schedules(
 ) -> tuple[Lack, ...]:
     """Return what a log lacks for simulations, what weighs most first.
 
-    Examples
-    --------
     >>> columns = {"submit": [0, 50], "wait": [0, 0], "run_time": [20, 50], "requested_time": [60, 60], "user": [3, 3]}
     >>> log = JobLog.from_columns({"job_id": [1, 2], "requested_procs": [2, 4], **columns}, {}, max_procs=4)
     >>> [lack.name for lack in lacks_for_schedules(log, *clean(log))]
@@ -421,8 +415,6 @@ def _distinct(log: JobLog, column: str) -> int | None:
 def date_of(log: JobLog, second: int) -> str | None:
     """Return the date and time of a second of a log, in the machine's time zone; None where its epoch is unknown.
 
-    Examples
-    --------
     >>> date_of(JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, epoch=1_706_659_200), 60)
     '2024-01-31T00:01:00+00:00'
     """

@@ -46,8 +46,6 @@ _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 def checked_rate(per_year: float) -> float:
     """Return a rate of false alarms [1 / year], if it lies above 0 and is at most 12.
 
-    Examples
-    --------
     >>> checked_rate(0.05)
     0.05
     """
@@ -107,8 +105,6 @@ class Drift:
 class DriftTest:
     """Gathers errors in blocks, and evidence from the blocks.
 
-    Examples
-    --------
     A model that errs by twice as much as last-two from the fortieth day on:
 
     >>> test, random = DriftTest(), np.random.default_rng(1)

@@ -158,8 +158,6 @@ class _Ended(NamedTuple):
 class Monitor:
     """Follows a model's predictions from their issue to the jobs' ends.
 
-    Examples
-    --------
     >>> monitor = Monitor()
     >>> monitor.submitted(1, 60.0, baseline=80.0, request=600.0) is None  # no quantiles yet
     True
@@ -388,8 +386,6 @@ def refuse_worse(
 ) -> None:
     """Raise unless a model's squared error on the last part of its log is below last-two's.
 
-    Examples
-    --------
     >>> refuse_worse("forest on kth", 0.4, "champion")
     >>> refuse_worse("forest on kth", 1.39, "champion")
     Traceback (most recent call last):
@@ -410,8 +406,6 @@ def refuse_worse(
 def refit_with(predictor: str, name: str | None, alias: str | None) -> str:
     """Return the command that trains such a model again.
 
-    Examples
-    --------
     >>> refit_with("forest", "runtime", "champion")
     'Refit with: jobcast train LOG --predictor forest --register runtime --alias champion'
     >>> refit_with("average", None, None)

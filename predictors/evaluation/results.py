@@ -70,8 +70,6 @@ def _parts(log: JobLog, run_time: Floats, ended_count: Floats) -> Iterator[tuple
 def months_of(log: JobLog) -> npt.NDArray[np.str_]:
     """Return the month of each submission in the machine's time zone; without an epoch, months of 30 days from 01 on.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 86400]}, {}, epoch=1_706_659_200)
     >>> months_of(log).tolist()
     ['2024-01', '2024-02']
@@ -211,8 +209,6 @@ def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
 
     Users, since the jobs of one user err together. Weeks of submission where there are fewer than ten users.
 
-    Examples
-    --------
     >>> blocks_of(np.arange(12), np.zeros(12, dtype=np.int64))[1:]
     ('12 users', True)
     >>> blocks_of(np.full(12, -1), np.arange(12) * 604_800)[1:]

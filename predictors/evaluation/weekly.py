@@ -31,8 +31,6 @@ class Week(NamedTuple):
 class WeeklyErrors:
     """Sums by week, of the newest weeks.
 
-    Examples
-    --------
     >>> errors = WeeklyErrors()
     >>> errors.add(1_700_000_000, predicted=60.0, baseline=80.0, seconds=70.0, held=1.0)
     >>> errors.add(1_700_000_500, predicted=90.0, baseline=80.0, seconds=70.0, held=float("nan"))

@@ -31,8 +31,6 @@ def utc_offsets(
 ) -> Ints:
     """Return the offsets of a zone's local time from UTC, as (from Unix time [s], offset [s]) of shape (n, 2).
 
-    Examples
-    --------
     >>> utc_offsets("Europe/Paris")[1:3].tolist()  # summer time was introduced on 28 March 1976, at 01:00
     [[196819200, 7200], [212540400, 3600]]
     """
@@ -100,8 +98,6 @@ def widths(clock: Ints) -> tuple[int, int]:
 def kinds_of(job_width: int) -> int:
     """Return how many kinds of groups, the first of KEYS, jobs of records that wide are in.
 
-    Examples
-    --------
     >>> [kinds_of(width) for width in (at.JOB_COLUMNS, at.JOB_AND_GROUP_COLUMNS, at.WIDE_JOB_COLUMNS)]
     [1, 8, 10]
     """
@@ -150,8 +146,6 @@ def keys_of_users(users: Ints) -> Ints:
 def key_of(record: Sequence[int], kind: int) -> Key | None:
     """Return (kind, codes …, NONE …) of a job's group of one kind; None if the job is in no such group.
 
-    Examples
-    --------
     >>> record = job_record(Job(1, 0, procs=4, user=7), ())
     >>> key_of(record, 0), key_of(record, 1), key_of(record, 2)
     ((0, 7, -1, -1), (1, 7, 4, -1), None)

@@ -306,8 +306,6 @@ CODED: Final = ("user", "group", "executable", "queue", "partition")
 def feature_plan(names: Sequence[str]) -> Ints:
     """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
 
-    Examples
-    --------
     >>> feature_plan(["requested_time", "procs"]).tolist()
     [1, 0]
     """
@@ -330,8 +328,6 @@ def families_of(names: Sequence[str]) -> int:
 def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
     """Return the columns of a log that these features hold as codes; if `past`, those of their history, too.
 
-    Examples
-    --------
     >>> codes_read(["requested_time", "last_two_mean"]), codes_read(["requested_time", "last_two_mean"], past=True)
     ((), ('user',))
     """
@@ -378,8 +374,6 @@ _PAGE_FACTS: Final = """
 def _sets(name: str) -> str:
     """Return the sets that hold a feature, by their sizes; the 40 are part of the 61.
 
-    Examples
-    --------
     >>> _sets("procs"), _sets("second_last_status"), _sets("queue"), _sets("partition")
     ('16, 40', '16', '61', '')
     """
@@ -391,8 +385,6 @@ def _sets(name: str) -> str:
 def _unit(unit: str, kind: str = "number") -> str:
     """Return the unit as the page has it behind a definition: none for seconds.
 
-    Examples
-    --------
     >>> _unit("s"), _unit("jobs"), _unit("user code", "category")
     ('', ' [jobs]', ' [category: user code]')
     """

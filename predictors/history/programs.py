@@ -39,8 +39,6 @@ def program_of(line: str) -> Program | None:
 
     Slurm writes submit lines without quotes. A job name with blanks can thus be taken for a script.
 
-    Examples
-    --------
     >>> program_of("sbatch -N 2 -J run17 relax.sh case_17")
     Program(executable='relax.sh', arguments='case', source='batch script')
     >>> program_of("srun -n 64 --cpu-bind=cores env A=1 /opt/bin/lmp -in in.0012")

@@ -62,8 +62,6 @@ class Job:
     def coded(cls, job_id: int, submit: int, codes: Iterable[int]) -> Self:
         """Return a job by processors, requested time, user, group, executable, queue and partition; < 0 is unknown.
 
-        Examples
-        --------
         >>> Job.coded(7, 50, (4, 600, 3, -1, -1, -1, -1)).user
         3
         """

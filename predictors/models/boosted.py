@@ -113,8 +113,6 @@ class BoostedEstimator:
 def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
     """Return what residuals are learnt over [s]: a column, else the request, none above the request or `longest`.
 
-    Examples
-    --------
     >>> base_of(np.array([[600.0, 70.0], [600.0, np.nan], [1e9, np.nan], [np.nan, 70.0]]), 1, 0, 5000.0).tolist()
     [70.0, 600.0, 5000.0, 70.0]
     """

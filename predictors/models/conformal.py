@@ -287,8 +287,6 @@ FURTHEST: Final = 2.0  # the greatest share; the least is its negative
 def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
     """Return estimates [s] moved by a share, for predictions and limits of at least 1 s.
 
-    Examples
-    --------
     >>> at_share(np.array([100.0, 100.0]), np.array([10_000.0, 50.0]), 0.5).round(6).tolist()
     [1000.0, 100.0]
     >>> at_share(np.array([100.0]), np.array([10_000.0]), -0.5).round(6).tolist()
@@ -307,8 +305,6 @@ def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
 def shares(seconds: Floats, predicted: Floats, limit: Floats) -> Floats:
     """Return the least share at which each estimate would have been long enough; 1 where the limit was too short.
 
-    Examples
-    --------
     >>> shares(np.array([1000.0, 10.0, 9e9]), np.full(3, 100.0), np.full(3, 10_000.0)).round(6).tolist()
     [0.5, -0.5, 1.0]
     """
@@ -327,8 +323,6 @@ def limits(requested: Floats) -> Floats:
 def reachable(seconds: Floats, requested: Floats) -> Floats:
     """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
 
-    Examples
-    --------
     >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
     [60.0, 70.0, 70.0]
     """
@@ -338,8 +332,6 @@ def reachable(seconds: Floats, requested: Floats) -> Floats:
 def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[Floats, Floats]:
     """Return the ends of intervals around predictions [s], moved from them by shares.
 
-    Examples
-    --------
     >>> lower, upper = ends_around(np.array([100.0]), np.array([10_000.0]), -0.5, 0.5)
     >>> lower.round(6).tolist(), upper.round(6).tolist()
     ([10.0], [1000.0])
@@ -352,8 +344,6 @@ def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[
 def conformal_share(found: Floats, budget: float) -> float:
     """Return the share that would have sufficed for all but `budget` of past jobs, and for one more for safety.
 
-    Examples
-    --------
     >>> conformal_share(np.linspace(0, 1, 101), 0.1)
     0.91
     >>> conformal_share(np.empty(0), 0.1)

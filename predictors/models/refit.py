@@ -28,8 +28,6 @@ _FILE: Final = "file_"
 class Window:
     """The newest outcomes: feature rows and run times, the oldest dropped first.
 
-    Examples
-    --------
     >>> window = Window(2, 1)
     >>> for second in (5.0, 6.0, 7.0):
     ...     window.add(np.array([second]), second)

@@ -166,8 +166,6 @@ ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
 def estimates_name(name: str) -> str:
     """Return the name of estimates as results show it: an older one is replaced by today's.
 
-    Examples
-    --------
     >>> estimates_name("default"), estimates_name("bold"), estimates_name("last-two")
     ('careful', 'bold', 'last-two')
     """

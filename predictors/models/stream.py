@@ -34,8 +34,6 @@ from predictors.models.base import Predictor
 def overrun_at(start: float, predicted: float) -> float:
     """Return the first whole second at which a job that started then has outrun its prediction.
 
-    Examples
-    --------
     >>> overrun_at(100, 5.5), overrun_at(100, 6)
     (106, 107)
     """
@@ -45,8 +43,6 @@ def overrun_at(start: float, predicted: float) -> float:
 class OutcomeStream:
     """Delayed labels: turns the events of live jobs into training outcomes at the time they become known.
 
-    Examples
-    --------
     >>> from predictors.registry import make_predictor
     >>> seen = []
     >>> stream = OutcomeStream(make_predictor("with-budget"), seen.append)
@@ -290,8 +286,6 @@ ALL_FAMILIES: Final = tuple(
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:
     """Give a fitted predictor the full history of its log, and the names behind every code of it.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> from predictors.registry import make_predictor
     >>> log = generate_log(40, seed=1)

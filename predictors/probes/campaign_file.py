@@ -195,8 +195,6 @@ def start_times(
 
     They are Unix seconds, ascending, each once.
 
-    Examples
-    --------
     >>> [second % DAY // 3600 for second in start_times(1, "AMG", 20_000)]
     [0, 15]
     """

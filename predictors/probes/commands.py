@@ -28,8 +28,6 @@ def run(
 ) -> Done:
     r"""Run a command; one that cannot run or takes too long has a status of its own, as from a shell.
 
-    Examples
-    --------
     >>> run(["echo", "7 jobs"])
     Done(code=0, out='7 jobs\n', problem='')
     >>> run(["no-such-command"]).code

@@ -166,8 +166,6 @@ def hosts_to_nodes(hosts: Sequence[str], known: Mapping[str, int] | None = None)
 
     The list is empty if a host has no id or two hosts have the same one: the nodes are then not known.
 
-    Examples
-    --------
     >>> hosts_to_nodes(["quartz12.llnl.gov", "quartz7"]), hosts_to_nodes(["quartz12", "login-a"])
     ([7, 12], [])
     >>> hosts_to_nodes(["quartz12", "login-a"], {"quartz12": 12, "login-a": 900})
@@ -195,8 +193,6 @@ PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
 class ProbeHistory:
     """Measurements in the order of time.
 
-    Examples
-    --------
     >>> known = ProbeHistory(np.array([100.0, 400.0]), np.array([[0.1] * 9, [0.4] * 9]))
     >>> waits, age = known.last_known([50, 400, 460])
     >>> waits[:, 0].tolist(), age.tolist()
@@ -329,8 +325,6 @@ def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> 
     Each call has the time spent in it [s], shape (n_ranks, n_iterations); every wait counts alike. The nine are in
     seconds.
 
-    Examples
-    --------
     >>> nine([[1, 3]], [[2, 2]], [[0.5], [1.5]]).tolist()
     [1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 0.5, 1.5, 1.0]
     """

@@ -129,8 +129,6 @@ def about(job: QueuedJob, now: int, what: str, minutes: int) -> dict[str, Any]:
 def combined(decisions: Sequence[Decision]) -> Decision:
     """Return the one decision on rows that can only be changed together: the most conservative one.
 
-    Examples
-    --------
     >>> combined([Decision(SET, "predicted", "", 5), Decision(SET, "predicted", "", 9)]).minutes
     9
     >>> combined([Decision(SET, "predicted", "", 5), Decision(LEAVE, "user-soft-limit", "")]).code

@@ -32,8 +32,6 @@ def described(job: QueuedJob) -> dict[str, Any]:
 
     What Slurm calls account, name and partition is group, executable and queue.
 
-    Examples
-    --------
     >>> described(QueuedJob(1, limit=3600, procs=8, user="eve", account="bio", name="fit"))
     {'procs': 8, 'requested_time': 3600, 'user': 'eve', 'group': 'bio', 'executable': 'fit'}
     """

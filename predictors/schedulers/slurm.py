@@ -113,8 +113,6 @@ class Slurm:
 
         They are empty where there is nothing to be done, and where somebody else's comment stands already.
 
-        Examples
-        --------
         >>> Slurm().mark([QueuedJob(7)], 25), Slurm().mark([QueuedJob(7, mark="see ticket 9")], 25)
         ('AdminComment=jobcast:soft=25m', '')
         >>> Slurm(mark="none").mark([QueuedJob(7, comment="jobcast:soft=25m")], 0)
@@ -168,8 +166,6 @@ class Slurm:
 def called(target: int, jobs: Sequence[QueuedJob], *, whole: bool) -> str:
     """Return what scontrol calls jobs with one id: the id alone, or each task where others of the array must stay.
 
-    Examples
-    --------
     >>> tasks = [QueuedJob(9, array_id=5, task="1"), QueuedJob(5, array_id=5, task="3")]
     >>> called(5, tasks, whole=True), called(5, tasks, whole=False)
     ('5', '5_1,5_3')

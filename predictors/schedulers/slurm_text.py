@@ -52,8 +52,6 @@ class Rows:
 def squeue_format(separator: str) -> str:
     """Return the argument of `squeue -O`, with a text behind each field.
 
-    Examples
-    --------
     >>> squeue_format("|a1|")[:36]
     'JobID:|a1|,ArrayJobID:|a1|,ArrayTask'
     """
@@ -63,8 +61,6 @@ def squeue_format(separator: str) -> str:
 def parse_squeue(text: str, separator: str) -> Rows:
     r"""Return the jobs that `squeue -O` printed with a separator behind each field; a text that is cut off is refused.
 
-    Examples
-    --------
     >>> values = ["7", "7", "N/A", "N/A", "eve", "(null)", "p", "q", "PENDING", "100", "N/A", "N/A", "N/A", "1:00:00",
     ...     "0:00", "8", "1", "N/A", "(null)", "0", "(null)", "(null)", "a|b\nc"]
     >>> job = parse_squeue("".join(value + "|x|" for value in values) + "\n", "|x|").jobs[0]
@@ -232,8 +228,6 @@ class Config:
 def parse_config(text: str) -> Config:
     r"""Return what `scontrol show config` printed with SLURM_TIME_FORMAT=%s.
 
-    Examples
-    --------
     >>> lines = ["Configuration data as of 1700000000", "SLURM_VERSION           = 26.05.5",
     ...     "SchedulerParameters     = bf_interval=30,time_min_as_soft_limit", "ClusterName             = big"]
     >>> found = parse_config("\n".join(lines))
@@ -264,8 +258,6 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 
     One without readable times is refused: no job could be kept clear of it.
 
-    Examples
-    --------
     >>> line = "ReservationName=maint StartTime=100 EndTime=200 Nodes=n[1-2] Flags=MAINT,SPEC_NODES State=INACTIVE"
     >>> found = parse_reservations(line)[0]
     >>> found.name, found.start, sorted(found.nodes), sorted(found.flags)
@@ -297,8 +289,6 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
 def parse_partitions(text: str) -> Mapping[str, frozenset[str]]:
     r"""Return the nodes of each partition, as `sinfo -h -N -o '%R %N'` printed them.
 
-    Examples
-    --------
     >>> sorted(parse_partitions("p n1\np n2\nbig n2")["p"])
     ['n1', 'n2']
     """
@@ -313,8 +303,6 @@ def parse_partitions(text: str) -> Mapping[str, frozenset[str]]:
 def parse_refusals(text: str) -> Mapping[str, str]:
     r"""Return what scontrol said on stderr of each job that it did not change, by id, or by array and task.
 
-    Examples
-    --------
     >>> dict(parse_refusals("Invalid job id specified for job 99\n"))
     {'99': 'Invalid job id specified'}
     >>> dict(parse_refusals("5_3: Job is no longer pending execution\n5_4: No error\n"))

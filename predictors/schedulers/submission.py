@@ -53,8 +53,6 @@ def classes_in(journal: Journal, now: int) -> list[JobClass]:
 def classes_of(log: JobLog) -> list[JobClass]:
     """Return the 5,000 most frequent classes of a log's jobs; jobs without a user's name or a limit are in none.
 
-    Examples
-    --------
     >>> columns = {"job_id": [1, 2], "submit": [0, 9], "user": [0, 0], "requested_procs": [4, 4],
     ...     "requested_time": [3600, 3600], "run_time": [60, 80]}
     >>> classes_of(JobLog.from_columns(columns, {}, categories={"user": ("eve",)}))

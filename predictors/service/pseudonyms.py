@@ -36,8 +36,6 @@ _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "comm
 class Pseudonymiser:
     """Turns names into keyed hashes.
 
-    Examples
-    --------
     >>> plain, secret = Pseudonymiser(), Pseudonymiser(b"k" * 16)
     >>> plain.code("alice") == Pseudonymiser().code("alice"), plain.code("alice") == secret.code("alice")
     (True, False)
@@ -82,8 +80,6 @@ class Pseudonymiser:
     def job(self, job_id: int | str, cluster: int | str | None = None, submission: int | None = None) -> int:
         """Return the number of a job, by its id alone, or by cluster, id and second of submission.
 
-        Examples
-        --------
         >>> key = Pseudonymiser()
         >>> key.job(7), key.job(7, submission=50) == key.job(7, submission=60)
         (7, False)
@@ -100,8 +96,6 @@ class Pseudonymiser:
     def pseudonym(self, name: str) -> str:
         """Return what may stand in a file for a name: its number, as text with the same number.
 
-        Examples
-        --------
         >>> key = Pseudonymiser(b"k" * 16)
         >>> key.pseudonym("alice"), key.code(key.pseudonym("alice")) == key.code("alice")
         ('~170331c6c2bf7d', True)
@@ -119,8 +113,6 @@ def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport
 
     These are users, groups, projects, executables, directories, command lines and reservations.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "user": [0]}, {}, categories={"user": ("alice",)})
     >>> hidden, account = pseudonymous(log, Pseudonymiser(b"k" * 16))
     >>> hidden.names("user"), account.count("name-hashed")
@@ -177,8 +169,6 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
 
     docs/how-to/log-formats.md says what can still be inferred.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [71, 72], "submit": [5, 9], "user": [0, 0], "executable": [0, 1]}, {},
     ...     epoch=1_700_000_000, categories={"user": ("alice",), "executable": ("relax_1", "relax_2")})
     >>> hidden, account = anonymous(log, Pseudonymiser(b"k" * 16))

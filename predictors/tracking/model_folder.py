@@ -41,8 +41,6 @@ MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [byte
 def hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file below `folder`, by relative path; refuse links and formats that we do not write.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "state.json").write_text("{}")

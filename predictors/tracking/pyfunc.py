@@ -35,8 +35,6 @@ _EXAMPLE_ROWS: Final = 5
 class ServedModel:
     """A predictor as `mlflow.pyfunc.load_model` wraps it.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> from predictors.registry import make_predictor
     >>> ServedModel(make_predictor("last-two")).predict(pd.DataFrame({"requested_time": [600.0, 60.0]}))

@@ -67,8 +67,6 @@ class Store:
     def __str__(self) -> str:
         """Return the URI without its password.
 
-        Examples
-        --------
         >>> print(Store("postgresql+psycopg://me:secret@db/jobcast"))
         postgresql+psycopg://me:***@db/jobcast
         """

@@ -31,8 +31,6 @@ class ModelUri:
     def parse(cls, text: str) -> "ModelUri":
         """Read a model's address, or path; stages are refused, and aliases that we do not use.
 
-        Examples
-        --------
         >>> ModelUri.parse("models:/runtime@champion").alias
         'champion'
         >>> ModelUri.parse("models:/runtime/3").version
@@ -81,8 +79,6 @@ class ModelUri:
 def checked_alias(alias: str) -> str:
     """Return `alias` if it is one of `ALIASES`.
 
-    Examples
-    --------
     >>> checked_alias("champoin")
     Traceback (most recent call last):
         ...
@@ -97,8 +93,6 @@ def checked_alias(alias: str) -> str:
 def checked_name(name: str) -> str:
     """Return `name` if a model can be registered under it.
 
-    Examples
-    --------
     >>> checked_name("run/time")
     Traceback (most recent call last):
         ...

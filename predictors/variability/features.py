@@ -110,8 +110,6 @@ SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job
 def one_hot(workload: npt.ArrayLike) -> Floats:
     """Return the three workload inputs, shape (n, 3); NaN where the workload is not known.
 
-    Examples
-    --------
     >>> one_hot(["io", "compute", ""]).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [nan, nan, nan]]
     """

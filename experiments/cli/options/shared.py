@@ -15,8 +15,6 @@ from predictors.core.errors import JobcastError
 def names_in(module: str, registry: str) -> Callable[[str], list[str]]:
     """Return what completes a name of a registry, also the last one of several; the registry is loaded for that alone.
 
-    Examples
-    --------
     >>> names_in("experiments.registry", "EXPERIMENTS")("reis,cei")
     ['reis,ceil']
     """
@@ -151,8 +149,6 @@ class PoolOptions:
 def names_of(text: str) -> tuple[str, ...]:
     """Return the names in a list separated by commas.
 
-    Examples
-    --------
     >>> names_of("last-two, forest,")
     ('last-two', 'forest')
     """
@@ -165,8 +161,6 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 def seconds_of(text: str, what: str) -> int:
     """Return a length of time such as 90d, 12h or 3600 in seconds.
 
-    Examples
-    --------
     >>> seconds_of("30d", "--older-than"), seconds_of("3600", "--older-than")
     (2592000, 3600)
     """

@@ -64,8 +64,6 @@ def _second_of(date: str) -> int:
 
     Eight digits are a date without its dashes.
 
-    Examples
-    --------
     >>> _second_of("1970-01-02"), _second_of("1970-01-02T00:00+02:00"), _second_of("86400")
     (86400, 79200, 86400)
     >>> _second_of("19700102")

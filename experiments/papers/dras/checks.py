@@ -91,8 +91,6 @@ def _sign(found: Ratio, middle: float, below: str, above: str) -> str:
 def _waits(wait: Ratio, slow: Ratio) -> str:
     """Return what two measures of waiting say together.
 
-    Examples
-    --------
     >>> shorter, longer, unknown = Ratio(0.8, 0.7, 0.9), Ratio(1.2, 1.1, 1.3), Ratio(1.0, 0.9, 1.1)
     >>> _waits(shorter, unknown), _waits(unknown, longer), _waits(shorter, longer), _waits(unknown, unknown)
     ('shorter', 'longer', 'open', 'open')

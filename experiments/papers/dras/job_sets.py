@@ -72,8 +72,6 @@ class Counts:
     def of_total(self, total: int) -> "Counts":
         """Return so many job sets in the proportion of the paper, each of as many jobs as here.
 
-        Examples
-        --------
         >>> Counts().of_total(11)
         Counts(sampled=1, real=1, synthetic=9, jobs=3200)
         """
@@ -92,8 +90,6 @@ class Counts:
 class Span:
     """A length of time as users write it: days, weeks or months.
 
-    Examples
-    --------
     >>> Span("2mo").after(0, None) // DAY, Span("6w").after(100, None) == 100 + 6 * WEEK
     (60, True)
 
@@ -170,8 +166,6 @@ def scaled(log: JobLog, nodes: int) -> JobLog:
 
     A machine that is not larger stays as it is.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "run_time": [9, 9], "requested_time": [60, 60],
     ...                            "requested_procs": [128, 4360]}, {}, max_procs=4360)
     >>> scaled(log, 436)["requested_procs"].tolist(), scaled(log, 436).max_procs
@@ -222,8 +216,6 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
 def job_sets(train: JobLog, counts: Counts, order: str, seed: int) -> Iterator[tuple[Kind, Workload]]:
     """Yield job sets with their kind, in an order of `ORDERS`; each depends on seed, kind and number alone.
 
-    Examples
-    --------
     >>> log = split(default_log(1)[0], nodes=44).train
     >>> few = Counts(sampled=1, real=2, synthetic=1, jobs=300)
     >>> [(kind, len(jobs)) for kind, jobs in job_sets(log, few, "real, sampled, synthetic", seed=1)]

@@ -59,8 +59,6 @@ def rewards(schedule: Schedule) -> tuple[Floats, Floats]:
 
     Starts of one second are taken in the order of submission.
 
-    Examples
-    --------
     Two jobs that need the whole machine: the second one starts last, and no one waits then.
 
     >>> from jobcast import Workload, make_policy, simulate
@@ -151,8 +149,6 @@ def by_size(schedule: Schedule, bounds: Ints) -> Iterator[dict[str, Any]]:
 def size_bounds(machine: int) -> Ints:
     """Return the upper ends of classes of sizes, like Theta's 128, 256, 512, 1,024, 2,048 and all 4,360 nodes.
 
-    Examples
-    --------
     >>> size_bounds(4360).tolist(), size_bounds(44).tolist()
     ([128, 256, 512, 1024, 2048, 4360], [1, 3, 5, 10, 21, 44])
     """

@@ -105,8 +105,6 @@ def table_2(log: JobLog, parts: Parts, train: str) -> pd.DataFrame:
 def network_of(kind: str, nodes: int, window: int, dense: Sequence[int]) -> dict[str, Any]:
     """Return the layers of a network, and its parameters: filter, two dense layers without bias, output with bias.
 
-    Examples
-    --------
     >>> network_of("pg", 4360, 50, (4000, 1000))["parameters"]
     21890053
     >>> network_of("dql", 4360, 50, (4000, 1000))["parameters"]
@@ -122,8 +120,6 @@ def network_of(kind: str, nodes: int, window: int, dense: Sequence[int]) -> dict
 def dense_of(nodes: int) -> tuple[int, int]:
     """Return the sizes of the two dense layers, in the proportion that the paper has on Theta.
 
-    Examples
-    --------
     >>> dense_of(4360), dense_of(436), dense_of(44)
     ((4000, 1000), (400, 100), (40, 10))
     """

@@ -158,8 +158,6 @@ def _key(table: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _letter(number: int) -> str:
     """Return an application's name in tables: AppA, AppB, …, AppZ, AppAA and so on.
 
-    Examples
-    --------
     >>> _letter(0), _letter(25), _letter(26)
     ('AppA', 'AppZ', 'AppAA')
     """
@@ -198,8 +196,6 @@ class Comparison:
 def compare(high: Floats, normal: Floats) -> Comparison:
     """Return the comparison of run times [s] of one application under High and Normal, at least two each.
 
-    Examples
-    --------
     >>> found = compare(np.array([11.0, 12.0, 13.0]), np.array([9.0, 10.0, 11.0]))
     >>> round(found.increase, 3), round(found.effect, 3), found.longest_in_high
     (0.2, 0.889, True)
@@ -228,8 +224,6 @@ def within_weeks(times: Floats, above: npt.NDArray[np.bool_], week: Ints) -> tup
     The slope of the run time over the group, both less their means by week, with a standard error that allows for
     unequal variances (White's); NaN where no week has runs of both groups.
 
-    Examples
-    --------
     >>> times, above = np.array([10.0, 11.0, 20.0, 21.0]), np.array([False, True, False, True])
     >>> within_weeks(times, above, np.array([0, 0, 1, 1]))[0]
     1.0

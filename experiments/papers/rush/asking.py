@@ -43,8 +43,6 @@ Judge = Literal["model", "random", "oracle"]
 class AskSettings:
     """What an ask costs, and how patient the gate is.
 
-    Examples
-    --------
     >>> AskSettings(ask_seconds=5).probe_seconds
     20
     """

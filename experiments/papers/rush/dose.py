@@ -313,8 +313,6 @@ def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
 
     A figure that a campaign does not have (no slow run in its last 30 %) is left out of the mean.
 
-    Examples
-    --------
     >>> one = {"episodes": "none", **dict.fromkeys(MEASURED, 0.5)}
     >>> found = pd.DataFrame([one | {"seed": seed, "base_rate": 0.04 + 0.01 * seed} for seed in range(5)])
     >>> over_campaigns(found)[["campaigns", "base_rate", "f1_last_30"]].to_dict("records")
@@ -344,8 +342,6 @@ def beside_none(found: pd.DataFrame) -> pd.DataFrame:
 def with_interval_of(values: Floats) -> str:
     """Return the mean of some figures between -1 and 1 with its interval, see `predictors.core.intervals.expanded`.
 
-    Examples
-    --------
     >>> with_interval_of(np.array([0.25])), with_interval_of(np.array([np.nan]))
     ('0.25', '-')
     """

@@ -101,8 +101,6 @@ def key(name: str, nodes: int) -> str:
 def scaled(name: str, nodes: int, scaling: Scaling) -> tuple[App, float]:
     """Return an application as it is on so many nodes, and how long it works undisturbed [s].
 
-    Examples
-    --------
     >>> app, seconds = scaled("SWFFT", 32, "strong")
     >>> seconds < ALONE["SWFFT"], app.network > APPS["SWFFT"].network
     (True, True)

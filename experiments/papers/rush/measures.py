@@ -101,8 +101,6 @@ def summary(trials: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 def with_interval(values: Floats, of: Callable[[Floats], np.floating] = np.mean) -> str:
     """Return a mean or median with its interval, as text.
 
-    Examples
-    --------
     >>> with_interval(np.array([1.0, 1.0, 1.0]))
     '1 (1…1)'
     """
@@ -115,8 +113,6 @@ def with_wide_interval(values: Floats) -> str:
 
     Values that do not exist (NaN) do not count; one value has no interval.
 
-    Examples
-    --------
     >>> with_wide_interval(np.array([0.0, 1.0, 2.0, 3.0, 4.0, np.nan])), with_interval(np.arange(5.0))
     ('2 (0.1…3.9)', '2 (0.8…3.2)')
     """
@@ -132,8 +128,6 @@ def sign_flip_p(differences: Floats) -> float:
 
     Differences of 0 tell nothing: of n others the smallest p is 2^(1 - n).
 
-    Examples
-    --------
     >>> sign_flip_p(np.array([3.0, 1.0, 2.0, 0.0])), sign_flip_p(np.array([3.0, -1.0])), sign_flip_p(np.zeros(2))
     (0.25, 1.0, 1.0)
     """

@@ -42,8 +42,6 @@ KNOWN: Final = "run times known"
 def cases_of_scheduler(today: Case, soft_limits: str) -> tuple[Case, ...]:
     """Return today's way, the same policy with soft limits by each predictor, and by the true run times last.
 
-    Examples
-    --------
     >>> [case.name for case in cases_of_scheduler(Case("EASY", "easy"), "slurm")]
     ['EASY', 'last-two', 'cesnet', 'metastack', 'similar within 0.1', 'run times known']
     """
@@ -130,8 +128,6 @@ def case_with(predictor: str) -> Case:
 def case_of(agent: str) -> Case:
     """Return an agent file as a way to schedule, by the estimates that it names.
 
-    Examples
-    --------
     >>> case_of("random-kept").name
     'agent random-kept'
     """
@@ -144,8 +140,6 @@ def case_of(agent: str) -> Case:
 def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
 
-    Examples
-    --------
     >>> cases_with("easy")[0].name, cases_with("sjf-easy")[1][0].name, len(cases_with("sjf-easy")[1])
     ('EASY', 'sjf-easy', 9)
     """
@@ -251,8 +245,6 @@ class Question:
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
     """Return figures by group with the users' names in place of their codes, where the log has names.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> groups = pd.DataFrame({"by": ["user", "user", "size"], "group": ["1", "-1", "1"]})
     >>> named(groups, ("ann", "bob"))["group"].tolist()

@@ -198,8 +198,6 @@ def _several(found: Sequence[Change], kind: str) -> str:
 def by(ratio: float) -> str:
     """Return a change in few words.
 
-    Examples
-    --------
     >>> by(0.4), by(1.001), by(8.73), by(99.2)
     ('-60 %', '0 %', '8.7 times', '99 times')
     """
@@ -236,8 +234,6 @@ def _predictors(advice: Advice) -> Iterator[str]:
 def span(seconds: float) -> str:
     """Return a wait in words.
 
-    Examples
-    --------
     >>> span(42.3), span(600), span(9000), span(300_000)
     ('42 s', '10 min', '2.5 h', '3.5 days')
     """
@@ -251,8 +247,6 @@ def span(seconds: float) -> str:
 def in_words(measure: str, value: float) -> str:
     """Return a figure as a director reads it.
 
-    Examples
-    --------
     >>> in_words("mean_wait_s", 9000.0), in_words("mean_bounded_slowdown", 76.04)
     ('2.5 h', '76')
     """

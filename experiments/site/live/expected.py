@@ -143,8 +143,6 @@ def typical(classes: Sequence[JobClass], queue: LiveQueue) -> Typical:
 
     The jobs are those that have ended, of the classes, and those in the queue. The order is that of how many they are.
 
-    Examples
-    --------
     >>> jobs = [JobClass("eve", "", "p", 3, 60, "fit", 9), JobClass("ann", "", "p", 2, 600, "x", 1)]
     >>> typical(jobs, LiveQueue(0, (), {"p": 8}, {}))
     {('p', 4): (3, 3600)}

@@ -99,8 +99,6 @@ def usable(text: str) -> dict[str, int]:
 
     The default one's name ends in `*`.
 
-    Examples
-    --------
     >>> usable("batch* 16/8/8/32\ngpu 0/4/0/4\n")
     {'batch*': 24, 'gpu': 4}
     """
@@ -127,8 +125,6 @@ def _each(jobs: tuple[QueuedJob, ...]) -> Iterator[QueuedJob]:
 def tasks_of(text: str) -> list[int]:
     """Return the numbers of an array's tasks; none of a text that is no list of them.
 
-    Examples
-    --------
     >>> tasks_of("1-3,7%2"), tasks_of("0-8:4"), tasks_of("5"), tasks_of("")
     ([1, 2, 3, 7], [0, 4, 8], [5], [])
     """

@@ -90,8 +90,6 @@ def ratios_of(judged: Judged) -> pd.DataFrame:
 def wide(ratios: pd.DataFrame) -> pd.DataFrame:
     """Return ratios with a row a case and a column a figure, intervals in brackets.
 
-    Examples
-    --------
     >>> wide(pd.DataFrame([{"case": "agent", "measure": "mean wait", "ratio": 0.5, "low": 0.45, "high": 0.6}]))
         case          mean wait
     0  agent  0.50 [0.45, 0.60]

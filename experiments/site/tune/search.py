@@ -44,8 +44,6 @@ PENALTY: Final = 5.0  # what 1 % beyond the tolerance costs, in per cent of the 
 def five(schedule: Schedule) -> Floats:
     """Return the logarithms of the five figures, shape (5,); below 1 (s) they count as 1, as in comparisons.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -94,8 +92,6 @@ ONE_SIDED: Final = ("slowdown", "wait")  # objectives that do not see who pays
 class Objective:
     """What is to be small.
 
-    Examples
-    --------
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05, 1.05])), 3)
     -0.693
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05 * 1.1, 1.05])), 3)
@@ -119,8 +115,6 @@ class Objective:
     def gain(self, ratios: Floats) -> float:
         """Return the objective without what broken limits cost.
 
-        Examples
-        --------
         >>> round(Objective("constrained").gain(np.log([0.5, 0.5, 1.0, 9.0, 1.05])), 3)
         -0.693
         """
@@ -129,8 +123,6 @@ class Objective:
     def broken(self, ratios: Floats) -> tuple[str, ...]:
         """Return the figures that grew beyond the tolerance, where the objective limits them.
 
-        Examples
-        --------
         >>> Objective("constrained").broken(np.log([0.5, 0.5, 1.0, 9.0, 1.05]))
         ('max_wait_s',)
         """
@@ -171,8 +163,6 @@ class Search:
 def variant(log: JobLog, seed: int, number: int) -> JobLog:
     """Return a variant of a cleaned log: shaken, and with arrivals up to a tenth faster or slower.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(100, seed=1)
     >>> one, same, other = variant(log, 0, 1), variant(log, 0, 1), variant(log, 0, 2)

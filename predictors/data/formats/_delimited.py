@@ -38,8 +38,6 @@ class Table:
 def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
     r"""Return the names that the first line of a text holds; a name in quotes may hold the delimiter.
 
-    Examples
-    --------
     >>> header_names(b'Id,"Wait, s"\r\n', ",")
     ('Id', 'Wait, s')
     """

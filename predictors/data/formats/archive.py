@@ -72,8 +72,6 @@ ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
 def full_name(name: str) -> str:
     """Return the archive's name of a log from it, or from a beginning, in any case, that one log alone has.
 
-    Examples
-    --------
     >>> full_name("kth-sp2")
     'KTH-SP2-1996-2.1-cln'
     """

@@ -77,8 +77,6 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
     belongs to two submissions: then jobs get new numbers by submission, and `label` keeps the ids. Logs of different
     machines or clocks, names next to numbers, and records that contradict each other are refused.
 
-    Examples
-    --------
     >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 50], "run_time": [9, 0]},
     ...                             {"run_time": [False, True]}, epoch=1_000_000_000, name="march")
     >>> april = JobLog.from_columns({"job_id": [2, 3], "submit": [0, 60], "run_time": [70, 8]}, {}, epoch=1_000_000_050)
@@ -339,8 +337,6 @@ def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, 
     `begin` and `until` are dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s];
     None: no limit.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 50, 90], "wait": [0, 10, 0],
     ...                            "run_time": [9, 40, 5]}, {}, epoch=1_000_000_000)
     >>> past, account = between(log, None, "1000000080")

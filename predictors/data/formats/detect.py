@@ -88,8 +88,6 @@ _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
 def detect(data: bytes, source: str) -> str:
     """Return the name of the format that a file's bytes are in; lines that end in CR alone are refused.
 
-    Examples
-    --------
     >>> detect(b"; Version: 2.2", "a.log")
     'swf'
     """

@@ -105,8 +105,6 @@ def _job_log(table: Any, about: dict[str, Any]) -> JobLog:
 def text_array(texts: Sequence[str]) -> Any:
     """Return an arrow array of strings.
 
-    Examples
-    --------
     >>> text_array(["a", "", "ö"]).to_pylist()
     ['a', '', 'ö']
     """

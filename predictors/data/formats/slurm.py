@@ -75,8 +75,6 @@ _SIGNAL: Final = 128
 def state_of(text: str) -> str:
     """Return the bare state of a job.
 
-    Examples
-    --------
     >>> [state_of(text) for text in ("CANCELLED by 1004", "COMPLETED", "CANCELLED+", "TO")]
     ['CANCELLED', 'COMPLETED', 'CANCELLED', 'TIMEOUT']
     """
@@ -90,8 +88,6 @@ def state_of(text: str) -> str:
 def without_user(text: str) -> str:
     """Return the text of a state without who cancelled the job; a text that is no state of Slurm's as it is.
 
-    Examples
-    --------
     >>> without_user("CANCELLED by 1004"), without_user("Cancelled by ana"), without_user("Stopped by hand")
     ('CANCELLED', 'Cancelled', 'Stopped by hand')
     """
@@ -108,8 +104,6 @@ def array_of(job: str) -> int:
 def members(job: str) -> int:
     """Return how many jobs a record stands for: several for an array with members that still wait, `12_[1-50%10]`.
 
-    Examples
-    --------
     >>> [members(job) for job in ("12", "12_3", "12_[1-50%10]", "12_[1,3,7-9]", "12_[0-10:5]")]
     [1, 1, 50, 5, 3]
     """
@@ -128,8 +122,6 @@ def members(job: str) -> int:
 def job_keys(ids: list[str], words: list[str]) -> list[str]:
     """Return what identifies each job: its id; where tasks of an array share one, the array's id and the task.
 
-    Examples
-    --------
     >>> job_keys(["12", "12", "14", "14"], ["12_1", "12_2", "12_3", "12_3"])
     ['12_1', '12_2', '14', '14']
     """
@@ -151,8 +143,6 @@ def _is_task(word: str) -> bool:
 def exit_code(text: str) -> int:
     """Return the exit code in sacct's `code:signal`; 128 + signal where a signal ended the job.
 
-    Examples
-    --------
     >>> exit_code("3:0"), exit_code("0:11")
     (3, 139)
     """
@@ -170,8 +160,6 @@ def memory(text: str) -> tuple[float, str] | None:
     without K, M, G, T or P counts megabytes. Some releases write memory of a processor with the flag that marks it in
     their database: 2^31 megabytes more, and an `n`.
 
-    Examples
-    --------
     >>> [memory(text) for text in ("2Gc", "16000Mn", "512K", "7", "?", "2147486448Mn")]
     [(2097152.0, 'c'), (16384000.0, 'n'), (512.0, ''), (7168.0, ''), None, (2867200.0, 'c')]
     """
@@ -194,8 +182,6 @@ def gpus_of(text: str) -> int:
     A job with a list that names no GPU has none. The sum over all types counts, else the types are added up. In the
     numbers of Slurm's database GPUs are 1001 or, where each type has its number, 1002.
 
-    Examples
-    --------
     >>> gpus_of("billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=32G,node=1"), gpus_of("cpu=8,gres/gpu:h100=4")
     (2, 4)
     >>> gpus_of("1=8,2=32000,4=1,1001=2"), gpus_of("cpu=8,mem=32G"), gpus_of("")
@@ -221,8 +207,6 @@ def _numbered(text: str) -> dict[str, int]:
 def memory_of(text: str) -> int:
     """Return the memory of the whole job [KB] in Slurm's list of trackable resources, `MISSING` if it names none.
 
-    Examples
-    --------
     >>> memory_of("billing=8,cpu=8,mem=32G,node=1"), memory_of("1=8,2=32000,4=1"), memory_of("cpu=8")
     (33554432, 32768000, -9223372036854775808)
     """
@@ -262,8 +246,6 @@ def submit_options(line: str) -> dict[str, str]:
     Only options before the script count: those after it are the script's own. Directives within the script are not in
     a submit line.
 
-    Examples
-    --------
     >>> submit_options("sbatch -N 2 --exclusive -d afterok:12:13 -C h100 job.sh --exclusive=no")
     {'exclusive': '', 'dependency': 'afterok:12:13', 'constraint': 'h100'}
     """
@@ -278,8 +260,6 @@ def split_options(
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the options of sbatch, salloc or srun with their values, and the words from the script or program on.
 
-    Examples
-    --------
     >>> split_options(["-N2", "--mem", "4G", "--exclusive", "job.sh", "-x"])
     ([('N', '2'), ('mem', '4G'), ('exclusive', '')], ['job.sh', '-x'])
     """
@@ -315,8 +295,6 @@ def words_of(line: str) -> list[str]:
 def dependency_of(text: str) -> tuple[str, str]:
     """Return the kinds of a dependency, and the ids of the jobs that it names; "" where there are none.
 
-    Examples
-    --------
     >>> dependency_of("afterok:12:13,afterany:14_3"), dependency_of("after:20+5"), dependency_of("singleton")
     (('afterany,afterok', '12:13:14_3'), ('after', '20'), ('singleton', ''))
     """

@@ -75,8 +75,6 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
 
     With `careful`, every row is read without the compiled scanner: slow, with the same result.
 
-    Examples
-    --------
     >>> log, account = parse_swf(b"; MaxProcs: 4\n1 100 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n2 160\n", "a.swf")
     >>> len(log), log.max_procs, log["user"].tolist(), log["cpu_time"].tolist()
     (1, 4, [7], [None])

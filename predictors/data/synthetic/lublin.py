@@ -62,8 +62,6 @@ def draw_sizes(rng: np.random.Generator, n_jobs: int, procs: int, model: Lublin 
 
     On a machine that is no power of two, what would round up beyond it becomes the widest power of two that fits.
 
-    Examples
-    --------
     >>> draw_sizes(np.random.default_rng(1), 8, 64).tolist()
     [4, 4, 1, 4, 8, 4, 4, 8]
     """
@@ -115,8 +113,6 @@ def draw_gaps(rng: np.random.Generator, n_jobs: int, model: Lublin = BATCH) -> F
 def day_weights(model: Lublin = BATCH) -> Floats:
     """Return how many arrivals each half hour of the day gets, relative to the mean half hour; shape (48,).
 
-    Examples
-    --------
     >>> weights = day_weights()
     >>> int(weights.argmax()) / 2, int(weights.argmin()) / 2, round(float(weights.max() / weights.min()), 1)
     (13.0, 4.5, 7.1)

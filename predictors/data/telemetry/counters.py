@@ -69,8 +69,6 @@ class Counter:
     def column(self) -> str:
         """The counter's column in a file that LDMS writes, without the device.
 
-        Examples
-        --------
         >>> COUNTERS[0].column
         'ib.symbol_error'
         """
@@ -197,8 +195,6 @@ _PAGE_WIDTH: Final = 120
 def counters_of(sampler: str) -> tuple[Counter, ...]:
     """Return a sampler's counters in order.
 
-    Examples
-    --------
     >>> [len(counters_of(sampler)) for sampler in SAMPLERS]
     [22, 34, 34]
     """

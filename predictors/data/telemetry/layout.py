@@ -80,8 +80,6 @@ class Layout:
 def header_names(line: str) -> tuple[str, ...]:
     """Return the names of columns in a header line, without LDMS's mark and any quotes.
 
-    Examples
-    --------
     >>> header_names('#"Time","Time_usec","ProducerName"')
     ('Time', 'Time_usec', 'ProducerName')
     """
@@ -101,8 +99,6 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
     the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
     mounted file system counts already. A file belongs to the sampler of most of its counters.
 
-    Examples
-    --------
     >>> layout = ldms_layout(("Time", "Time_usec", "ProducerName", "ib.port_xmit_data#hfi1_0.1"), "a.csv")
     >>> [(COUNTER_NAMES[m.counter], m.kind) for m in layout.metrics]
     [('port_xmit_data', 'cumulative')]
@@ -222,8 +218,6 @@ def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMa
 def node_ids(table: Any, where: str = "") -> dict[str, int]:
     """Return a table `[nodes]`: the id of each host, where its name does not end in it.
 
-    Examples
-    --------
     >>> node_ids({"login-a": 900})
     {'login-a': 900}
     """

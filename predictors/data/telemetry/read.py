@@ -76,8 +76,6 @@ def _sorted(parts: Sequence[Samples], source: str) -> Samples:
 def joined_intervals(intervals: npt.ArrayLike) -> Floats:
     """Return the union of intervals (from, to), ascending, of shape (n, 2).
 
-    Examples
-    --------
     >>> joined_intervals([[5, 8], [0, 2], [7, 9]]).tolist()
     [[0.0, 2.0], [5.0, 9.0]]
     """

@@ -57,8 +57,6 @@ class Samples:
 class Telemetry:
     """A dense block: the rates of every counter of every node at every instant.
 
-    Examples
-    --------
     >>> block = Telemetry(np.array([0.0, 10.0]), np.array([3, 7]), np.zeros((2, 2, 90), dtype=np.float32))
     >>> len(block), block.samples().node.tolist()
     (2, [3, 7, 3, 7])

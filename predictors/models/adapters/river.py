@@ -61,8 +61,6 @@ class RiverEstimator:
 class KnownFeatures:
     """Rows as dictionaries, without what is missing.
 
-    Examples
-    --------
     >>> KnownFeatures(("requested_time", "user", "group"), as_text=True)(np.array([60.0, 7.0, np.nan]))
     {'requested_time': 60.0, 'user': '7'}
     """
@@ -216,8 +214,6 @@ class RiverPredictor(StreamPredictor):
 def described(thing: Any) -> Any:
     """Return a river object as JSON can hold it: class and arguments; functions and the user's own classes are refused.
 
-    Examples
-    --------
     >>> from river.linear_model import LinearRegression
     >>> described(LinearRegression())["class"]
     'river.linear_model.lin_reg.LinearRegression'

@@ -35,8 +35,6 @@ LEAST_HELD_OUT: Final = 40
 def class_of(values: Floats, by: str) -> Ints:
     """Return the class of each value, 0 to 3.
 
-    Examples
-    --------
     >>> class_of(np.array([600.0, 3600.0, 3601.0, 86_400.0, np.nan]), "request").tolist()
     [0, 0, 1, 3, 3]
     >>> class_of(np.array([1.0, 8.0, 64.0, 65.0]), "procs").tolist()

@@ -43,8 +43,6 @@ class Token:
 def new_token(role: str, name: str) -> tuple[str, str]:
     """Return a fresh token, to be shown once, and its line for the file.
 
-    Examples
-    --------
     >>> token, line = new_token("read", "dashboard")
     >>> line.split()[0], line.split()[2], token in line
     ('read', 'dashboard', False)
@@ -127,8 +125,6 @@ _LEFT: Final = 499  # what others count for a client that left before it had ask
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to an address.
 
-    Examples
-    --------
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "head-node")]
     [True, True, True, False, False]
     """
@@ -158,8 +154,6 @@ class Limits:
 class Buckets:
     """How many requests of its rate each client has left: a bucket each, filled at the rate.
 
-    Examples
-    --------
     >>> buckets = Buckets()
     >>> [buckets.take("alice", rate=2.0, burst=2.0, now=now) for now in (10.0, 10.0, 10.0, 10.5)]
     [0.0, 0.0, 0.5, 0.0]
@@ -318,8 +312,6 @@ def _foreign(headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
 def _without_port(host: str) -> str:
     """Return the name or address in a Host header.
 
-    Examples
-    --------
     >>> [_without_port(host) for host in ("localhost:8571", "[::1]:80", "127.0.0.1")]
     ['localhost', '::1', '127.0.0.1']
     """

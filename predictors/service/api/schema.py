@@ -370,8 +370,6 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
 def described(error: msgspec.ValidationError, body: bytes) -> str:
     """Return a validation error in one line: the field, the rule, the value.
 
-    Examples
-    --------
     >>> body = b'{"jobs": [{}, {"procs": -1}]}'
     >>> try:
     ...     msgspec.json.decode(body, type=RuntimeIn)

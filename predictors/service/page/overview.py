@@ -108,8 +108,6 @@ class Overview:
 def shown_code(code: int | None) -> str:
     """Return a number, or the hash that stands for a name, as text.
 
-    Examples
-    --------
     >>> shown_code(4711), shown_code(FIRST_NAME + 255), shown_code(None)
     ('4711', '~100000000000ff', '–')
     """

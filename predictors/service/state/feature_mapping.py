@@ -38,8 +38,6 @@ class _Table:
 class FeatureMapping:
     """The columns and codes by which one model reads rows of every feature.
 
-    Examples
-    --------
     >>> from predictors.registry import make_predictor
     >>> forest, key = make_predictor("forest"), Pseudonymiser()
     >>> forest.codes_ = {"user": Codes({"ana": 0, "ben": 1}, 2)}

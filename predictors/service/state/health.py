@@ -19,8 +19,6 @@ _log: Final = logging.getLogger("jobcast.service")
 class EventRate:
     """Events taken in, minute by minute, of the last hour.
 
-    Examples
-    --------
     >>> rate = EventRate()
     >>> for now, sequence in ((0.0, 100), (30.0, 110), (61.0, 130), (190.0, 131)):
     ...     rate.sample(now, sequence)

@@ -27,8 +27,6 @@ class ReadersWriterLock:
 
     Readers go first: a writer waits for the readers that are there, and for those that come meanwhile; they are brief.
 
-    Examples
-    --------
     >>> lock = ReadersWriterLock()
     >>> with lock.reading(), lock.reading():
     ...     pass

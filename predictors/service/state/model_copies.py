@@ -34,8 +34,6 @@ _log: Final = logging.getLogger("jobcast.service")
 def folder_beside(url: str) -> Path | None:
     """Return the folder of copies next to a database; None if that is no file.
 
-    Examples
-    --------
     >>> str(folder_beside("sqlite:////var/lib/jobcast/service.db"))
     '/var/lib/jobcast/service.db.models'
     >>> folder_beside("postgresql://me@host/jobs")

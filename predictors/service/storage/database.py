@@ -55,8 +55,6 @@ class StorageError(Exception):
 def shown(url: str) -> str:
     """Return a database's URL without its password.
 
-    Examples
-    --------
     >>> shown("postgresql+psycopg://me:secret@db/jobcast")
     'postgresql+psycopg://me:***@db/jobcast'
     >>> shown("postgresql+psycopg://db/jobcast?user=me&password=secret&sslmode=require")
@@ -104,8 +102,6 @@ def _no_database(url: str) -> JobcastError:
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
 
-    Examples
-    --------
     >>> is_new_file("sqlite:////x.db"), is_new_file("postgresql://me@host/jobs")
     (True, False)
     """

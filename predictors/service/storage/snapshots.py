@@ -64,8 +64,6 @@ def write(arrays: Streamed | Arrays, file: BinaryIO) -> None:
 def packed(arrays: Streamed | Arrays) -> bytes:
     """Return what `write` writes.
 
-    Examples
-    --------
     >>> unpacked(packed({"run_times": np.array([60, 70])}))
     {'run_times': array([60, 70])}
     """

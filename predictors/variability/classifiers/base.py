@@ -34,8 +34,6 @@ MEDIANS: Final = "medians.npz"
 def between(above: Sequence[Floats]) -> Floats:
     """Return the probabilities of ordered classes from those of lying above each limit between them, made to fall.
 
-    Examples
-    --------
     >>> between([np.array([0.5]), np.array([0.75])]).tolist()
     [[0.5, 0.0, 0.5]]
     """

@@ -73,8 +73,6 @@ def in_order(function: Callable[[Any, Task], Result], shared: Any, tasks: Sequen
 def seed_of(seed: int, *names: object) -> int:
     """Return a seed for what these names predict, the same in every process.
 
-    Examples
-    --------
     >>> seed_of(0, "adaboost", 3) == seed_of(0, "adaboost", 3) != seed_of(1, "adaboost", 3)
     True
     """

@@ -47,8 +47,6 @@ def scores(
 ) -> Scores:
     """Return every figure.
 
-    Examples
-    --------
     >>> found = scores([1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0.9, 0.2, 0.6, 0.1, 0.1, 0.1])
     >>> found.f1, found.pr_auc.__round__(3), found.accuracy.__round__(3), found.none_accuracy.__round__(3)
     (0.5, 0.833, 0.667, 0.667)
@@ -74,8 +72,6 @@ def scores(
 def f1_of(tp: npt.ArrayLike, fp: npt.ArrayLike, fn: npt.ArrayLike) -> Floats:
     """Return F1 from counts, elementwise; NaN where all three are 0.
 
-    Examples
-    --------
     >>> f1_of([3, 0, 0], [1, 2, 0], [2, 1, 0]).round(3).tolist()
     [0.667, 0.0, nan]
     """
@@ -97,8 +93,6 @@ def average_precision(truth: npt.ArrayLike, probability: npt.ArrayLike) -> float
 def blocks_in_time(start: npt.ArrayLike, n_blocks: int = N_BLOCKS) -> Ints:
     """Return each run's block, shape (n,): runs in order of start, cut into blocks of as many runs each.
 
-    Examples
-    --------
     >>> blocks_in_time([5.0, 1.0, 9.0, 3.0], 2).tolist()
     [1, 0, 1, 0]
     """
@@ -139,8 +133,6 @@ def f1_interval(
 def means_of_known(values: Floats, axis: int) -> Floats:
     """Return means along an axis of the values that are not NaN; NaN where all are.
 
-    Examples
-    --------
     >>> means_of_known(np.array([[1.0, np.nan], [3.0, np.nan]]), axis=0).tolist()
     [2.0, nan]
     """

@@ -153,8 +153,6 @@ class Proposal:
 def propose(data: bytes, source: str) -> str:
     r"""Return the TOML of a map for a table, to be read and confirmed by a person.
 
-    Examples
-    --------
     >>> print(propose(b"JobID;User;Submit;Start;End;Timelimit_min\n"
     ...               b"7;ana;1616835600;1616835660;1616839260;90\n", "jobs.csv"))  # doctest: +ELLIPSIS
     # Proposed from the first rows of jobs.csv. Confirm each line, its unit above all; then
@@ -185,8 +183,6 @@ def propose(data: bytes, source: str) -> str:
 def guess_delimiter(data: bytes, source: str) -> str:
     r"""Return the letter between the fields of a text: the one that gives the same number of fields in most lines.
 
-    Examples
-    --------
     >>> guess_delimiter(b"a;b,c;d\n1;2,5;3\n", "a.csv")
     ';'
     """

@@ -64,8 +64,6 @@ def parse_table(
 ) -> tuple[JobLog, ReadingReport]:
     r"""Return the job log that a table holds by a map, and the account.
 
-    Examples
-    --------
     >>> text = b"Id;Submit;Begin;Minutes\n7;1616835600;1616835660;2\n"
     >>> about = TableMap(delimiter=";", columns={"Id": "job_id", "Submit": "submit", "Begin": "start",
     ...                                          "Minutes": {"column": "run_time", "unit": "min"}})

@@ -81,8 +81,6 @@ class Column(Declaration):
 class TableMap(Declaration):
     """A map from a table's columns to those of a job log.
 
-    Examples
-    --------
     >>> table_map = TableMap(columns={"Id": "job_id", "Limit": {"column": "requested_time", "unit": "min"}})
     >>> table_map.by_target["requested_time"]
     ('Limit', 'min', '')
@@ -152,8 +150,6 @@ def _check_unit(name: str, about: Column, kind: str) -> None:
 def read_map(document: Mapping[str, Any], where: str) -> TableMap:
     """Return the map that a TOML document holds; `where` names it in messages.
 
-    Examples
-    --------
     >>> read_map({"columns": {"A": "submit", "B": "submit"}}, "map.toml")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: map.toml: columns: "A" and "B" are both called submit; one column of the ...
@@ -164,8 +160,6 @@ def read_map(document: Mapping[str, Any], where: str) -> TableMap:
 def header_of(text: str) -> tuple[tuple[str, str], ...]:
     r"""Return the header of a log that was read by a map: the map's lines, so that it travels with the log.
 
-    Examples
-    --------
     >>> header_of('# mine\ndelimiter = ";"\n')
     (('Conversion', 'by a map of columns'), ('Map', 'delimiter = ";"'))
     """
