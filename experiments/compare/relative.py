@@ -9,12 +9,7 @@ import pandas as pd
 from experiments.compare.measures import AS_LOGGED
 from predictors.core.intervals import mean_interval, median_interval
 
-RATIOS: Final = {
-    "wait": "mean_wait_s",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest": "widest5_mean_wait_s",
-}
+RATIOS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
 """Columns relative to EASY: which figure of a schedule."""
 COLUMNS: Final = ("gap_closed", *RATIOS)
 FURTHER: Final = {
@@ -29,10 +24,7 @@ ALL: Final = (*COLUMNS, *FURTHER, WORSE_OFF)
 
 
 def relative(
-    own: Mapping[str, float],
-    easy: Mapping[str, float],
-    best: Mapping[str, float],
-    ratios: Mapping[str, str] = RATIOS,
+    own: Mapping[str, float], easy: Mapping[str, float], best: Mapping[str, float], ratios: Mapping[str, str] = RATIOS
 ) -> dict[str, float]:
     """Return the share of the gap closed, and what is paid relative to EASY; NaN where EASY leaves nothing to gain.
 

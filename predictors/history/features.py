@@ -48,10 +48,7 @@ _GROUPS: Final[dict[str, str]] = {
 _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "count": ("jobs", "number of the {}"),
     "last": ("s", "run time of the last of the {}"),
-    "weighted": (
-        "s",
-        "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same",
-    ),
+    "weighted": ("s", "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same"),
     "ratio": ("1", "the same mean of run time / requested time, of requests above 0"),
     "mean": ("s", "mean run time of the last ten {}"),
     "geometric": ("s", "geometric mean run time of the last ten {}, each at least 1 s"),

@@ -142,8 +142,7 @@ _MPIRUN: Final = _Options(
     _names("mca gmca env genv omca pmixmca prtemca"),
 )
 _NUMACTL: Final = _Options(
-    _names("l localalloc a all"),
-    _names("i interleave m membind N cpunodebind C physcpubind p preferred P"),
+    _names("l localalloc a all"), _names("i interleave m membind N cpunodebind C physcpubind p preferred P")
 )
 _LAUNCHERS: Final[Mapping[str, _Options]] = MappingProxyType(
     {

@@ -26,10 +26,7 @@ class AsOfRule:
             raise JobcastError(f"AsOfRule.least_ended must be 1 or 2; got {self.least_ended!r}.")
 
 
-AS_OF_RULES: Final[dict[str, AsOfRule]] = {
-    "strict": AsOfRule(),
-    "reis": AsOfRule(same_second=False, least_ended=2),
-}
+AS_OF_RULES: Final[dict[str, AsOfRule]] = {"strict": AsOfRule(), "reis": AsOfRule(same_second=False, least_ended=2)}
 """The rules by protocol: `strict` (ends come before submissions); `reis`, as in his report (see `REIS_FEATURES`)."""
 
 

@@ -122,11 +122,7 @@ def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
     return np.where(np.isnan(found), limit, np.where(asked > 0, np.minimum(found, limit), found))
 
 
-_OBJECTIVES: Final = {
-    "squared": "reg:squarederror",
-    "absolute": "reg:absoluteerror",
-    "quantile": "reg:quantileerror",
-}
+_OBJECTIVES: Final = {"squared": "reg:squarederror", "absolute": "reg:absoluteerror", "quantile": "reg:quantileerror"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

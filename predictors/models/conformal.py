@@ -625,11 +625,7 @@ class WithBudget(Wrapper):
         point = np.array([max(issued, SHORTEST)])
         lower, upper = ends_around(point, limit, low, high)
         outside = self._outside
-        self.shares_ = (
-            share,
-            moved(low, seconds > lower[0], outside[0]),
-            moved(high, seconds > upper[0], outside[1]),
-        )
+        self.shares_ = (share, moved(low, seconds > lower[0], outside[0]), moved(high, seconds > upper[0], outside[1]))
 
     def _shares(self) -> tuple[float, float, float]:
         found: tuple[float, float, float] = vars(self).get("shares_", (0.0, 0.0, 0.0))

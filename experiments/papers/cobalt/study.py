@@ -156,10 +156,7 @@ def stories_of() -> dict[str, tuple[str, dict[str, Story]]]:
         ),
         "sawtooth": (
             "10-minute jobs on two thirds of the machine, one after the other (bars: their starts)",
-            {
-                "walltimes count as an hour at least": sawtooth(Score()),
-                "without that floor": sawtooth(Score(floor=60)),
-            },
+            {"walltimes count as an hour at least": sawtooth(Score()), "without that floor": sawtooth(Score(floor=60))},
         ),
     }
 

@@ -211,12 +211,7 @@ def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:
 
 
 def evaluated(
-    work: Work,
-    case: str,
-    seed: int,
-    go: Scheduler,
-    more: dict[str, Any] | None = None,
-    only: str | None = None,
+    work: Work, case: str, seed: int, go: Scheduler, more: dict[str, Any] | None = None, only: str | None = None
 ) -> pd.DataFrame:
     """Return the runs of a method on all months, shaken by a seed, or only on one part, called `case` in tables.
 

@@ -60,10 +60,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-limit": ("noted", "no time limit of its own; the requested time is read as unknown"),
         "truncated-name": ("noted", "ends in +: cut by the program that wrote it; two users may have one name"),
         "run-time-differs": ("noted", "end - start is not the record's run time; the run time counts"),
-        "clock-change": (
-            "noted",
-            "end - start differs from the run time by an hour: the clock was changed",
-        ),
+        "clock-change": ("noted", "end - start differs from the run time by an hour: the clock was changed"),
         "never-started": ("noted", "cancelled while it waited; run time 0, and it waited until then"),
         "unfinished": ("noted", "not ended when the log was written; the run time is unknown"),
         "local-time": ("noted", ""),
@@ -336,10 +333,7 @@ _NOTE: Final = (
 
 
 def clocked(
-    columns: Mapping[str, Any],
-    draft: Draft,
-    time_zone: str | None,
-    unix: Mapping[str, Ints] = MappingProxyType({}),
+    columns: Mapping[str, Any], draft: Draft, time_zone: str | None, unix: Mapping[str, Ints] = MappingProxyType({})
 ) -> dict[str, Ints]:
     """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix of times with and without offsets.
 

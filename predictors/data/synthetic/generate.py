@@ -17,12 +17,7 @@ MODEL: Final = Lublin(longest=float(np.log(POPULAR[-1])))
 """The published model of batch jobs, cut at the machine's limit of 24 h (its authors' program cuts at 45.2 h)."""
 QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPULAR[-1]))
 """Code, name and longest request [s] of each queue."""
-LIMITS: Final = {
-    "n_jobs": (1, 20_000_000),
-    "procs": (1, 10_000_000),
-    "users": (1, 1_000_000),
-    "load": (0.01, 1.0),
-}
+LIMITS: Final = {"n_jobs": (1, 20_000_000), "procs": (1, 10_000_000), "users": (1, 1_000_000), "load": (0.01, 1.0)}
 """What may be asked for, both ends included."""
 TITLES: Final = {"n_jobs": "the number of jobs"}
 """What messages call a parameter that has another name on the command line."""

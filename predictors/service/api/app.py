@@ -104,9 +104,7 @@ def make_app(api: Api) -> Starlette:
         Route("/status/{name}", api.page.file),
     )
     app = Starlette(
-        routes=[*routes, Route("/openapi.json", openapi), *pages],
-        lifespan=lifespan,
-        exception_handlers=HANDLERS,
+        routes=[*routes, Route("/openapi.json", openapi), *pages], lifespan=lifespan, exception_handlers=HANDLERS
     )
     app.router.redirect_slashes = False
     return app

@@ -130,11 +130,7 @@ class Metrics:
         ):
             yield _gauge(name, text, (), [((), float(value))])
         for name, text, moment in (
-            (
-                "newest_event_timestamp_seconds",
-                "Newest time of an event, by the clock of events.",
-                state.history.now,
-            ),
+            ("newest_event_timestamp_seconds", "Newest time of an event, by the clock of events.", state.history.now),
             ("last_commit_timestamp_seconds", "When events were last committed.", writer.last_commit),
             ("snapshot_timestamp_seconds", "When the newest snapshot was written.", service.snapshot_time),
         ):

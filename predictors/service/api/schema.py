@@ -209,11 +209,7 @@ class TelemetryIn(Strict, kw_only=True):
     nodes: Nodes
     rates: Annotated[
         list[Annotated[list[Rate | None], Meta(min_length=N_COUNTERS, max_length=N_COUNTERS)]],
-        Meta(
-            min_length=1,
-            max_length=MOST_NODES,
-            description="Per second, of each node 90; null where not known.",
-        ),
+        Meta(min_length=1, max_length=MOST_NODES, description="Per second, of each node 90; null where not known."),
     ]
 
 

@@ -20,15 +20,7 @@ from predictors.service.state.answer import Published
 from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import (
-    CHAMPION,
-    Identity,
-    Load,
-    Model,
-    Predicted,
-    load,
-    version_now,
-)
+from predictors.service.state.model import CHAMPION, Identity, Load, Model, Predicted, load, version_now
 from predictors.service.state.recovery import (
     check_settings,
     judge_older,

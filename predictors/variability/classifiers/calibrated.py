@@ -97,8 +97,7 @@ class Calibrated(Classifier):
 
     inner: str = "adaboost"
     inner_params: Annotated[
-        Mapping[str, Any] | None,
-        ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping)),
+        Mapping[str, Any] | None, ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping))
     ] = None
     method: Literal["sigmoid", "isotonic"] = "sigmoid"
     folds: Annotated[int, whole(2)] = 5

@@ -14,16 +14,7 @@ from predictors.core.validation import known_zone
 from predictors.data.formats import slurm
 from predictors.data.formats._delimited import Table, picked_names, quoted_table, without_utf16
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
-from predictors.data.formats.columns import (
-    MISSING,
-    by_name,
-    ids,
-    known_texts,
-    matches,
-    names,
-    numbers,
-    spans_of,
-)
+from predictors.data.formats.columns import MISSING, by_name, ids, known_texts, matches, names, numbers, spans_of
 from predictors.data.formats.parquet import flag_array, plain_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
