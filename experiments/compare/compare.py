@@ -48,42 +48,23 @@ BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate"
 
 
 def compare(
+    # one row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are
     runs: "pd.DataFrame",
-    case: str,
+    case: str,  # case, beside: ours and theirs, as in the column `case`
     beside: str,
-    measure: str | None = None,
+    measure: str | None = None,  # column that decides, one of `COMPARED`; by default the kind's `MEASURE`
     *,
-    kind: str = "simulate",
+    kind: str = "simulate",  # what was run; each kind has its own prices
+    # figures by group; of evaluations, sums of errors by user, of simulations by user, for the share of users who are
+    # worse off
     groups: "pd.DataFrame | None" = None,
-    level: float = LEVEL,
+    level: float = LEVEL,  # of the interval of what decides
+    # of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who pays
     price_level: float = LEVEL,
-    tolerated: float = TOLERATED,
+    tolerated: float = TOLERATED,  # a price certainly above this ratio is paid
 ) -> Comparison:
     """Compare two cases of a sweep's table (see `experiments.sweeps.results`).
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are.
-    case, beside : str
-        Ours and theirs, as in the column `case`.
-    measure : str, optional
-        Column that decides, one of `COMPARED`; by default the kind's `MEASURE`.
-    kind : {"simulate", "evaluate", "train"}
-        What was run; each kind has its own prices.
-    groups : DataFrame, optional
-        Figures by group; of evaluations, sums of errors by user, of simulations by user, for the share of users who are
-        worse off.
-    level : float
-        Of the interval of what decides.
-    price_level : float
-        Of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who
-        pays.
-    tolerated : float
-        A price certainly above this ratio is paid.
-
-    Examples
-    --------
     >>> from experiments.sweeps.run import simulate_many
     >>> from predictors.data.synthetic.generate import generate_log
     >>> found = compare(simulate_many([generate_log(800, seed=7)], ["fcfs", "easy"], seeds=6).runs, "easy", "fcfs")

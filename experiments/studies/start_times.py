@@ -55,19 +55,13 @@ def run(setting: Setting) -> Report:
     )
 
 
-def ask(log: JobLog, n_jobs: int, n_draws: int, seed: int) -> pd.DataFrame:
+def ask(
+    log: JobLog,  # a cleaned log
+    n_jobs: int,  # how many jobs to ask about, chosen by hash(seed, job id); all, if there are fewer
+    n_draws: int,  # draws of run times for each
+    seed: int,  # of the choice and of the draws
+) -> pd.DataFrame:
     """Return, for jobs that do not start at once, what was forecast at their submission and when they started.
-
-    Parameters
-    ----------
-    log : JobLog
-        A cleaned log.
-    n_jobs : int
-        How many jobs to ask about, chosen by hash(seed, job id); all, if there are fewer.
-    n_draws : int
-        Draws of run times for each.
-    seed : int
-        Of the choice and of the draws.
 
     Returns
     -------

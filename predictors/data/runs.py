@@ -370,16 +370,14 @@ def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
             table.to_csv(part, index=False, lineterminator="\n")
 
 
-def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs, ReadingReport]:
+def read_runs(
+    path: str | os.PathLike[str],  # CSV with a header, or Parquet
+    strict: bool = False,
+) -> tuple[Runs, ReadingReport]:
     """Read a table of runs, and account for each row that could not be used.
 
     `RULES` says which rows are dropped. A workload that is none of the three, and a time or probe that is no number,
     are changed to unknown.
-
-    Parameters
-    ----------
-    path : path-like
-        CSV with a header, or Parquet.
     """
     data, source = read_bytes(path), os.fspath(path)
     rows = _parquet_rows(data, source) if data[:4] == MAGIC else _csv_rows(data, source)

@@ -102,16 +102,15 @@ class Standing:
         return f"{about} {name} is worse than last-two there." if self.worse else about
 
 
-def standing_of(predicted: Floats, baseline: Floats, ran: Floats) -> Standing | None:
+def standing_of(
+    # predicted, baseline, ran: shape (n_jobs,); what was predicted, what last-two said, how long the jobs ran [s], in
+    # the order of their ends
+    predicted: Floats,
+    baseline: Floats,
+    ran: Floats,
+) -> Standing | None:
     """Return how predictions compare with last-two's; None where fewer than `LEAST` jobs have ended.
 
-    Parameters
-    ----------
-    predicted, baseline, ran : float64 arrays of shape (n_jobs,)
-        What was predicted, what last-two said, how long the jobs ran [s], in the order of their ends.
-
-    Examples
-    --------
     >>> ran = np.exp(np.random.default_rng(1).normal(6, 1, 1000))
     >>> found = standing_of(3 * ran, 1.5 * ran, ran)
     >>> found.absolute.value, found.worse

@@ -35,16 +35,15 @@ class Slice:
     figures: Figures  # of these jobs alone; the ratio is to last-two on the same jobs
 
 
-def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, baseline: Floats) -> tuple[Slice, ...]:
-    """Return the figures of `predicted` on every slice that has jobs.
-
-    Parameters
-    ----------
-    ended_count : float64 array of shape (n_jobs,)
-        Ended jobs of the user at the submission; NaN for unknown users. Users without one are cold.
-    predicted, baseline : float64 arrays of shape (n_jobs,)
-        Predictions [s]; only those of `rows` are read.
-    """
+def slices(
+    log: JobLog,
+    rows: Bools,
+    # shape (n_jobs,); ended jobs of the user at the submission; NaN for unknown users. Users without one are cold
+    ended_count: Floats,
+    predicted: Floats,  # predicted, baseline: shape (n_jobs,); predictions [s]; only those of `rows` are read
+    baseline: Floats,
+) -> tuple[Slice, ...]:
+    """Return the figures of `predicted` on every slice that has jobs."""
     run_time = log.filled("run_time").astype(np.float64)
     return tuple(
         Slice(by, label, figures(run_time[chosen], predicted[chosen], baseline[chosen]))
@@ -275,17 +274,16 @@ class Evaluation:
     def _lacks_requests(self) -> bool:
         return any(lack.name == "no-requests" for lack in self.lacks)
 
-    def recommendations(self, *, seed: int = 0) -> tuple[Recommendation, ...]:
+    def recommendations(
+        self,
+        *,
+        seed: int = 0,  # of the resamples; equal seeds, equal intervals
+    ) -> tuple[Recommendation, ...]:
         """Return which predictor serves each of `PURPOSES` best, as far as the scored jobs can tell.
 
         A predictor that lacks a prediction for a scored job is left out. `no training` is the least squared error of
         those that read their answer off the history, last-two among them. Where the log has no requests, `requested`
         answers one hour for each job, which is no advice: it is left out too.
-
-        Parameters
-        ----------
-        seed : int
-            Of the resamples; equal seeds, equal intervals.
         """
         blocks, resampled, enough = blocks_of(self.user, self.submit)
         errors: dict[str, Floats] = {

@@ -36,24 +36,14 @@ class TreeGrowth(Parameters):
 
 
 def grow_trees(
-    how: TreeGrowth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
+    how: TreeGrowth,  # how they grow
+    rows: Floats,  # shape (n, n_features); what they learn from; missing is NaN
+    objective: Mapping[str, Any],  # what is made small: XGBoost's `objective` and the settings that belong to it
+    min_child_weight: float,  # least weight in a leaf, for so many rows
+    # what is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and `label_upper_bound`
+    **labels: Any,
 ) -> bytes:
-    """Return trees in XGBoost's own JSON.
-
-    Parameters
-    ----------
-    how : TreeGrowth
-        How they grow.
-    rows : float64 array of shape (n, n_features)
-        What they learn from; missing is NaN.
-    objective : mapping
-        What is made small: XGBoost's `objective` and the settings that belong to it.
-    min_child_weight : float
-        Least weight in a leaf, for so many rows.
-    **labels
-        What is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and
-        `label_upper_bound`.
-    """
+    """Return trees in XGBoost's own JSON."""
     import xgboost
 
     settings = {

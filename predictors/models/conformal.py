@@ -120,13 +120,6 @@ class ConformalQuantiles:
 
     Described at the top of this module.
 
-    Parameters
-    ----------
-    kills : bool
-        Whether the site ends jobs at their request: no quantile then goes beyond it.
-
-    Examples
-    --------
     >>> random = np.random.default_rng(1)
     >>> layer, held = ConformalQuantiles(), []
     >>> for ran in np.exp(random.normal(6, 1, 4000)).round().tolist():
@@ -139,7 +132,11 @@ class ConformalQuantiles:
     (102.0, 361.0, 1580.0)
     """
 
-    def __init__(self, *, kills: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        kills: bool = False,  # whether the site ends jobs at their request: no quantile then goes beyond it
+    ) -> None:
         self.kills = kills
         self.outcomes = 0  # ended jobs that it has learnt from
         self._levels = list(LEVELS)
@@ -164,18 +161,15 @@ class ConformalQuantiles:
             self._now = Quantiles(tuple(own.get(group, whole) for group in range(_GROUPS)), self.kills)
         return self._now
 
-    def learn(self, predicted: float, request: float, ran: float, issued: Triple | None) -> None:
-        """Learn from an ended job.
-
-        Parameters
-        ----------
-        predicted, request : float
-            The prediction that was issued and the requested time [s]; NaN is an unknown request.
-        ran : float
-            Run time [s].
-        issued : tuple of three float, or None
-            The quantiles that were issued at the submission, if there were any.
-        """
+    def learn(
+        self,
+        # predicted, request: the prediction that was issued and the requested time [s]; NaN is an unknown request
+        predicted: float,
+        request: float,
+        ran: float,  # run time [s]
+        issued: Triple | None,  # the quantiles that were issued at the submission, if there were any
+    ) -> None:
+        """Learn from an ended job."""
         ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
         if issued is not None:
             step = max(LEVEL_STEP, START / self.outcomes)

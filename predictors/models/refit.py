@@ -98,13 +98,6 @@ class RefittingPredictor(Predictor):
     The first fit comes after `FIRST_FIT` outcomes. From then on it is fitted again whenever `refit_every` seconds have
     gone by, or twice as many outcomes have been seen as at the last fit. Jobs that ran for 0 s are not learnt from.
 
-    Parameters
-    ----------
-    refit_every : int or None
-        Seconds between fits on a stream; None: a stream teaches nothing.
-    window : int
-        Newest outcomes that a fit on a stream learns from.
-
     Attributes
     ----------
     window_ : Window
@@ -113,8 +106,9 @@ class RefittingPredictor(Predictor):
         Number of fits on a stream since the last `fit`.
     """
 
+    # seconds between fits on a stream; None: a stream teaches nothing
     refit_every: Annotated[int, ABOVE_0] | None = 30 * 86400
-    window: Count = 60_000
+    window: Count = 60_000  # newest outcomes that a fit on a stream learns from
     _fitted_at: int | None = field(default=None, init=False)
     _fitted_on: int = field(default=0, init=False)
 

@@ -53,11 +53,6 @@ class Wrapper(Predictor):
     saved models name it by these. `get_params` and `set_params` are scikit-learn's: `predictor__NAME` is the parameter
     NAME of the predictor inside.
 
-    Parameters
-    ----------
-    predictor : Predictor or None
-        What to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`.
-
     Attributes
     ----------
     base_ : Predictor
@@ -66,6 +61,7 @@ class Wrapper(Predictor):
 
     default: ClassVar[type[Predictor]]
 
+    # what to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`
     predictor: Predictor | None = None
 
     # --- parameters ---------------------------------------------------------------------------------------------------

@@ -179,20 +179,13 @@ def scaled(log: JobLog, nodes: int) -> JobLog:
     return replace(narrower, max_procs=nodes, max_nodes=nodes)
 
 
-def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENTH) -> Parts:
-    """Split a cleaned log by submission: to train on, half as long to validate on, and to test on.
-
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned for simulation.
-    train : str
-        How long to train on, see `Span`.
-    test : str
-        How long to test on, or "rest".
-    nodes : int
-        Nodes of the scaled machine.
-    """
+def split(
+    log: JobLog,  # cleaned for simulation
+    train: str = "2mo",  # how long to train on, see `Span`
+    test: str = "rest",  # how long to test on, or "rest"
+    nodes: int = TENTH,  # nodes of the scaled machine
+) -> Parts:
+    """Split a cleaned log by submission: to train on, half as long to validate on, and to test on."""
     span = Span(train)
     log = scaled(within_requests(log), nodes)
     submit = log.values["submit"]

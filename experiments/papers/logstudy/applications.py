@@ -45,20 +45,14 @@ class Applications:
     sources: pd.DataFrame  # how many jobs got their executable from what; empty where the log has no command lines
 
 
-def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Floats:
+def mean_utilisation(
+    start: Ints,  # start, end: shape (n_jobs,); of all jobs that filled the machine [s]; `end` > `start`
+    end: Ints,
+    procs: Ints,  # shape (n_jobs,); processors of each
+    machine: int,  # processors of the machine
+) -> Floats:
     """Return for each run the share of the machine that was in use, itself included, averaged over the run.
 
-    Parameters
-    ----------
-    start, end : int64 arrays of shape (n_jobs,)
-        Of all jobs that filled the machine [s]; `end` > `start`.
-    procs : int64 array of shape (n_jobs,)
-        Processors of each.
-    machine : int
-        Processors of the machine.
-
-    Examples
-    --------
     >>> mean_utilisation(np.array([0, 5]), np.array([10, 10]), np.array([6, 4]), 10).tolist()
     [0.8, 1.0]
     """

@@ -34,18 +34,12 @@ FARTHEST: Final = 10.0
 """How many times one may be the other: three times what right machines give. A guessed machine size gave 29."""
 
 
-def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tuple[Lack, ...]:
-    """Return what a log lacks since its requested times are made: they stop jobs, or nothing is known of the jobs.
-
-    Parameters
-    ----------
-    log : JobLog
-        As read, before requested times were made.
-    used : JobLog
-        Its jobs that are simulated.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    """
+def lacks_of_made_requests(
+    log: JobLog,  # as read, before requested times were made
+    used: JobLog,  # its jobs that are simulated
+    kill: bool = True,  # whether jobs are stopped at their requested time
+) -> tuple[Lack, ...]:
+    """Return what a log lacks since its requested times are made: they stop jobs, or nothing is known of the jobs."""
     asked = log.known("requested_time") & (log.values["requested_time"] > 0)
     made = np.isin(used.values["job_id"], log.values["job_id"][~asked])
     run_time, request = used.values["run_time"], used.values["requested_time"]

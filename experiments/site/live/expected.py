@@ -96,16 +96,13 @@ class Aside:
 
     The first round compiles the simulator, and one class in a long queue can take long. Nothing that goes wrong there
     ends the caller.
-
-    Parameters
-    ----------
-    source : StartSource
-        Who tells; only one round runs at a time.
-    patience : float
-        How long a look waits for the round that it begins [s].
     """
 
-    def __init__(self, source: StartSource, patience: float = MOST_SECONDS) -> None:
+    def __init__(
+        self,
+        source: StartSource,  # who tells; only one round runs at a time
+        patience: float = MOST_SECONDS,  # how long a look waits for the round that it begins [s]
+    ) -> None:
         self._source, self._patience = source, patience
         self._ended: deque[QueuedJob] = deque(maxlen=MOST_ENDED)
         self._round: Thread | None = None

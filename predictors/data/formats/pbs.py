@@ -206,16 +206,14 @@ def is_pbs(data: bytes) -> bool:
 
 
 def parse_pbs(
-    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
+    data: bytes,
+    source: str,
+    strict: bool = False,
+    # IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each gives
+    # its own end both ways
+    time_zone: str | None = None,
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that accounting records hold, and the account.
-
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
-        gives its own end both ways.
-    """
+    """Return the job log that accounting records hold, and the account."""
     refuse_returns(data, source)
     ledger = ReportBuilder(source, RULES)
     jobs, arrays = _jobs(data, ledger)

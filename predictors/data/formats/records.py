@@ -333,21 +333,13 @@ _NOTE: Final = (
 
 
 def clocked(
-    columns: Mapping[str, Any], draft: Draft, time_zone: str | None, unix: Mapping[str, Ints] = MappingProxyType({})
+    columns: Mapping[str, Any],  # by the draft's column
+    draft: Draft,  # its report gets texts that are no times, and local times that are taken as UTC
+    time_zone: str | None,  # IANA name of the zone that local times are in
+    # the log's other columns of Unix time [s], which must be on the same clock
+    unix: Mapping[str, Ints] = MappingProxyType({}),
 ) -> dict[str, Ints]:
-    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix of times with and without offsets.
-
-    Parameters
-    ----------
-    columns : mapping of str to arrow array of text
-        By the draft's column.
-    draft : Draft
-        Its report gets texts that are no times, and local times that are taken as UTC.
-    time_zone : str or None
-        IANA name of the zone that local times are in.
-    unix : mapping of str to int64 array
-        The log's other columns of Unix time [s], which must be on the same clock.
-    """
+    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix with and without offsets."""
     if time_zone is not None:
         known_zone(time_zone)
     read = {name: timestamps(column) for name, column in columns.items()}

@@ -53,14 +53,13 @@ WEEKEND: Final = 0.6
 
 
 def generate_capability_log(
-    months: Sequence[tuple[int, float]] = ((3816, 0.75), (8092, 0.90)), *, seed: int = 0, procs: int = NODES
+    # jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2
+    months: Sequence[tuple[int, float]] = ((3816, 0.75), (8092, 0.90)),
+    *,
+    seed: int = 0,
+    procs: int = NODES,
 ) -> JobLog:
     """Make a log of months of 30 days: the same arguments give the same log.
-
-    Parameters
-    ----------
-    months : sequence of (int, float)
-        Jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2.
 
     Returns
     -------

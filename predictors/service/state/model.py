@@ -261,19 +261,15 @@ def made_model(
 Load = Callable[[str], tuple[Identity, Predictor]]  # brings a model; raises a `JobcastError` if it cannot
 
 
-def load(uri: str) -> tuple[Identity, Predictor]:
+def load(
+    # `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name
+    uri: str,
+) -> tuple[Identity, Predictor]:
     """Return a model and its identity.
 
     Every file of a saved model is checked against the hash that the registry has, and nothing is unpickled
     (`predictors.tracking.client`). It brings the history that it was saved with.
 
-    Parameters
-    ----------
-    uri : str
-        `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name.
-
-    Examples
-    --------
     >>> load("last-two")[0].predictor
     'last-two'
     """

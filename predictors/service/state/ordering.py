@@ -56,15 +56,6 @@ def _earliest(start: int) -> int:
 class EventOrder:
     """The next possible events of each live job, and the events that wait.
 
-    Parameters
-    ----------
-    most_held, most_over : int
-        Jobs to hold events of, and jobs to remember as over.
-    begin : int
-        Second from which on events are taken.
-
-    Examples
-    --------
     >>> event_order, start = EventOrder(), Event(1, STARTED, 8)
     >>> event_order.take(start)
     ('held', [])
@@ -73,7 +64,12 @@ class EventOrder:
     ('applied', [(5, 0), (8, 1)])
     """
 
-    def __init__(self, most_held: int = 100_000, most_over: int = 100_000, begin: int = _ALWAYS) -> None:
+    def __init__(
+        self,
+        most_held: int = 100_000,  # most_held, most_over: jobs to hold events of, and jobs to remember as over
+        most_over: int = 100_000,
+        begin: int = _ALWAYS,  # second from which on events are taken
+    ) -> None:
         self._begin = begin
         self._most_held, self._most_over = most_held, most_over
         self._live: KeyedRows[int] = KeyedRows(1, np.int64)
