@@ -8,24 +8,10 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 from predictors.entry_points import Registry
+from predictors.models import baselines
 from predictors.models.adapters import ADAPTERS
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.base import Predictor
-from predictors.models.baselines import (
-    Cesnet,
-    KnnText,
-    LastTwo,
-    Logged,
-    Metastack,
-    Requested,
-    Similar,
-    SimilarLow,
-    SimilarMean,
-    SimilarNames,
-    SimilarNamesMean,
-    Tsafrir,
-    UserMean,
-)
 from predictors.models.boosted import Average, Boosted
 from predictors.models.budgets.by_class import BudgetByClass
 from predictors.models.censored import Censored
@@ -54,30 +40,30 @@ TAKEN: Final = frozenset({*ADAPTERS, *REVISED_ESTIMATES, *ALIASES, "clairvoyant"
 PREDICTORS: Final[Registry[type[Predictor]]] = Registry(
     "predictor",
     {
-        "requested": Requested,
-        "last-two": LastTwo,
-        "tsafrir": Tsafrir,
-        "user-mean": UserMean,
+        "requested": baselines.Requested,
+        "last-two": baselines.LastTwo,
+        "tsafrir": baselines.Tsafrir,
+        "user-mean": baselines.UserMean,
         "forest": Forest,
         "online-linear": OnlineLinear,
         "gaussier": Gaussier,
         "online-tree": OnlineTree,
-        "similar": Similar,
-        "similar-mean": SimilarMean,
-        "similar-low": SimilarLow,
+        "similar": baselines.Similar,
+        "similar-mean": baselines.SimilarMean,
+        "similar-low": baselines.SimilarLow,
         "boosted": Boosted,
         "average": Average,
         "stack": Stack,
         "with-budget": WithBudget,
         "chain": Chain,
         "censored": Censored,
-        "similar-names": SimilarNames,
-        "similar-names-mean": SimilarNamesMean,
-        "knn-text": KnnText,
-        "logged": Logged,
+        "similar-names": baselines.SimilarNames,
+        "similar-names-mean": baselines.SimilarNamesMean,
+        "knn-text": baselines.KnnText,
+        "logged": baselines.Logged,
         "with-budget-by-class": BudgetByClass,
-        "cesnet": Cesnet,
-        "metastack": Metastack,
+        "cesnet": baselines.Cesnet,
+        "metastack": baselines.Metastack,
     },
     _accepted,
     TAKEN.__contains__,

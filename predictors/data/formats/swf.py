@@ -21,17 +21,9 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.data.formats import swf_header
 from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows, parse_value
 from predictors.data.formats.columns import refuse_returns
-from predictors.data.formats.swf_header import (
-    NAME_LABELS,
-    SMALLEST_UNIX_TIME,
-    HeaderFacts,
-    header_facts,
-    header_lines,
-    header_of,
-    parse_header,
-)
 from predictors.data.joblog import FURTHER, UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
@@ -88,8 +80,8 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     report = ReportBuilder(source, RULES)
     comments = np.flatnonzero(rows.kinds == COMMENT)
     report.add("long-header", comments[MOST_COMMENTS:] + 1)
-    header = parse_header(rows.line(k) for k in comments[:MOST_COMMENTS].tolist())
-    facts = header_facts(header)
+    header = swf_header.parse_header(rows.line(k) for k in comments[:MOST_COMMENTS].tolist())
+    facts = swf_header.header_facts(header)
     for note in facts.notes:
         report.note("header", note)
     if len(rows.lines):
@@ -108,7 +100,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
         )
     values = rows.values if kept.all() else rows.values[kept]
     values = _in_kilobytes(values, report) if rows.queues else values
-    unix = len(values) and SMALLEST_UNIX_TIME <= values[:, 1].min() <= LARGEST_UNIX_TIME
+    unix = len(values) and swf_header.SMALLEST_UNIX_TIME <= values[:, 1].min() <= LARGEST_UNIX_TIME
     if unix and not any(label == "UnixStartTime" for label, _ in header):
         facts = replace(facts, unix_start=0)
         report.note("header", "no UnixStartTime; times of this size are taken as Unix times")
@@ -141,8 +133,8 @@ def _in_kilobytes(values: Ints, report: ReportBuilder) -> Ints:
 
 
 def _with_queues(
-    rows: Rows, kept: Bools, more: Mapping[str, Ints], facts: HeaderFacts, report: ReportBuilder
-) -> tuple[dict[str, Ints], HeaderFacts]:
+    rows: Rows, kept: Bools, more: Mapping[str, Ints], facts: swf_header.HeaderFacts, report: ReportBuilder
+) -> tuple[dict[str, Ints], swf_header.HeaderFacts]:
     """Return the columns with the queues that field 19 names; with numbers in field 15 these count."""
     numbers = rows.values[kept, FIELDS.index("queue")]
     if (numbers != UNKNOWN).any():
@@ -246,7 +238,7 @@ def _more_columns(rows: Rows, kept: Bools, report: ReportBuilder) -> tuple[dict[
 def _job_log(
     values: Ints,
     header: tuple[tuple[str, str], ...],
-    facts: HeaderFacts,
+    facts: swf_header.HeaderFacts,
     name: str,
     more: Mapping[str, Ints] = MappingProxyType({}),
     descriptors: tuple[str, ...] = (),
@@ -272,7 +264,7 @@ def _job_log(
 
 
 def _epoch(unix_start: int | None, origin: int) -> int | None:
-    if unix_start is None or (unix_start == 0 and origin < SMALLEST_UNIX_TIME):
+    if unix_start is None or (unix_start == 0 and origin < swf_header.SMALLEST_UNIX_TIME):
         return None
     return unix_start + origin
 
@@ -309,7 +301,7 @@ def swf_text(log: JobLog) -> bytes:
     """Return the text of the SWF file for a log."""
     from pyarrow import csv, table
 
-    header = "".join(f"{line}\n" for line in header_lines(header_of(log)))
+    header = "".join(f"{line}\n" for line in swf_header.header_lines(swf_header.header_of(log)))
     columns = {column: np.maximum(log.values[column], UNKNOWN) for column in FIELDS}
     columns["submit"] = columns["submit"] + log.origin
     body = io.BytesIO()
@@ -328,7 +320,7 @@ def _not_written(log: JobLog, source: str) -> ReadingReport:
     for column, names in log.categories.items():
         if column in FURTHER:
             continue
-        if column not in NAME_LABELS and any(names):
+        if column not in swf_header.NAME_LABELS and any(names):
             report.note("names", f"SWF has no names for {column}s; the codes alone are written")
     if log.epoch is not None and log.epoch < log.origin:
         report.note("clock", "SWF has no Unix times below 0; the wall clock is not written")

@@ -16,20 +16,12 @@ from predictors.core.events import FORGOTTEN
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
+from predictors.service.state import recovery
 from predictors.service.state.answer import Published
 from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
 from predictors.service.state.model import CHAMPION, Identity, Load, Model, Predicted, load, version_now
-from predictors.service.state.recovery import (
-    check_settings,
-    judge_older,
-    rebuild,
-    snapshot_of,
-    usable_history,
-    warm_start,
-    warm_up,
-)
 from predictors.service.state.roles import Roles, first_models
 from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
@@ -94,11 +86,11 @@ class Service:
         models = first_models(settings, loader, key)
         champion = models[CHAMPION]
         if settings.warm and is_new:
-            usable_history(champion.identity, champion.predictor)
+            recovery.usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db)
         try:
-            check_settings(self.store, settings, key)
-            self.began: Final = warm_start(self.store, champion, settings, key)
+            recovery.check_settings(self.store, settings, key)
+            self.began: Final = recovery.warm_start(self.store, champion, settings, key)
         except StorageError as error:
             self.store.close()
             raise JobcastError(f"{shown(settings.db)}: cannot be read or written now ({error}).") from error
@@ -169,7 +161,7 @@ class Service:
             self.writer.flush()
             if self.job_state.sequence > self._snapshot_kept:  # or the stop came before that one's end
                 models = self.learner.models.values()
-                self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
+                self._store_snapshot(*recovery.snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
         self.store.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -308,13 +300,13 @@ class Service:
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
-        judge_older(self.store)
-        warm_up(self.learner.models.values())
+        recovery.judge_older(self.store)
+        recovery.warm_up(self.learner.models.values())
         for warm in self.warm_ups:
             with suppress(JobcastError):  # whoever asks receives it
                 warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
-        found = rebuild(self.store, self.job_state, self.learner, self._stopping)
+        found = recovery.rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
         return found.snapshot
 
@@ -323,7 +315,7 @@ class Service:
         sequence, arrays = self.job_state.streamed_snapshot()
 
         def complete() -> None:
-            found = snapshot_of(sequence, arrays, self.learner.models.values(), self.store)
+            found = recovery.snapshot_of(sequence, arrays, self.learner.models.values(), self.store)
             self.writer.do(lambda: self._store_snapshot(*found))
 
         self.learner.do(complete)
