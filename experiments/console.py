@@ -234,10 +234,7 @@ def cell(value: Any) -> str:
 
 
 class CompilingNotice(logging.Handler):
-    """Says on stderr, once, that code is being compiled, for which the first run waits; on a terminal also what.
-
-    It hears of it through the logger of `predictors.core.jit`, which is not imported for that.
-    """
+    """Says on stderr, once, that code is being compiled; on a terminal also what, through the logger of `core.jit`."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -67,11 +67,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._loaded[name]
 
     def loaded(self, entry: EntryPoint) -> T:
-        """Return what an entry point adds.
-
-        The error names the package and the entry point, if its name is taken, or it cannot be loaded, or is something
-        else.
-        """
+        """Return what an entry point adds; an error names the package and the entry point."""
         name = entry.name
         where = f"{self.kind.capitalize()} {printable(name)!r} of the package {package_of(entry)} ({entry.value})"
         others = sorted({package_of(one) for one in self.added[name]} - {package_of(entry)})

@@ -32,10 +32,7 @@ class Commands(UserDict[str, Any]):
 
 
 def group(name: str, about: str, homes: Mapping[str, "str | typer.Typer"], **more: Any) -> typer.Typer:
-    """Return a group of commands: by name the module that does the work, below `experiments.cli`, or another group.
-
-    The function has the command's name, or the one that follows a colon.
-    """
+    """Return a group of commands by name: a module below `experiments.cli`, with `:function`, or a group."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **given: Any) -> None:

@@ -332,10 +332,7 @@ def names_known(predictor: Predictor, log: JobLog) -> dict[str, dict[str, int]]:
 
 
 def write_predictions(path: Path, log: JobLog, seconds: Floats, who: Any, quantiles: Floats) -> None:
-    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by, p10, p50, p90 (or nothing).
-
-    A fallback (1) has nothing learnt behind it: it is answered by the request.
-    """
+    """Write job_id, predicted_seconds, fallback (by the request), requested_time, answered_by, p10, p50, p90."""
     table = {
         "job_id": log.filled("job_id"),
         "predicted_seconds": seconds,

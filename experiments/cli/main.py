@@ -117,10 +117,7 @@ _dropped: list[int] = []
 
 
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
-    """Repeat a signal after Python dropped its exception: in a finaliser, or a weak reference's callback.
-
-    Else the command would print that, and run on.
-    """
+    """Repeat a signal after Python dropped its exception in a finaliser or a weak reference's callback."""
     if issubclass(lost.exc_type, (KeyboardInterrupt, Ended)):
         number = signal.SIGINT if lost.exc_type is KeyboardInterrupt else int(lost.exc_value.code) - 128
         _dropped.append(number)

@@ -133,10 +133,7 @@ def compare_all(
 
 
 def choose(runs: "pd.DataFrame", *, level: float = result.LEVEL, **options: Any) -> result.Choice:
-    """Name the best case, if it is certainly better than each of the others, without cost to anyone.
-
-    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
-    """
+    """Name the best case, if it is certainly better than each other one (Bonferroni) without cost to anyone."""
     cases = list(dict.fromkeys(runs["case"]))
     if len(cases) < 2:
         raise JobcastError("One case alone cannot be chosen from; sweep over two or more.")

@@ -45,10 +45,7 @@ def relative(
 def over_seeds(
     runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = (), middle: Literal["median", "mean"] = "median"
 ) -> pd.DataFrame:
-    """Return medians or means over the seeds with intervals, `_low` and `_high`, one row for each value of the keys.
-
-    Without `measures` these are all columns but the keys and the seed. Values that do not exist (NaN) do not count.
-    """
+    """Return medians or means over the seeds of measures (default: all), with `_low` and `_high`, a row a key."""
     interval = median_interval if middle == "median" else mean_interval
     rows, measures = [], measures or [column for column in runs.columns if column not in (*keys, "seed")]
     for key, group in runs.groupby(list(keys), sort=False):

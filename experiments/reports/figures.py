@@ -92,10 +92,7 @@ class Picture:
 def draw(
     folder: Path, name: str, table: "pd.DataFrame", paint: Paint, *, width: float = 7.0, height: float = 4.2
 ) -> list[Path]:
-    """Draw a table on fresh axes into a folder that exists, see `Picture`; return the files: PNG, SVG and CSV.
-
-    The CSV alone is written where the table has no number that could be drawn: no picture is empty.
-    """
+    """Draw a `Picture`'s table into a folder; return the files: PNG, SVG and CSV, the CSV alone if it has no number."""
     numbers = table.select_dtypes("number")
     if table.empty or (len(numbers.columns) and not np.isfinite(numbers.to_numpy(dtype=float)).any()):
         return [write_table(table, folder / f"{name}.csv")]
@@ -192,10 +189,7 @@ def bar_lengths(table: "pd.DataFrame", middle: str, low: str = "low", high: str 
 
 
 def paint_ratios(axes: Axes, table: "pd.DataFrame", rows: str, figure: str) -> int:
-    """Draw ratios with their intervals on a logarithmic axis, a row a value of one column, a marker one of the other.
-
-    The table has columns ratio, low and high. Return the number of rows.
-    """
+    """Draw the columns ratio, low and high, logarithmic, a marker a value of `figure`; return how many rows."""
     names, kinds = (list(dict.fromkeys(table[column])) for column in (rows, figure))
     axes.axvline(1.0, color="#555555", linewidth=1)
     for number, kind in enumerate(kinds):

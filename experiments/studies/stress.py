@@ -109,10 +109,7 @@ def with_requests(log: JobLog, rows: npt.NDArray[np.bool_], factor: float) -> Jo
 
 
 def offered_load(log: JobLog) -> float:
-    """Return the work submitted by what the machine can do between the first and the last submission.
-
-    A job's work is its processors x run time, within its request.
-    """
+    """Return processors x run time within the request, by what the machine can do from first to last submission."""
     run_time = np.minimum(log.values["run_time"], log.values["requested_time"])
     work = float((log.procs.astype(np.float64) * run_time).sum())
     return work / (float(log.values["submit"][-1]) * float(log.max_procs or 1))

@@ -61,10 +61,7 @@ def drawn_ratios(
     *,
     seed: int = 0,  # equal seeds, equal draws: two ratios drawn by one seed are paired
 ) -> Floats:
-    """Return Σ ours / Σ theirs of 2,000 resamples of the users; NaN where theirs is 0.
-
-    How often each user is drawn is multinomial, so that all resamples are one product of matrices, however many users.
-    """
+    """Return Σ ours / Σ theirs of 2,000 resamples of the users, as one product of matrices; NaN where theirs is 0."""
     names, which = np.unique(np.asarray(users), return_inverse=True)
     n_users = len(names)
     if not n_users:
@@ -131,9 +128,7 @@ def drawn_means(values: Floats, *, seed: int = 0) -> Floats:
 
 
 def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of a mean, the percentiles of 2,000 resamples.
-
-    Values that do not exist (NaN) do not count.
+    """Return the 95 % bootstrap interval of a mean without NaN: the percentiles of 2,000 resamples.
 
     >>> mean_interval(np.array([2.0, np.nan, 2.0]))
     (2.0, 2.0)
@@ -146,9 +141,7 @@ def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
 
 
 def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the narrowest pair of order statistics that holds the median with this confidence; else least and largest.
-
-    Values that do not exist (NaN) do not count.
+    """Return the narrowest order statistics around the median with this confidence, else the outermost; without NaN.
 
     >>> median_interval(np.arange(10.0))
     (1.0, 8.0)

@@ -119,10 +119,7 @@ def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
 
 
 def save_sklearn(path: Path, model: Any, only: Sequence[str] | None = None) -> None:
-    """Write a scikit-learn model by skops, unless it holds types that skops does not trust by itself.
-
-    A model of ours may hold the types in `only` as well; a user's model (None) those that `trusting` names.
-    """
+    """Write a scikit-learn model by skops, refusing types other than those in `only` (None: that `trusting` names)."""
     from skops.io import dumps
 
     try:

@@ -80,10 +80,7 @@ def rule_of(kind: Any) -> Rule | None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
-    """Base of classes with a constructor that stores each keyword argument, unchanged, under its name.
-
-    It keeps `sklearn.base.clone`'s contract without importing scikit-learn, which takes a second.
-    """
+    """Base of classes that store each keyword argument: the contract of `sklearn.base.clone`, without sklearn."""
 
     name: ClassVar[str]  # what the thing is called in its registry
 

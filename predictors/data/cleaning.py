@@ -82,10 +82,7 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
 
 
 def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs of one partition of the machine, or of all; and an account of the others.
-
-    `partition` is its name, in Slurm's logs the queue's; or its number, where the log numbers partitions.
-    """
+    """Return the jobs of one partition, by name or number, or of all; and an account of the others."""
     report = ReportBuilder(log.name, RULES, place="job")
     if partition is None:
         return log, report.close()

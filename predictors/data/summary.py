@@ -70,10 +70,7 @@ def _asking(log: JobLog, *columns: str) -> int | None:
 
 
 def utilisation(log: JobLog, size: int | None = None) -> float | None:
-    """Return the share of the machine that the log's jobs filled, from the first submission to the last end.
-
-    The machine has the processors that the log names; where it names none, `size`.
-    """
+    """Return the share of the machine, as named by the log or else `size`, that the log's jobs filled."""
     procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
     ran, size = (procs > 0) & (run_time > 0), log.max_procs or size
     if size is None or not ran.any():
@@ -273,10 +270,7 @@ def lacks_of(log: JobLog) -> tuple[Lack, ...]:
 
 
 def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
-    """Return the command to type after `jobcast log info`.
-
-    It asks for advice with the options that the log needs; where these do not help, for an evaluation of predictors.
-    """
+    """Return the command to type next: for advice, or where options do not help for an evaluation of predictors."""
     names = {lack.name: lack for lack in lacks}
     if "no-run-times" in names:
         return "jobcast log fetch"

@@ -365,10 +365,7 @@ def monitored(
 
 
 def last_two_of(predictor: Predictor, log: JobLog, *, warm: bool) -> Floats:
-    """Return what last-two says of a log's jobs [s], by a predictor's as-of rule, cap and, if `warm`, its history.
-
-    A history that keeps nothing that last-two needs is not gone on from.
-    """
+    """Return what last-two says of a log's jobs [s], by a predictor's as-of rule, cap and usable history."""
     base = LastTwo(cap=predictor.cap, as_of=predictor.as_of)
     history: JobHistory | None = vars(predictor).get("history_")
     if warm and history is not None and not families_of(base.features) & ~families_of(history.features):

@@ -157,11 +157,7 @@ def groups_of_jobs(
     jobs: Ints,  # shape (n_jobs, at least JOB_COLUMNS); records
     n_kinds: int,  # kinds of groups to number, the first of KEYS
 ) -> tuple[Ints, Ints]:
-    """Number the groups of many jobs.
-
-    Returned are keys, shape (n_groups, 4), and for each job the number of its group of each kind, shape (n_jobs,
-    n_kinds).
-    """
+    """Number the groups of jobs: keys, shape (n_groups, 4), and each job's groups, shape (n_jobs, n_kinds)."""
     slots = np.full((len(jobs), n_kinds), NONE, dtype=np.int64)
     parts, base = [np.empty((0, KEY_LENGTH), dtype=np.int64)], 0
     for kind, columns in enumerate(at.KEYS[:n_kinds]):
@@ -193,10 +189,7 @@ def code(value: int | None) -> int:
 
 
 def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int, ...]:
-    """Return the record of a job that is about to be submitted; `slots` of its user and further groups.
-
-    A `wide` record has room for slots of all kinds, and goes on with what the job is called.
-    """
+    """Return the record of a job about to be submitted, by its groups' `slots`; a `wide` one goes on with its names."""
     user_slot = slots[0] if slots else NONE
     groups = slots[1:] if slots or not wide else (NONE,) * (at.SLOTS_END - at.JOB_COLUMNS)
     further: tuple[int, ...] = ()
@@ -435,10 +428,7 @@ class LiveTables:
         self.users[slot, at.RECENT] = row
 
     def _forget_one(self, kind: int) -> int:
-        """Forget the group of a kind without live jobs and with the oldest last event; its slot, `NONE` if none.
-
-        The oldest ones are looked up many at a time; one that had an event since then is passed over.
-        """
+        """Forget the group of a kind without live jobs that is idle for longest; return its slot, or `NONE`."""
         users, queue = self.users[: len(self.slot_of)], self._next_to_forget[kind]
         for _ in range(2):
             while queue:

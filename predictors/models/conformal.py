@@ -515,10 +515,7 @@ class WithBudget(Wrapper):
         return found._replace(lower=float(low[0]), upper=float(high[0]))
 
     def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return lower and upper ends [s], each of shape (n_rows,), with the prediction between them.
-
-        Where nothing is known they are 1 s and the request.
-        """
+        """Return lower and upper ends [s] around the predictions; 1 s and the request where nothing is known."""
         rows = self._checked(rows)
         limit = limits(rows[:, self._request])
         estimator = self.estimator_
@@ -611,10 +608,7 @@ class WithBudget(Wrapper):
             self.shares_ = moved(share, seconds > issued, self.budget), low, high
 
     def _move_ends(self, seconds: float, issued: float, limit: Floats) -> None:
-        """Move the interval by a job that ran for `seconds`; its interval is the present one around issued.
-
-        The predictor inside is not used: it may have learnt from this very job.
-        """
+        """Move the interval by a job that ran for `seconds`, without the model: it may have learnt from this job."""
         share, low, high = self.shares_
         point = np.array([max(issued, SHORTEST)])
         lower, upper = ends_around(point, limit, low, high)

@@ -92,11 +92,7 @@ class SimilarRuns:
 
 
 class SimilarRunsForecast:
-    """The revised estimates of `SimilarRuns` on one log, driven by events.
-
-    The protocol is `schedsim.workload.estimates.RevisedEstimates`. The events name the log's rows; only user and
-    requested time are read.
-    """
+    """The `RevisedEstimates` of `SimilarRuns` on one log: events name its rows, of which user and request are read."""
 
     def __init__(self, about: SimilarRuns, log: JobLog) -> None:
         request = log.values["requested_time"]

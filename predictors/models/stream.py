@@ -210,10 +210,7 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
 
 
 class LearningForecast:
-    """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
-
-    When it learns is described at the top of this module.
-    """
+    """A `Forecast` that learns from each job when it ends in this clock, as described above, and from nothing else."""
 
     def __init__(
         self,

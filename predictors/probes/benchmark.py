@@ -26,10 +26,7 @@ _BLOCK: int = 1 << 20
 
 
 def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
-    """Run both probes; every rank of the communicator must call this.
-
-    It needs at least two ranks of mpi4py's; best one a node. Rank 0 gets the row, the others None.
-    """
+    """Run both probes on every rank, at least two; rank 0 gets the row, the others None."""
     if comm.Get_size() < 2:
         raise JobcastError("Probes need at least two ranks, best one a node; start them as `mpirun -n 2 …`.")
     began = time.time()

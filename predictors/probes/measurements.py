@@ -226,10 +226,7 @@ class ProbeHistory:
 
     @classmethod
     def of_runs(cls, runs: Runs) -> Self:
-        """Return the history of the probes of runs; runs without probes add none.
-
-        Probes are run as their run starts, so they are known after that start and not as of it.
-        """
+        """Return the history of the probes that runs have; each is known after its run's start, not as of it."""
         runs = runs.select(np.flatnonzero(~np.isnan(runs.probe_waits).all(axis=1))).sorted_by_start()
         return cls(runs.start, runs.probe_waits)
 
@@ -239,10 +236,7 @@ class ProbeHistory:
         start: npt.ArrayLike,
         oldest: float = np.inf,  # largest age [s]
     ) -> tuple[Floats, Floats]:
-        """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
-
-        Waits have the shape (n, 9), ages (n,), both in seconds.
-        """
+        """Return the last known waits before each start, shape (n, 9), and their age [s]; NaN if none or too old."""
         if not oldest >= 0:
             raise JobcastError(f"Probes: the largest age must not be below 0; got {oldest}.")
         start = np.asarray(start, dtype=np.float64)
@@ -320,10 +314,7 @@ def _table(path: str | os.PathLike[str], source: str) -> tuple[list[tuple[int, P
 
 
 def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> Floats:
-    """Return minimum, maximum and mean of each call's waits, in the order of `predictors.data.runs.PROBES`.
-
-    Each call has the time spent in it [s], shape (n_ranks, n_iterations); every wait counts alike. The nine are in
-    seconds.
+    """Return least, largest and mean of each call's waits [s], shape (n_ranks, n_iterations), as in `PROBES`.
 
     >>> nine([[1, 3]], [[2, 2]], [[0.5], [1.5]]).tolist()
     [1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 0.5, 1.5, 1.0]

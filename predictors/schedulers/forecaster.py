@@ -28,9 +28,7 @@ class Forecaster(Protocol):
 
 
 def described(job: QueuedJob) -> dict[str, Any]:
-    """Return a job as predictors know it.
-
-    What Slurm calls account, name and partition is group, executable and queue.
+    """Return a job as predictors know it: Slurm's account, name and partition are group, executable and queue.
 
     >>> described(QueuedJob(1, limit=3600, procs=8, user="eve", account="bio", name="fit"))
     {'procs': 8, 'requested_time': 3600, 'user': 'eve', 'group': 'bio', 'executable': 'fit'}

@@ -254,9 +254,7 @@ def parse_config(text: str) -> Config:
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
-    """Return the reservations that `scontrol -o show reservation` printed with SLURM_TIME_FORMAT=%s.
-
-    One without readable times is refused: no job could be kept clear of it.
+    """Return the reservations that scontrol printed with SLURM_TIME_FORMAT=%s; refuse unreadable times.
 
     >>> line = "ReservationName=maint StartTime=100 EndTime=200 Nodes=n[1-2] Flags=MAINT,SPEC_NODES State=INACTIVE"
     >>> found = parse_reservations(line)[0]

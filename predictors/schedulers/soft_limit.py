@@ -217,10 +217,7 @@ def decide(
 
 
 def soft_minutes(seconds: float, limit: int, rules: SiteRules) -> int:
-    """Return the soft limit [min], rounded up, of a job with this quantile of its run time.
-
-    It may exceed the hard limit: then there is nothing to be gained.
-    """
+    """Return the soft limit [min], rounded up, by a quantile of the run time; at the hard one it gains nothing."""
     factor = rules.long_factor if limit > rules.long_hours * 3600 else rules.factor
     return max(math.ceil(seconds * factor / MINUTE) + rules.pad_minutes, rules.least_minutes)
 

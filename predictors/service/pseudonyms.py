@@ -51,10 +51,7 @@ class Pseudonymiser:
 
     @classmethod
     def read(cls, path: Path) -> "Pseudonymiser":
-        """Return the key in a file, blanks around it left out.
-
-        It has 16 to 64 bytes, and only the file's owner and group may use the file.
-        """
+        """Return the key in a file, of 16 to 64 bytes without blanks around it, that only owner and group may use."""
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o007:
                 raise JobcastError(f"{path}: others may read or change this secret key; chmod o-rwx it.")

@@ -131,10 +131,7 @@ def _locked(file: Path) -> Iterator[None]:
 
 @contextmanager
 def fetched(store: Store, location: str, download: Callable[[str, str], str]) -> Iterator[Path]:
-    """Yield a local folder with the files at `location`; downloads last as long as the block.
-
-    `download` brings what lies at a URI into a folder, and returns where it lies there.
-    """
+    """Yield a folder with the files at `location` within the block; `download` brings a URI's, and says where."""
     parts = urlparse(location)
     if parts.scheme not in ("", "file"):
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:

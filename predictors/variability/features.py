@@ -124,10 +124,7 @@ def feature_rows(
     probes: Floats,  # shape (n, 9); in the order of `PROBES` [s], NaN = absent
     workload: npt.ArrayLike,  # shape (n,); from `WORKLOADS`, or empty
 ) -> Floats:
-    """Join the parts of many rows.
-
-    The 282 columns are in the order of `FEATURES`.
-    """
+    """Join the parts of many rows: 282 columns in the order of `FEATURES`."""
     parts = (np.asarray(windows, dtype=np.float64), np.asarray(probes, dtype=np.float64), one_hot(workload))
     for part, width in zip(parts, (len(WINDOW_FEATURES), len(PROBES), len(WORKLOADS)), strict=True):
         if part.shape != (len(parts[2]), width):

@@ -137,10 +137,7 @@ def default_log(seed: int) -> tuple[JobLog, ReadingReport]:
 
 
 def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
-    """Return the months of a log that have enough jobs, in the order of time.
-
-    Months are those of UTC, or spans of 30 days where a log has no date.
-    """
+    """Return the months of a log (UTC, or 30 days where it has no date) that have enough jobs, in the order of time."""
     cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)
     found = [name for name in np.unique(names) if (names == name).sum() >= LEAST]
@@ -226,10 +223,7 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
 
 
 def over_months(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the months of each month's median change [%], with 95 % intervals that resample months.
-
-    Months are few, so the intervals are widened, see `predictors.core.intervals`; one month has none.
-    """
+    """Return means of the months' median changes [%], with 95 % intervals that resample the few months."""
     middle = runs.groupby(["month", "case", "share"], sort=False).median(numeric_only=True).reset_index()
     rows = []
     for case in (OURS, PASSED):

@@ -211,10 +211,7 @@ def copied(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def openness(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return how open agents' picks are on the validation month: entropy by the largest there can be, over the seeds.
-
-    1: all jobs of the window are as likely. 0: one job is certain, and nothing new is tried any more.
-    """
+    """Return agents' entropy on the validation month by the largest: 1 is undecided, at 0 one job is certain."""
     if "entropy" not in curve:
         return pd.DataFrame()
     known = curve[curve["entropy"].notna()].sort_values("episode")

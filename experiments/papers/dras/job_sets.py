@@ -55,10 +55,7 @@ _PURPOSE: Final[Mapping[Kind, int]] = MappingProxyType({"sampled": 1, "real": 2,
 
 @dataclass(frozen=True)
 class Counts:
-    """How many job sets of each kind, and how many jobs in those that are drawn.
-
-    The paper has 9, 9 and 82 with 320,000 jobs together.
-    """
+    """How many job sets of each kind (the paper: 9, 9, 82), and how many jobs in those that are drawn."""
 
     sampled: int = 9
     real: int = 9
@@ -106,10 +103,7 @@ class Span:
             raise JobcastError(f"A part of a log is so many days, weeks or months (45d, 6w, 2mo); got {self.text!r}.")
 
     def after(self, second: int, epoch: int | None) -> int:
-        """Return the second of a log's clock that lies this span after another one.
-
-        Months have 30 days where `epoch`, the date of the log's second 0 (Unix time), is unknown.
-        """
+        """Return the second this span after another of a log's clock; months have 30 days where its date is unknown."""
         number, unit = self._parts
         if unit != "mo":
             return second + number * (DAY if unit == "d" else WEEK)
@@ -137,10 +131,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Parts:
-    """The jobs of a log to train, validate and test on; cleaned, on the scaled machine, run times within requests.
-
-    `later` are those to validate and those to test on together.
-    """
+    """Cleaned jobs on the scaled machine to train, validate and test on; `later` are those of the latter two."""
 
     train: JobLog
     validation: JobLog

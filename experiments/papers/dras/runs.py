@@ -191,10 +191,7 @@ QUICK: Final = Plan(HUNDREDTH, Counts(3, 3, 27, jobs=800), seeds=3, orders=1, sn
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is given.
-
-    Trainings of hours are kept in the folder `checkpoints`, job set by job set.
-    """
+    """What every worker is given; trainings of hours are kept in `checkpoints`, job set by job set."""
 
     parts: Parts
     plan: Plan
@@ -213,10 +210,7 @@ def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:
 def evaluated(
     work: Work, case: str, seed: int, go: Scheduler, more: dict[str, Any] | None = None, only: str | None = None
 ) -> pd.DataFrame:
-    """Return the runs of a method on all months, shaken by a seed, or only on one part, called `case` in tables.
-
-    The rows belong to several tables, distinguished by the column `table`.
-    """
+    """Return a method's runs on all months, shaken by a seed, or on one part; `table` tells the rows apart."""
     about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
     found = list[pd.DataFrame]()
     for part, log, since in months(work, seed):

@@ -237,10 +237,7 @@ def within_weeks(times: Floats, above: npt.NDArray[np.bool_], week: Ints) -> tup
 
 
 def comparisons(runs: pd.DataFrame, boundary: float = BOUNDARY) -> pd.DataFrame:
-    """Return one row an application: its runs above and at most at a boundary of utilisation, compared.
-
-    Applications with fewer than ten runs in a group are left out.
-    """
+    """Return a row an application with ten runs in each group: those above and at most at a boundary of utilisation."""
     rows = []
     for name, part in runs.groupby("application", sort=False):
         above = part["utilisation"].to_numpy() > boundary

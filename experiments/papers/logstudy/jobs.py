@@ -57,10 +57,7 @@ class StudyJobs:
 
 
 def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
-    """Return the frame of a log's jobs.
-
-    Jobs that never started, or of which no processors or run time are known, are left out and counted in a note.
-    """
+    """Return the frame of a log's jobs that started and have processors and a run time; a note counts the others."""
     notes: list[str] = []
     run_time, wait, width = log.filled("run_time"), log.filled("wait", 0), _given(log)
     ran = (run_time > 0) & (width > 0)

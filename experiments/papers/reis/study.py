@@ -82,10 +82,7 @@ def run(setting: Setting) -> Report:
 
 
 def papers_forest(shared: tuple[JobLog, str | int | None, int], seed: int) -> pd.DataFrame:
-    """Return Table 2's row of the paper's own forest of a seed, under the paper's protocol.
-
-    Each tree is grown on as many jobs as there are to learn from, drawn with replacement, until its leaves are pure.
-    """
+    """Return Table 2's row of the paper's own forest of a seed, under its protocol: full bootstraps, pure leaves."""
     log, partition, first_seed = shared
     asked: dict[str, Predictor] = {PAPERS_FOREST: papers_forest_of(seed, len(log))}
     found = evaluate(log, asked, protocol="reis", partition=partition, seed=first_seed)

@@ -208,10 +208,7 @@ def models_of(control: Control, scope: str, seed: int, quick: bool) -> Models:
 
 
 def f1_on(dataset: Dataset, model: str, seed: int) -> float:
-    """Return F1 on control jobs that were left out by chance, a fourth at a time, where two classes are learnt.
-
-    In the trials the model of the paper learns three classes: it may then say variation less often than here.
-    """
+    """Return F1 of two classes on control jobs, a fourth left out at a time; the trials may learn three."""
     varies, said = [], []
     for fold in random_folds(dataset.runs, FOLDS, seed):
         predicted, _, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)

@@ -309,9 +309,7 @@ def foreseen_with(days: int, task: tuple[str, int]) -> pd.DataFrame:
 
 
 def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a case: means over its campaigns with 95 % intervals, widened because campaigns are few.
-
-    A figure that a campaign does not have (no slow run in its last 30 %) is left out of the mean.
+    """Return a row a case: means over the campaigns that have the figure, with widened 95 % intervals.
 
     >>> one = {"episodes": "none", **dict.fromkeys(MEASURED, 0.5)}
     >>> found = pd.DataFrame([one | {"seed": seed, "base_rate": 0.04 + 0.01 * seed} for seed in range(5)])
@@ -326,10 +324,7 @@ def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_none(found: pd.DataFrame) -> pd.DataFrame:
-    """Return how much higher F1 is in each case than without episodes, paired by seed, with the exact p of sign flips.
-
-    A pair with a figure missing is left out.
-    """
+    """Return how much higher F1 is than without episodes, paired by seed, with the exact p of sign flips."""
     base, rows = found[found["episodes"] == WITHOUT].set_index("seed"), []
     for case, own in found[found["episodes"] != WITHOUT].groupby("episodes", sort=False):
         for name in COMPARED:

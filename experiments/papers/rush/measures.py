@@ -109,9 +109,7 @@ def with_interval(values: Floats, of: Callable[[Floats], np.floating] = np.mean)
 
 
 def with_wide_interval(values: Floats) -> str:
-    """Return the mean of a few values with an interval that is widened for that, see `predictors.core.intervals`.
-
-    Values that do not exist (NaN) do not count; one value has no interval.
+    """Return the mean of a few values without NaN, with an interval widened for that; one value has none.
 
     >>> with_wide_interval(np.array([0.0, 1.0, 2.0, 3.0, 4.0, np.nan])), with_interval(np.arange(5.0))
     ('2 (0.1…3.9)', '2 (0.8…3.2)')

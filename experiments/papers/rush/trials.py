@@ -67,10 +67,7 @@ class Environment:
 def contention_of(
     jobs: Jobs, environment: Environment, seed: int, origin: int = 0, *, lag: int = 0, probing: float = 0.0
 ) -> ContentionModel:
-    """Return the contention model of a trial, its counters kept in a ring of its own.
-
-    Windows may be asked for that end `lag` seconds ago; while probes run for an ask, each node sends `probing` bytes/s.
-    """
+    """Return a trial's contention model, with counters to `lag` seconds ago and probes of `probing` bytes/s."""
     apps = jobs.scaled if environment.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
     return ContentionModel(
         jobs.keys, MACHINE, apps, environment.background, environment.noise, seed=seed, origin=origin,

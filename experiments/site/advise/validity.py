@@ -68,10 +68,7 @@ def lacks_of_made_requests(
 
 
 def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack, ...]:
-    """Return that the simulation of today's way is far from the log's own waits, if it is.
-
-    The runs have a row each, the log as it is among them; `log` has the simulated jobs, with the waits that it records.
-    """
+    """Return that the simulated waits of today's way, in `runs`, are far from those that the log records."""
     own = figures_as_logged(log)
     if own is None or log.known("wait").mean() < LEAST_WAITS:
         return ()  # a log without waits carries no verdict as it is

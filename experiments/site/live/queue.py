@@ -95,9 +95,7 @@ class LiveQueue:
 
 
 def usable(text: str) -> dict[str, int]:
-    r"""Return the processors of each partition that are neither down nor drained, as `sinfo -o '%P %C'` printed them.
-
-    The default one's name ends in `*`.
+    r"""Return each partition's processors neither down nor drained, by `sinfo -o '%P %C'`; `*` marks a default.
 
     >>> usable("batch* 16/8/8/32\ngpu 0/4/0/4\n")
     {'batch*': 24, 'gpu': 4}

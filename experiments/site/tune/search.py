@@ -199,10 +199,7 @@ def policy_of(found: Floats | tuple[float, ...] | Pooled, reserve: Reserve, wind
 
 
 def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> tuple[float, ...]:
-    """Return the weights that a search ends with; `advance` is called with 1 after each generation.
-
-    The search begins with longest waiting first, which is EASY.
-    """
+    """Return the weights that a search from longest waiting first ends with; `advance(1)` counts generations."""
     frame, reserve = search.frame, search.reserve
     seed = int(unit(frame.seed, RESERVES[reserve], _SEED) * 2**31)
     strategy = _strategy(np.array(OLDEST_FIRST.weights), np.random.RandomState(seed))

@@ -62,10 +62,7 @@ def is_alcf(data: bytes) -> bool:
 def parse_alcf(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that such a file holds, and the account.
-
-    `time_zone` is the IANA name of the zone of the file's clock; without it times are taken as UTC.
-    """
+    """Return the log that such a file holds, and the account; times without a `time_zone` are taken as UTC."""
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
     found = {key: name for key, aliases in ALIASES.items() if (name := table.first(aliases))}

@@ -41,10 +41,7 @@ _CODED: Final = tuple(column for column in CODED if column != "label")
 def read_logs(
     paths: Sequence[str | os.PathLike[str]], strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`.
-
-    Files of local times without a zone are refused together with files of Unix times.
-    """
+    """Read one log, or join several of a machine; files with local times and with Unix times do not mix."""
     read = [read_log(path, strict, time_zone) for path in paths]
     if len(read) == 1:
         return read[0]
@@ -229,10 +226,7 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
 
 
 def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
-    """Return the record of one submission that is the job, its last run, and the rules that drop the others.
-
-    It refuses records that contradict one another, and two jobs of that id and submission in one file.
-    """
+    """Return the record that is the job, its last run, and the rules that drop others; refuse a contradiction."""
     if len(set(jobs.file[records].tolist())) < len(records):
         raise _tasks_without_numbers(records, jobs)
     dropped: dict[int, str] = {}

@@ -60,10 +60,7 @@ def is_lumos(data: bytes) -> bool:
 def parse_lumos(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that such a file holds, and the account.
-
-    `time_zone` is the IANA name of the zone of submissions that are written as local times; Unix times need none.
-    """
+    """Return the log that such a file holds, and the account; local times are in `time_zone`, Unix times need none."""
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)
     _require(table, source)

@@ -63,9 +63,7 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = False) -> tuple[JobLog, ReadingReport]:
-    r"""Return the job log that the text of an SWF file holds, and the account.
-
-    With `careful`, every row is read without the compiled scanner: slow, with the same result.
+    r"""Return the job log in the text of an SWF file, and the account; `careful` reads without the compiled scanner.
 
     >>> log, account = parse_swf(b"; MaxProcs: 4\n1 100 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n2 160\n", "a.swf")
     >>> len(log), log.max_procs, log["user"].tolist(), log["cpu_time"].tolist()

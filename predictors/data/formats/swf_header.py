@@ -48,9 +48,7 @@ class HeaderFacts:
 
 
 def parse_header(lines: Iterable[bytes]) -> Header:
-    r"""Return the label and text of each comment line; a line without a label has "" and its text as it stands.
-
-    Text that is not UTF-8 is taken as Latin-1.
+    r"""Return label and text of each comment line, "" without a label; text that is not UTF-8 is taken as Latin-1.
 
     >>> parse_header([b"; MaxProcs:  100", b";  see http://www.pdc.kth.se/", b"; Acknowledge: Andr\xe9"])
     (('MaxProcs', '100'), ('', '  see http://www.pdc.kth.se/'), ('Acknowledge', 'André'))

@@ -58,9 +58,7 @@ BATCH: Final = Lublin()
 
 
 def draw_sizes(rng: np.random.Generator, n_jobs: int, procs: int, model: Lublin = BATCH) -> Ints:
-    """Draw how many processors each job uses, 1 to `procs`; shape (n_jobs,).
-
-    On a machine that is no power of two, what would round up beyond it becomes the widest power of two that fits.
+    """Draw how many processors each job uses, 1 to `procs`; what would round up beyond becomes the widest power of two.
 
     >>> draw_sizes(np.random.default_rng(1), 8, 64).tolist()
     [4, 4, 1, 4, 8, 4, 4, 8]
@@ -130,10 +128,7 @@ def wall_clock(
     even: Floats,  # even seconds since a midnight: cumulated gaps
     model: Lublin = BATCH,
 ) -> Floats:
-    """Bend even time into the daily cycle: half hours of weight w pass w times as many even seconds.
-
-    Whole days stay where they are.
-    """
+    """Bend even time into the daily cycle: half hours of weight w pass w times as many seconds; days stay."""
     paid = np.concatenate(([0.0], np.cumsum(day_weights(model)))) * SLOT
     days = np.floor(even / DAY)
     wall: Floats = days * DAY + np.interp(even - days * DAY, paid, np.arange(SLOTS + 1) * float(SLOT))

@@ -130,10 +130,7 @@ def _of_each(rng: np.random.Generator, codes: Ints) -> Floats:
 
 
 def _deal(sample: Floats, place: Floats) -> Ints:
-    """Return which of the sample each job gets: in each block, the k-th smallest goes to the job k-th in place.
-
-    Equal places go by the order of submission.
-    """
+    """Return which of the sample each job gets: in each block, the k-th smallest goes to the job k-th in place."""
     n_jobs, n_blocks = len(sample), -(-len(sample) // BLOCK)
     padded = np.full((2, n_blocks * BLOCK), np.inf)
     padded[0, :n_jobs], padded[1, :n_jobs] = sample, place

@@ -202,10 +202,7 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 
 
 def table() -> str:
-    """Return the counters as Markdown: for each sampler a list by unit and width.
-
-    `python -m predictors.data.telemetry.counters` prints them.
-    """
+    """Return the counters as Markdown, for each sampler a list by unit and width; this module prints it when run."""
     parts: list[str] = []
     for sampler in SAMPLERS:
         units: dict[str, list[str]] = {}

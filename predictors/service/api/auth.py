@@ -30,10 +30,7 @@ _BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Token:
-    """A line of the file of tokens: role, SHA-256 of the token, name.
-
-    The tokens are 256 random bits, so a plain hash cannot be turned back: there is nothing to guess.
-    """
+    """A line of the file of tokens: role, SHA-256 of the token (256 random bits, so a plain hash will do), name."""
 
     role: str
     digest: str
@@ -54,10 +51,7 @@ def new_token(role: str, name: str) -> tuple[str, str]:
 
 
 def read_tokens(path: Path) -> "tuple[Token, ...]":
-    """Return the tokens of a file; blank lines and those that begin with # do not count.
-
-    A file that others than its owner may write is refused.
-    """
+    """Return the tokens of a file, comments left out; refuse one that others than its owner may write."""
     found = _tokens(read_text(path, "a file of tokens"), path)
     if not found:
         raise JobcastError(f"{path}: holds no token; make one with `jobcast token`.")
@@ -173,10 +167,7 @@ class Buckets:
 
 
 class AuthMiddleware:
-    """ASGI middleware that lets through what tokens and limits allow.
-
-    Without tokens everyone may do everything (on loopback only, as the server sees to).
-    """
+    """ASGI middleware that lets through what tokens and limits allow; without tokens (on loopback only) all."""
 
     def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:
         self._app, self.tokens, self._limits = app, tokens, limits

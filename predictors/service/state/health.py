@@ -49,10 +49,7 @@ class EventRate:
 
 
 class Health:
-    """What troubles one service; any thread may ask.
-
-    `failed` returns why the state cannot be kept; None if it can.
-    """
+    """What troubles one service; any thread may ask. `failed` returns why the state cannot be kept, None if it can."""
 
     def __init__(self, writer: Writer, roles: Roles, failed: Callable[[], str | None]) -> None:
         self._writer, self._roles, self._failed = writer, roles, failed

@@ -157,10 +157,7 @@ class JobState:
         return happened
 
     def take_table(self, table: Ints, wanted: bool = True) -> list[Happened]:
-        """Take in numbered events as the database holds them; return all that happened, in order, if they are wanted.
-
-        What `take` does, for millions of them: only events that are late, early or contradictory go one by one.
-        """
+        """Take in many numbered events, as `take` does one, in order; return all that happened, if wanted."""
         found: list[Happened] = []
         with self._lock.writing():
             jobs, kinds, times = (table[:, column].tolist() for column in (_JOB, _KIND, _TIME))

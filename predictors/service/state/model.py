@@ -204,10 +204,7 @@ class Model:
         }
 
     def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
-        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
-
-        A state of another kind raises JobcastError, KeyError or ValueError.
-        """
+        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays."""
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
         about["drift_alarms"] = self.monitor.drift.alarms_per_year

@@ -45,10 +45,7 @@ def folder_beside(url: str) -> Path | None:
 
 
 class ModelCopies:
-    """Loads models, and keeps copies of those that come from a registry.
-
-    The folder of the copies is made when there is something to keep.
-    """
+    """Loads models, and keeps copies of those that come from a registry in a folder, made when needed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder: Final = folder

@@ -152,10 +152,7 @@ class EventOrder:
             self._before = None
 
     def take_regular(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
-        """Take in the first events as long as each submits, starts or ends a job, and can; return how many that are.
-
-        What `take` does for each, for millions of them.
-        """
+        """Take in, as `take` does for each, the first events that are regular; return how many that are."""
         taken = 0
         while taken < len(jobs):
             part = slice(taken, taken + _AT_ONCE)

@@ -197,10 +197,7 @@ class Service:
         return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
 
     def silent_jobs(self, seconds: float) -> tuple[list[int], int]:
-        """Return the live jobs of which nothing has been heard for so long, longest first, and the second until now.
-
-        Neither a machine's clock that has jumped ahead nor an event from the future makes jobs old: the earlier counts.
-        """
+        """Return the live jobs unheard of for so long, longest first, and now by the earlier of both clocks."""
         jobs, since, newest = self.job_state.silent()
         now = min(newest, int(time.time())) if self.settings.clock == "unix" else newest
         self.oldest_silence = float(max(now - int(since.min(initial=now)), 0))

@@ -179,10 +179,7 @@ def version_of(connection: Connection) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Make the tables, or bring them up to date; the caller owns the database.
-
-    Tables of another program, or of a newer jobcast, are refused.
-    """
+    """Make the caller's tables, or bring them up to date; refuse those of others or of a newer jobcast."""
     try:
         with engine.connect() as connection:
             version = version_of(connection)

@@ -233,17 +233,11 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self) -> int:
-        """Return the newest sequence number that was given; 0 before the first event.
-
-        Where the newest events were let go, that is the base's: none is given twice.
-        """
+        """Return the newest sequence number ever given, the base's where later ones are gone; 0 before the first."""
         return max(int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0]), self.base())
 
     def events_after(self, sequence: int, connection: Connection | None = None) -> Iterator[Ints]:
-        """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields).
-
-        With a connection, as its transaction sees them.
-        """
+        """Yield slices of the events after one, shape (n_events, n_fields), as a connection's transaction sees them."""
         while True:
             there = (EVENTS.c.sequence > sequence, EVENTS.c.effect != EFFECTS.index(WITHDRAWN))
             query = select(*_COLUMNS).where(*there).order_by(EVENTS.c.sequence).limit(_SLICE)

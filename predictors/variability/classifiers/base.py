@@ -206,10 +206,7 @@ class Classifier(Parameters, ABC):
     # --- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write everything into an existing folder: JSON, arrays, skops, XGBoost's own; never a pickle.
-
-        `predictors.variability.classifiers.registry.load` reads it back.
-        """
+        """Write everything into a folder, for `registry.load`: JSON, arrays, skops, XGBoost's own; no pickle."""
         place = Path(folder)
         if not place.is_dir():
             raise JobcastError(f"{place}: is not a folder; make it before saving a model there.")

@@ -265,10 +265,7 @@ Answer = tuple[npt.NDArray[np.bool_], Floats, int]
 
 
 def tables_of(dataset: Dataset) -> dict[str, Table]:
-    """Return rows and names of the inputs and, where the true loads are known, of what the oracle sees.
-
-    The oracle sees the loads at the start, columns `true_…_at_start`; not what became of the run.
-    """
+    """Return rows and names of the inputs and, where known, of the loads at the start, which the oracle sees."""
     tables: dict[str, Table] = {"": (dataset.rows, FEATURES)}
     loads = {name: column for name, column in dataset.runs.truth.items() if name.endswith(AT_START)}
     if loads:

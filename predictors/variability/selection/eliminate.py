@@ -45,10 +45,7 @@ def eliminate(
     scheme: Scheme = "binary",
     seed: int = 0,  # of the shuffling
 ) -> list[tuple[str, ...]]:
-    """Return sets of inputs, each the former's most important ones.
-
-    Returned is one set for each size, in the order of `features`.
-    """
+    """Return sets of inputs, one for each size, each the former's most important ones in the order of `features`."""
     kept = np.arange(len(features))
     sets = []
     for size in wanted:

@@ -112,10 +112,7 @@ def f1_interval(
     level: float = 0.95,  # share of the resamples that lies within
     seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean of the folds' F1 over blocks drawn with replacement.
-
-    It is NaN if no resample has an F1.
-    """
+    """Return the bootstrap interval of the mean of the folds' F1, blocks resampled; NaN if no resample has an F1."""
     t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
     if not len(t):
         return float("nan"), float("nan")

@@ -134,10 +134,7 @@ def train(
     features: tuple[str, ...] = FEATURES,
     scheme: Scheme = "three",
 ) -> tuple[Classifier, Labels]:
-    """Fit a classifier on all labelled runs of a dataset; return it with their labels.
-
-    All runs are the training part here, so labels `as_of` it are those by the mean and std of all.
-    """
+    """Fit a classifier on all labelled runs of a dataset; return it with labels by the norms of all."""
     plan = plan or Plan()
     labels = dataset.labels(np.ones(len(dataset), dtype=np.bool_), scheme=scheme)
     known = labels.known

@@ -176,10 +176,7 @@ def table_log(
     header: tuple[tuple[str, str], ...] = (),
     more: Mapping[str, Ints] = MappingProxyType({}),
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log of a table by its map, and the account; see `parse_table`.
-
-    `more` are further columns of whole numbers, `MISSING` where unknown.
-    """
+    """Return the job log of a table by its map, and the account; `more` are further columns of whole numbers."""
     table_map.require_complete(source)
     zone = (table_map.time_zone or None) if time_zone is None else time_zone
     if zone is not None:
