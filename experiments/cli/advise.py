@@ -40,17 +40,9 @@ def advise(args: options.Advise) -> None:
         cleaned = ready.used
         lacks = (*ready.lacks(args.kill), *lacks_of_made_requests(ready.prepared.log, cleaned, args.kill))
         question = Question(
-            cleaned,
-            args.current,
-            args.seeds,
-            args.measure,
-            args.predictor,
-            args.agent,
-            lacks,
-            args.soft_limits,
-            nodes,
+            cleaned, args.current, args.seeds, args.measure, args.predictor, args.agent, lacks, args.soft_limits, nodes,
             args.kill,
-        )
+        )  # fmt: skip
         if args.predictor and learnt_from(loaded(args.predictor), jobs, cleaned):
             raise JobcastError(
                 f"{args.predictor} learnt from this very log, its future included: nothing can be advised from that. "

@@ -71,17 +71,10 @@ def demo(args: options.Demo) -> None:
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
     report = Report(
-        experiment="demo",
-        log="a synthetic log",
-        seeds=(args.seed,),
-        tables={"relative to EASY": table},
-        pictures=(Picture("gain", table, paint),),
-        figures=(log,),
-        notes=NOTES,
-        verdict=tuple(sentences(table)),
-        question=QUESTION,
-        facts={"jobs in the log": args.jobs},
-    )
+        experiment="demo", log="a synthetic log", seeds=(args.seed,), tables={"relative to EASY": table},
+        pictures=(Picture("gain", table, paint),), figures=(log,), notes=NOTES, verdict=tuple(sentences(table)),
+        question=QUESTION, facts={"jobs in the log": args.jobs},
+    )  # fmt: skip
     report = write_report(folder, report, begin)
     names = ", ".join(path.name for path in report.figures)
     say(f"\nWrote {names} to {folder} in {report.seconds:.0f} s; read {folder / PAGE}.")

@@ -75,17 +75,9 @@ def compare(
     by_user = kind == "simulate" and groups is not None and WAIT in groups
     worse_off = users_worse_off(groups, case, beside) if groups is not None and by_user else None
     found = result.Comparison(
-        case,
-        beside,
-        measure,
-        ratio,
-        logs,
-        tuple(prices),
-        ratio.outcome if sure else "open",
-        level,
-        tolerated,
+        case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level, tolerated,
         worse_off,
-    )
+    )  # fmt: skip
     return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found
 
 

@@ -36,15 +36,9 @@ LONGEST_NAME = 60
 LONGEST_TITLE = 100  # letters of a line: next to an axis or in a legend, and above a picture
 
 _STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.titlesize": 11,
-    "font.size": 10,
-    "grid.alpha": 0.25,
-    "hatch.linewidth": 0.8,
-    "legend.frameon": False,
-}
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.titlesize": 11, "font.size": 10,
+    "grid.alpha": 0.25, "hatch.linewidth": 0.8, "legend.frameon": False,
+}  # fmt: skip
 
 
 def report_folder(out: Path, name: str) -> Path:

@@ -208,12 +208,8 @@ def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("experiments.reports", "templates"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=PackageLoader("experiments.reports", "templates"), autoescape=True, finalize=shown,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     made.filters |= {"ranges": ranges, "duration": duration, "fact": cell, "led": led, "address": quote}
     return made

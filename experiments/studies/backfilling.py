@@ -170,15 +170,9 @@ def run(setting: Setting) -> Report:
         notes.append(f"All logs: {', '.join(logs)}; the seeds that all have. {left_out(everything)}".rstrip())
         pictures += _pictures("", pooled, curves, f"mean of {len(logs)} logs")
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=tables,
-        data={f"runs_{log.name}": runs, f"families_{log.name}": families},
-        pictures=pictures,
-        notes=tuple(notes),
-        verdict=tuple(verdict),
-        account=account,
-    )
+        log=log.name, seeds=seeds, tables=tables, data={f"runs_{log.name}": runs, f"families_{log.name}": families},
+        pictures=pictures, notes=tuple(notes), verdict=tuple(verdict), account=account,
+    )  # fmt: skip
 
 
 def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
@@ -219,12 +213,8 @@ def alike(runs: pd.DataFrame, folder: Path, stem: str = "runs") -> pd.DataFrame:
 def _split(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
     """Return a wide table as several that fit on a screen."""
     parts = {
-        "medians": "",
-        "lower ends": "_low",
-        "upper ends": "_high",
-        "as logged": "_as_logged",
-        "worst log": "_worst",
-    }
+        "medians": "", "lower ends": "_low", "upper ends": "_high", "as logged": "_as_logged", "worst log": "_worst",
+    }  # fmt: skip
     further = [name for name in (*FURTHER, WORSE_OFF) if name in table]
     return {
         about + name: table[["case", *(column + suffix for column in COLUMNS)]]

@@ -316,16 +316,9 @@ def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
         spread = bar_lengths(there, "observed")
         axes.axhline(nominal, color=colour, linestyle="--", linewidth=1)
         axes.errorbar(
-            range(len(months)),
-            there["observed"],
-            yerr=spread,
-            color=colour,
-            label=f"budget {nominal:g}",
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=5,
-            capsize=2,
-            linewidth=1,
-        )
+            range(len(months)), there["observed"], yerr=spread, color=colour, label=f"budget {nominal:g}",
+            marker=MARKERS[number % len(MARKERS)], markersize=5, capsize=2, linewidth=1,
+        )  # fmt: skip
     step = max(1, len(months) // 8)
     axes.set_xticks(range(0, len(months), step), months[::step], rotation=30)
     axes.set(title=f"Jobs that outran {name} within a budget (dashed: the budget)", xlabel="month of submission")

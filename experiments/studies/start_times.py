@@ -44,15 +44,10 @@ def run(setting: Setting) -> Report:
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
     table = by_horizon(asked)
     return Report(
-        log=log.name,
-        seeds=(setting.seed,),
-        tables={"start_times": table},
-        data={"asked": asked},
-        pictures=(Picture("coverage", table, paint_coverage), Picture("error", table, paint_error)),
-        notes=NOTES,
-        verdict=_verdict(asked),
-        account=account.using(len(log)),
-    )
+        log=log.name, seeds=(setting.seed,), tables={"start_times": table}, data={"asked": asked},
+        pictures=(Picture("coverage", table, paint_coverage), Picture("error", table, paint_error)), notes=NOTES,
+        verdict=_verdict(asked), account=account.using(len(log)),
+    )  # fmt: skip
 
 
 def ask(

@@ -72,15 +72,10 @@ def run(setting: Setting) -> Report:
     medians = over_seeds(runs, ["scenario", "case"])
     paint = partial(paint_stress, what=log.name)
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=dict(tables_of(medians)),
-        data={f"runs_{log.name}": runs},
-        pictures=(Picture(f"stress_{log.name}", medians, paint, 12.5, 8.5),),
-        notes=tuple(_notes(runs, log)),
-        verdict=tuple(_verdict(medians)),
-        account=account.using(len(log)),
-    )
+        log=log.name, seeds=seeds, tables=dict(tables_of(medians)), data={f"runs_{log.name}": runs},
+        pictures=(Picture(f"stress_{log.name}", medians, paint, 12.5, 8.5),), notes=tuple(_notes(runs, log)),
+        verdict=tuple(_verdict(medians)), account=account.using(len(log)),
+    )  # fmt: skip
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------

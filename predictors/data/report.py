@@ -56,15 +56,9 @@ class Finding:
         """Join two findings of the same rule; the text and the example are those of the first place."""
         first = min(self, other, key=lambda finding: finding.places[:1] or (0,))
         return Finding(
-            self.rule,
-            self.effect,
-            first.text,
-            self.count + other.count,
-            self.places + other.places,
-            self.place,
-            self.column,
-            first.example,
-        )
+            self.rule, self.effect, first.text, self.count + other.count, self.places + other.places, self.place,
+            self.column, first.example,
+        )  # fmt: skip
 
     def where(self) -> str:
         """Return the places as text.

@@ -316,18 +316,11 @@ MOST_NODES: Final = 10_000_000  # a run cannot have more nodes
 
 _KINDS: Final[Mapping[str, Any]] = MappingProxyType(
     {
-        "job_id": np.int64,
-        "application": np.str_,
-        "node_count": np.int64,
-        "start": np.float64,
-        "end": np.float64,
-        "workload": np.str_,
-        "node_ids": np.int64,
-        "node_offsets": np.int64,
-        "region_time": np.float64,
+        "job_id": np.int64, "application": np.str_, "node_count": np.int64, "start": np.float64, "end": np.float64,
+        "workload": np.str_, "node_ids": np.int64, "node_offsets": np.int64, "region_time": np.float64,
         "probes": np.float64,
     }
-)
+)  # fmt: skip
 _BY_ROW: Final = tuple(f.name for f in fields(Runs) if f.name not in ("node_ids", "node_offsets", "truth"))
 
 

@@ -152,14 +152,8 @@ def prepare(
 
 
 UNREAD: Final = (
-    "too-few-fields",
-    "surplus-fields",
-    "no-job-id",
-    "no-submission",
-    "not-a-record",
-    "no-clock",
-    "repeated-id",
-)
+    "too-few-fields", "surplus-fields", "no-job-id", "no-submission", "not-a-record", "no-clock", "repeated-id",
+)  # fmt: skip
 """Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
 SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows that another row of the file sums up
 

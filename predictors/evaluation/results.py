@@ -85,16 +85,9 @@ def months_of(log: JobLog) -> npt.NDArray[np.str_]:
 
 
 JSON_FIGURES: Final = (
-    "n_test",
-    "sse_s2",
-    "sse_ratio_to_last_two",
-    "mae_s",
-    "rmse_s",
-    "median_ae_s",
-    "r2",
-    "mean_accuracy",
+    "n_test", "sse_s2", "sse_ratio_to_last_two", "mae_s", "rmse_s", "median_ae_s", "r2", "mean_accuracy",
     "underestimation_rate",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -324,15 +317,10 @@ class Evaluation:
         near = [name for name in others if drawn and percentiles(drawn[name] - drawn[first])[0] <= 0]
         better = bool(drawn) and percentiles(drawn[LastTwo.name] - drawn[first])[0] > 0
         return Recommendation(
-            purpose=purpose,
-            predictor=first,
-            figure=figure,
-            value=value[first],
-            interval=percentiles(drawn[first]) if drawn else None,
-            resampled=resampled,
-            within_noise=tuple(near),
+            purpose=purpose, predictor=first, figure=figure, value=value[first],
+            interval=percentiles(drawn[first]) if drawn else None, resampled=resampled, within_noise=tuple(near),
             beats_last_two=better,
-        )
+        )  # fmt: skip
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""

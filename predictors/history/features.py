@@ -218,23 +218,10 @@ FEATURES: Final[dict[str, Feature]] = {
 """Every feature by name."""
 
 REIS_FEATURES: Final[tuple[str, ...]] = (
-    "procs",
-    "requested_time",
-    "last_two_mean",
-    "last_run_time",
-    "second_last_run_time",
-    "think_time",
-    "longest_running",
-    "running_sum",
-    "running_count",
-    "running_mean",
-    "procs_held",
-    "user",
-    "group",
-    "weekday",
-    "last_status",
-    "second_last_status",
-)
+    "procs", "requested_time", "last_two_mean", "last_run_time", "second_last_run_time", "think_time",
+    "longest_running", "running_sum", "running_count", "running_mean", "procs_held", "user", "group", "weekday",
+    "last_status", "second_last_status",
+)  # fmt: skip
 """The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
 
 RICH_FEATURES: Final[tuple[str, ...]] = (

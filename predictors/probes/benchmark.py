@@ -39,14 +39,9 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     figures = nine(*(np.array([of_rank[call] for of_rank in waits]) for call in range(3)))
     now = time.time()
     return ProbeRow(
-        time=now,
-        seconds=max(0.0, now - began),
-        job=job,
-        hosts=tuple(dict.fromkeys(hosts)),
-        ranks=comm.Get_size(),
-        settings=settings,
-        waits=tuple(figures.tolist()),
-    )
+        time=now, seconds=max(0.0, now - began), job=job, hosts=tuple(dict.fromkeys(hosts)), ranks=comm.Get_size(),
+        settings=settings, waits=tuple(figures.tolist()),
+    )  # fmt: skip
 
 
 def ring(comm: Any, settings: Settings) -> tuple[Floats, Floats]:

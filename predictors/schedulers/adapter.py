@@ -519,16 +519,10 @@ class Adapter:
         try:
             classes = classes_in(self._journal, config.now)
             made = submission_table(
-                classes,
-                self._forecaster,
-                config.cluster,
-                config.now,
-                self._scheduler.reservations(),
-                self._rules,
-                lasts=plan.lasts,
-                sets=self._mode == WRITE and not config.refusal,
+                classes, self._forecaster, config.cluster, config.now, self._scheduler.reservations(), self._rules,
+                lasts=plan.lasts, sets=self._mode == WRITE and not config.refusal,
                 starts=self._starts(plan, classes, done),
-            )
+            )  # fmt: skip
             write_table(made, plan.path)
             self._advises = not made.sets
         except JobcastError as error:

@@ -134,12 +134,9 @@ class Slurm:
         lines = [line for job, line in words.items() if minutes[job]] + lines
         lines += [line for job, line in words.items() if not minutes[job]]
         done = run(
-            ["scontrol"],
-            stdin="\n".join([*lines, "quit", ""]),
-            environment=_ENVIRONMENT,
-            without=FILTERS,
+            ["scontrol"], stdin="\n".join([*lines, "quit", ""]), environment=_ENVIRONMENT, without=FILTERS,
             patience=self._patience,
-        )
+        )  # fmt: skip
         refused = slurm_text.parse_refusals(done.problem)
         if done.code != 0 and not refused:
             _good(done, "scontrol")

@@ -139,25 +139,14 @@ def _accounted(row: dict[str, str]) -> QueuedJob:
     start, end = _time(row, "Start"), _time(row, "End")
     limit = row["TimelimitRaw"].strip()
     return QueuedJob(
-        job_id=number,
-        state=state_of(row["State"]),
+        job_id=number, state=state_of(row["State"]),
         limit=None if limit in _NO_LIMIT else 60 * _number(row, "TimelimitRaw"),
-        array_id=int(found[1]) if task else number,
-        task=task,
-        is_het=found[3] is not None,
-        user=_or_empty(row["User"]),
-        account=_or_empty(row["Account"]),
-        partition=_or_empty(row["Partition"]),
-        qos=_or_empty(row["QOS"]),
-        submit=_time(row, "Submit"),
-        eligible=_time(row, "Eligible"),
-        start=start,
-        end=end,
-        procs=_number(row, "ReqCPUS"),
-        nodes=_nodes(row["NNodes"]),
-        restarts=int(row["Restarts"]) if row["Restarts"].isdecimal() else 0,
-        name=row["JobName"],
-    )
+        array_id=int(found[1]) if task else number, task=task, is_het=found[3] is not None, user=_or_empty(row["User"]),
+        account=_or_empty(row["Account"]), partition=_or_empty(row["Partition"]), qos=_or_empty(row["QOS"]),
+        submit=_time(row, "Submit"), eligible=_time(row, "Eligible"), start=start, end=end,
+        procs=_number(row, "ReqCPUS"), nodes=_nodes(row["NNodes"]),
+        restarts=int(row["Restarts"]) if row["Restarts"].isdecimal() else 0, name=row["JobName"],
+    )  # fmt: skip
 
 
 def _or_empty(text: str) -> str:

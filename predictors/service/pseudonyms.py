@@ -221,17 +221,9 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
         findings.append(Finding("shifted", "noted", "all dates lie the same number of whole weeks earlier", len(log)))
     header = (("Note", "anonymised: names are keyed hashes, dates are shifted, numbers are new"),)
     hidden = JobLog(
-        columns,
-        unknown,
-        epoch=epoch,
-        time_zone=log.time_zone,
-        max_procs=log.max_procs,
-        max_nodes=log.max_nodes,
-        max_gpus=log.max_gpus,
-        header=header,
-        categories=hashed,
-        name="anonymous",
-    )
+        columns, unknown, epoch=epoch, time_zone=log.time_zone, max_procs=log.max_procs, max_nodes=log.max_nodes,
+        max_gpus=log.max_gpus, header=header, categories=hashed, name="anonymous",
+    )  # fmt: skip
     return hidden, ReadingReport(log.name, tuple(findings))
 
 

@@ -25,14 +25,9 @@ SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
 """Formats that our predictors write. None of them can carry code; pickles are not among them."""
 
 MLFLOW_FILES: Final = (
-    "MLmodel",
-    "conda.yaml",
-    "python_env.yaml",
-    "requirements.txt",
-    "input_example.json",
-    "serving_input_example.json",
+    "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "input_example.json", "serving_input_example.json",
     "registered_model_meta",
-)
+)  # fmt: skip
 """Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
 
 MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [bytes]
@@ -130,12 +125,9 @@ class Origin:
         if log.epoch is not None and trained_until is not None:
             date = _utc(log.epoch + trained_until)
         return cls(
-            predictor=predictor,
-            log=log.name,
-            log_sha256=log.digest(),
-            trained_until=trained_until,
+            predictor=predictor, log=log.name, log_sha256=log.digest(), trained_until=trained_until,
             trained_until_utc=date,
-        )
+        )  # fmt: skip
 
     def brief(self) -> dict[str, object]:
         """Return everything as plain values."""

@@ -85,16 +85,10 @@ def run(setting: Setting) -> Report:
     tables["Table 2, under Cobalt, and the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
     return Report(
-        log=given.name,
-        seeds=seeds,
-        tables=tables,
-        data={f"runs_{given.name}": runs},
-        pictures=tuple(pictures),
-        notes=tuple(_notes(given, account)),
-        verdict=tuple(verdict(runs, queues)),
-        facts={"jobs": len(given), "processors": given.max_procs or 0},
-        account=account,
-    )
+        log=given.name, seeds=seeds, tables=tables, data={f"runs_{given.name}": runs}, pictures=tuple(pictures),
+        notes=tuple(_notes(given, account)), verdict=tuple(verdict(runs, queues)),
+        facts={"jobs": len(given), "processors": given.max_procs or 0}, account=account,
+    )  # fmt: skip
 
 
 def _cleaned(setting: Setting) -> tuple[JobLog, ReadingReport]:

@@ -20,17 +20,8 @@ CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
 LEAST_SHARE: Final = 0.01
 """Share of the jobs that a queue must have to count as one, where the log's own queues shall be used."""
 _CODED: Final = (
-    "queue",
-    "partition",
-    "user",
-    "project",
-    "mode",
-    "location",
-    "executable",
-    "command",
-    "directory",
-    "group",
-)
+    "queue", "partition", "user", "project", "mode", "location", "executable", "command", "directory", "group",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)

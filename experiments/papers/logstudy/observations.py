@@ -34,14 +34,9 @@ MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
 )
 """The paper's Table 2, by queue, in the order of `COLUMNS`."""
 COLUMNS: Final = (
-    "mean_used_nodes",
-    "mean_wait_s",
-    "mean_walltime_s",
-    "mean_runtime_s",
-    "mean_used_core_hours",
-    "mean_requested_core_hours",
-    "total_used_core_hours",
-)
+    "mean_used_nodes", "mean_wait_s", "mean_walltime_s", "mean_runtime_s", "mean_used_core_hours",
+    "mean_requested_core_hours", "total_used_core_hours",
+)  # fmt: skip
 
 
 def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
@@ -392,12 +387,8 @@ def largest_project(jobs: StudyJobs) -> str:
 
 
 PARTS: Final[tuple[Callable[[StudyJobs], list[Row]], ...]] = (
-    queues_observed,
-    users_observed,
-    exits_observed,
-    cycles_observed,
-    overburn_observed,
-)
+    queues_observed, users_observed, exits_observed, cycles_observed, overburn_observed,
+)  # fmt: skip
 """What is observed, in the order of the paper."""
 
 

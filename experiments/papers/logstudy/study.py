@@ -54,13 +54,9 @@ def run(setting: Setting) -> Report:
         **utilised,
     }
     return Report(
-        log=log.name,
-        seeds=(setting.seed,),
-        tables=tables,
-        pictures=(*drawn, *more),
-        notes=(*jobs.notes, *failed_notes, *found.notes),
-        verdict=sentences,
-    )
+        log=log.name, seeds=(setting.seed,), tables=tables, pictures=(*drawn, *more),
+        notes=(*jobs.notes, *failed_notes, *found.notes), verdict=sentences,
+    )  # fmt: skip
 
 
 def observations(jobs: StudyJobs, failures: Failures | None = None) -> list[Row]:

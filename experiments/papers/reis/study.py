@@ -71,14 +71,9 @@ def run(setting: Setting) -> Report:
         "stretch": _stretch(log),
     }
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=tables,
-        pictures=pictures(log, found["reis"], tables["importances"]),
-        notes=_notes(log),
-        verdict=_verdict(table2, by_seed, tail, log),
-        account=left_out.using(len(counted)),
-    )
+        log=log.name, seeds=seeds, tables=tables, pictures=pictures(log, found["reis"], tables["importances"]),
+        notes=_notes(log), verdict=_verdict(table2, by_seed, tail, log), account=left_out.using(len(counted)),
+    )  # fmt: skip
 
 
 def papers_forest(shared: tuple[JobLog, str | int | None, int], seed: int) -> pd.DataFrame:

@@ -138,11 +138,7 @@ def made(kinds: Sequence[tuple[str, int]], submit: npt.ArrayLike, scaling: Scali
     found = [scaled(name, nodes, scaling) for name, nodes in kinds]
     n = len(kinds)
     workload = Workload.from_columns(
-        np.arange(first_id, first_id + n),
-        submit=submit,
-        procs=[nodes for _, nodes in kinds],
-        requested=[REQUESTED] * n,
-        run_time=[round(seconds) for _, seconds in found],
-        machine_procs=MACHINE.for_jobs,
-    )
+        np.arange(first_id, first_id + n), submit=submit, procs=[nodes for _, nodes in kinds],
+        requested=[REQUESTED] * n, run_time=[round(seconds) for _, seconds in found], machine_procs=MACHINE.for_jobs,
+    )  # fmt: skip
     return Jobs(workload, tuple(app for app, _ in found))

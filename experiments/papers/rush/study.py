@@ -141,13 +141,9 @@ def run(setting: Setting) -> Report:
         "classifier in the trials": foreseen(runs).round(3),
     }
     return Report(
-        log="contention world",
-        seeds=seeds,
-        tables=tables,
-        data={"runs": runs, "trials": trials},
-        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)),
-        verdict=in_words(trials),
-    )
+        log="contention world", seeds=seeds, tables=tables, data={"runs": runs, "trials": trials},
+        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)), verdict=in_words(trials),
+    )  # fmt: skip
 
 
 _LEADING: Final = ["experiment", "policy", "trials"]

@@ -303,26 +303,11 @@ CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
 """The rules of the report on cutting."""
 
 _AT_START: Final = (
-    "wait",
-    "allocated_procs",
-    "nodes",
-    "cores",
-    "allocated_gpus",
-    "location",
-    "descriptor",
-    "eligible_wait",
-)
+    "wait", "allocated_procs", "nodes", "cores", "allocated_gpus", "location", "descriptor", "eligible_wait",
+)  # fmt: skip
 _AT_END: Final = (
-    "run_time",
-    "cpu_time",
-    "used_memory",
-    "used_job_memory",
-    "status",
-    "exit_code",
-    "state",
-    "overburn",
-    "restarts",
-)
+    "run_time", "cpu_time", "used_memory", "used_job_memory", "status", "exit_code", "state", "overburn", "restarts",
+)  # fmt: skip
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:

@@ -24,34 +24,14 @@ from predictors.data.report import ReadingReport, ReportBuilder
 
 STATES: Final[Mapping[str, int]] = MappingProxyType(
     {
-        "COMPLETED": COMPLETED,
-        "CANCELLED": CANCELLED,
-        "FAILED": FAILED,
-        "TIMEOUT": FAILED,
-        "OUT_OF_MEMORY": FAILED,
-        "NODE_FAIL": FAILED,
-        "BOOT_FAIL": FAILED,
-        "LAUNCH_FAILED": FAILED,
-        "DEADLINE": FAILED,
-        "PREEMPTED": FAILED,
-        "REVOKED": CANCELLED,
-        "REQUEUED": MISSING,
-        "REQUEUE_HOLD": MISSING,
-        "REQUEUED_HOLD": MISSING,
-        "RESV_DEL_HOLD": MISSING,
-        "REQUEUE_FED": MISSING,
-        "RESIZING": MISSING,
-        "PENDING": MISSING,
-        "CONFIGURING": MISSING,
-        "RUNNING": MISSING,
-        "COMPLETING": MISSING,
-        "STAGE_OUT": MISSING,
-        "SIGNALING": MISSING,
-        "SUSPENDED": MISSING,
-        "STOPPED": MISSING,
-        "SPECIAL_EXIT": FAILED,
+        "COMPLETED": COMPLETED, "CANCELLED": CANCELLED, "FAILED": FAILED, "TIMEOUT": FAILED, "OUT_OF_MEMORY": FAILED,
+        "NODE_FAIL": FAILED, "BOOT_FAIL": FAILED, "LAUNCH_FAILED": FAILED, "DEADLINE": FAILED, "PREEMPTED": FAILED,
+        "REVOKED": CANCELLED, "REQUEUED": MISSING, "REQUEUE_HOLD": MISSING, "REQUEUED_HOLD": MISSING,
+        "RESV_DEL_HOLD": MISSING, "REQUEUE_FED": MISSING, "RESIZING": MISSING, "PENDING": MISSING,
+        "CONFIGURING": MISSING, "RUNNING": MISSING, "COMPLETING": MISSING, "STAGE_OUT": MISSING, "SIGNALING": MISSING,
+        "SUSPENDED": MISSING, "STOPPED": MISSING, "SPECIAL_EXIT": FAILED,
     }
-)
+)  # fmt: skip
 """SWF's status of each state of a job; `MISSING` where the job has not ended."""
 
 PUT_BACK: Final = frozenset(

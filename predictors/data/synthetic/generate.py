@@ -126,15 +126,9 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
         "status": np.where(crashed | killed, FAILED, COMPLETED),
     }
     return JobLog(
-        values,
-        origin=origin,
-        epoch=MIDNIGHT + origin,
-        time_zone="UTC",
-        max_procs=procs,
-        max_nodes=procs,
-        header=_header(n_jobs, seed, procs, load, users, stretch),
-        name=f"synthetic-{seed}",
-    )
+        values, origin=origin, epoch=MIDNIGHT + origin, time_zone="UTC", max_procs=procs, max_nodes=procs,
+        header=_header(n_jobs, seed, procs, load, users, stretch), name=f"synthetic-{seed}",
+    )  # fmt: skip
 
 
 def _check(n_jobs: int, seed: int, procs: int, load: float, users: int) -> None:

@@ -59,13 +59,9 @@ def draw_runs(rng: np.random.Generator, times: Floats, users: int) -> Runs:
     """Draw the user and application at each of the sorted `times` [s]: sessions of users of Zipf-like activity."""
     activity = np.cumsum(1.0 / np.arange(1, users + 1) ** ZIPF)
     user, app, inputs = sessions(
-        times,
-        rng.random((len(times), 3)),
-        rng.standard_normal(len(times)),
-        activity / activity[-1],
-        APPS_PER_USER,
+        times, rng.random((len(times), 3)), rng.standard_normal(len(times)), activity / activity[-1], APPS_PER_USER,
         np.array([SESSION[habit] for habit in ("pause", "go_on", "same", "new", "memory")]),
-    )
+    )  # fmt: skip
     return Runs(user % max(1, users // USERS_PER_GROUP), user, app, inputs)
 
 

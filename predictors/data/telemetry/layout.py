@@ -117,15 +117,10 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
             "file that says which are."
         )
     return Layout(
-        names=tuple(names),
-        clock="s" if names[0] == "Time" else "ms+us",
-        time=(0,) if names[0] == "Time" else (0, at["Time_usec"]),
-        node=node,
-        component=at.get("component_id", -1),
-        devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at),
-        metrics=metrics,
-        ignored=ignored,
-    )
+        names=tuple(names), clock="s" if names[0] == "Time" else "ms+us",
+        time=(0,) if names[0] == "Time" else (0, at["Time_usec"]), node=node, component=at.get("component_id", -1),
+        devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at), metrics=metrics, ignored=ignored,
+    )  # fmt: skip
 
 
 def _metrics(names: Sequence[str], at: Mapping[str, int]) -> tuple[tuple[Metric, ...], tuple[str, ...]]:

@@ -8,25 +8,10 @@ from predictors.models.online import _linear as kernel
 from predictors.models.online.base import Kernels, OnlinePredictor
 
 FEATURES: Final = (
-    "requested_time",
-    "last_two_mean",
-    "last_run_time",
-    "second_last_run_time",
-    "ended_mean",
-    "longest_running",
-    "running_mean",
-    "procs",
-    "running_sum",
-    "running_count",
-    "think_time",
-    "procs_held",
-    "pending_count",
-    "hour",
-    "weekday",
-    "user",
-    "group",
-    "executable",
-)
+    "requested_time", "last_two_mean", "last_run_time", "second_last_run_time", "ended_mean", "longest_running",
+    "running_mean", "procs", "running_sum", "running_count", "think_time", "procs_held", "pending_count", "hour",
+    "weekday", "user", "group", "executable",
+)  # fmt: skip
 """Columns, in the order that the kernel knows."""
 
 

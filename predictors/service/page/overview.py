@@ -236,17 +236,8 @@ def _model(model: Model, trouble: str | None, epoch: int | None) -> ModelView:
     if model.drift.stands:
         verdicts.append(model.drift.sentence(identity.name, epoch))
     return ModelView(
-        role=model.role,
-        name=identity.name,
-        version=identity.version,
-        predictor=identity.predictor,
-        uri=identity.uri,
-        trained_until=identity.trained_until,
-        learns=model.learns,
-        figures=dict(model.figures),
-        failures=sum(model.failures.values()),
-        trouble=trouble,
-        verdict=" ".join(verdicts),
-        advice=model.advice() if model.drift.stands else "",
-        weeks=tuple(reversed(tuple(model.monitor.weeks))),
-    )
+        role=model.role, name=identity.name, version=identity.version, predictor=identity.predictor, uri=identity.uri,
+        trained_until=identity.trained_until, learns=model.learns, figures=dict(model.figures),
+        failures=sum(model.failures.values()), trouble=trouble, verdict=" ".join(verdicts),
+        advice=model.advice() if model.drift.stands else "", weeks=tuple(reversed(tuple(model.monitor.weeks))),
+    )  # fmt: skip

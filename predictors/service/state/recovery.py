@@ -42,12 +42,8 @@ from predictors.service.storage.store import Store, write_effects
 
 log = logging.getLogger("jobcast.service")
 _COLUMNS: Final = {
-    at.USER: "user",
-    at.GROUP: "group",
-    at.EXECUTABLE: "executable",
-    at.QUEUE: "queue",
-    at.PARTITION: "partition",
-}
+    at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue", at.PARTITION: "partition",
+}  # fmt: skip
 _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
 

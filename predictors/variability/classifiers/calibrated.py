@@ -27,13 +27,10 @@ from predictors.variability.splits import deal
 
 UNCALIBRATED: Final[Mapping[str, type[Classifier]]] = MappingProxyType(
     {
-        "extra-trees": ExtraTrees,
-        "decision-forest": DecisionForest,
-        "knn": Neighbours,
-        "adaboost": AdaBoost,
+        "extra-trees": ExtraTrees, "decision-forest": DecisionForest, "knn": Neighbours, "adaboost": AdaBoost,
         "boosted": BoostedClassifier,
     }
-)
+)  # fmt: skip
 """Every classifier that can be calibrated, by its name; the first four are the paper's."""
 
 INNER: Final = "inner"

@@ -185,13 +185,9 @@ def eliminate_nested(dataset: Dataset, model: str, plan: Plan, map_tasks: Map = 
     grid = [(k, size) for k in range(len(folds)) for size in range(len(wanted))]
     f1 = np.array(map_tasks(_judge_set, (shared, sets), grid)).reshape(len(folds), len(wanted))
     return Elimination(
-        tuple(wanted),
-        sets[_best(by_size)],
-        honest,
-        tuple(wanted[size] for size in chosen),
-        means_of_known(by_size, axis=0),
-        means_of_known(f1, axis=0),
-    )
+        tuple(wanted), sets[_best(by_size)], honest, tuple(wanted[size] for size in chosen),
+        means_of_known(by_size, axis=0), means_of_known(f1, axis=0),
+    )  # fmt: skip
 
 
 def _eliminate_and_judge(shared: _Shared, task: _Path) -> tuple[list[Answer], list[float]]:
