@@ -94,14 +94,11 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
     for name, quantiles in predicted.items():
         losses = {level: pinball_loss(run_time, values, level) for level, values in quantiles.items()}
         low, high = quantiles[LEVELS[0]], quantiles[LEVELS[-1]]
-        rows.append(
-            {
-                "predictor": name,
-                "crps_s": 2 * float(np.mean(list(losses.values()))),
-                **{f"pinball_{level:g}_s": loss for level, loss in losses.items()},
-                "covered_90": coverage(run_time, low, np.maximum(low, high)),
-            }
-        )
+        rows.append({
+            "predictor": name, "crps_s": 2 * float(np.mean(list(losses.values()))),
+            **{f"pinball_{level:g}_s": loss for level, loss in losses.items()},
+            "covered_90": coverage(run_time, low, np.maximum(low, high)),
+        })  # fmt: skip
     table = pd.DataFrame(rows)
     base = float(table.loc[table["predictor"] == "last-two", "crps_s"].iloc[0])
     table.insert(2, "relative_crps", table["crps_s"] / base)

@@ -153,17 +153,12 @@ def costs(found: Mapping[str, Evaluation]) -> pd.DataFrame:
     rows = []
     for score in split.scores:
         in_stream = alone.get(score.name, np.nan)
-        rows.append(
-            {
-                "predictor": score.name,
-                "fit_s": score.fit_seconds,
-                "learn_rows_per_s": split.n_train / max(score.fit_seconds, 1e-9),
-                "predict_us": score.predict_us_per_job,
-                "predict_rows_per_s": 1e6 / max(score.predict_us_per_job, 1e-9),
-                "stream_us": in_stream,
-                "jobs_per_s": 1e6 / in_stream,
-            }
-        )
+        rows.append({
+            "predictor": score.name, "fit_s": score.fit_seconds,
+            "learn_rows_per_s": split.n_train / max(score.fit_seconds, 1e-9), "predict_us": score.predict_us_per_job,
+            "predict_rows_per_s": 1e6 / max(score.predict_us_per_job, 1e-9), "stream_us": in_stream,
+            "jobs_per_s": 1e6 / in_stream,
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 

@@ -269,12 +269,9 @@ class JobLog:
         shift = int(values["submit"][0]) if len(values["submit"]) else 0
         values["submit"] = values["submit"] - shift
         return replace(
-            self,
-            values=values,
-            unknown={column: mask[rows] for column, mask in self.unknown.items()},
-            origin=self.origin + shift,
-            epoch=None if self.epoch is None else self.epoch + shift,
-        )
+            self, values=values, unknown={column: mask[rows] for column, mask in self.unknown.items()},
+            origin=self.origin + shift, epoch=None if self.epoch is None else self.epoch + shift,
+        )  # fmt: skip
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""

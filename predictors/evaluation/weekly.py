@@ -60,13 +60,10 @@ class WeeklyErrors:
         for number, sums in sorted(self._weeks.copy().items()):
             n, ours, theirs, squared, theirs_squared, told, held = sums
             yield Week(
-                begin=number * WEEK + _MONDAY,
-                n_jobs=int(n),
-                error=ours / n,
-                last_two_error=theirs / n,
+                begin=number * WEEK + _MONDAY, n_jobs=int(n), error=ours / n, last_two_error=theirs / n,
                 squared_ratio=squared / theirs_squared if theirs_squared else float("nan"),
                 covered=held / told if told else float("nan"),
-            )
+            )  # fmt: skip
 
     def table(self) -> Floats:
         """Return everything as one array."""

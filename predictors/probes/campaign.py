@@ -136,13 +136,10 @@ class Campaign:
         control, application = self.control, self.control.named(name)
         run = ControlRun.made(control, application, self._clock())
         request = Request(
-            script=run.folder / "job.sh",
-            name=f"jobcast-{name}",
-            nodes=application.nodes,
-            seconds=application.walltime + control.limit + SPARE,
-            options=(*control.options, *application.options),
+            script=run.folder / "job.sh", name=f"jobcast-{name}", nodes=application.nodes,
+            seconds=application.walltime + control.limit + SPARE, options=(*control.options, *application.options),
             nodes_option=control.nodes_option,
-        )
+        )  # fmt: skip
         try:
             run = replace(run, job=self._scheduler.submit(request))
         except JobcastError as error:

@@ -104,30 +104,16 @@ def _queued(row: dict[str, str]) -> QueuedJob:
     task = _or_empty(row["ArrayTaskID"])
     limit, least = row["TimeLimit"].strip(), row["MinTime"].strip()
     return QueuedJob(
-        job_id=number,
-        state=state_of(row["State"]),
-        limit=None if limit in _NO_LIMIT else _span(row, "TimeLimit"),
+        job_id=number, state=state_of(row["State"]), limit=None if limit in _NO_LIMIT else _span(row, "TimeLimit"),
         soft=None if least in _NO_LIMIT else _span(row, "MinTime") or None,
-        array_id=_number(row, "ArrayJobID") if task else number,
-        task=task,
-        is_het=_or_empty(row["HetJobID"]) not in ("", "0"),
-        user=_or_empty(row["UserName"]),
-        account=_or_empty(row["Account"]),
-        partition=_or_empty(row["Partition"]),
-        qos=_or_empty(row["QOS"]),
-        submit=_time(row, "SubmitTime"),
-        eligible=_time(row, "EligibleTime"),
-        start=_time(row, "StartTime"),
-        end=_time(row, "EndTime"),
-        procs=_number(row, "NumCPUs"),
-        nodes=_nodes(row["NumNodes"]),
-        deadline=_time(row, "Deadline"),
-        reservation=_or_empty(row["Reservation"]),
-        restarts=_number(row, "RestartCnt"),
-        mark=_or_empty(row["admin_comment"]),
-        comment=_or_empty(row["Comment"]),
-        name=row["Name"],
-    )
+        array_id=_number(row, "ArrayJobID") if task else number, task=task,
+        is_het=_or_empty(row["HetJobID"]) not in ("", "0"), user=_or_empty(row["UserName"]),
+        account=_or_empty(row["Account"]), partition=_or_empty(row["Partition"]), qos=_or_empty(row["QOS"]),
+        submit=_time(row, "SubmitTime"), eligible=_time(row, "EligibleTime"), start=_time(row, "StartTime"),
+        end=_time(row, "EndTime"), procs=_number(row, "NumCPUs"), nodes=_nodes(row["NumNodes"]),
+        deadline=_time(row, "Deadline"), reservation=_or_empty(row["Reservation"]), restarts=_number(row, "RestartCnt"),
+        mark=_or_empty(row["admin_comment"]), comment=_or_empty(row["Comment"]), name=row["Name"],
+    )  # fmt: skip
 
 
 def _accounted(row: dict[str, str]) -> QueuedJob:
@@ -263,13 +249,11 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
         nodes = _or_empty(values.get("Nodes", ""))
         found.append(
             Reservation(
-                name=values["ReservationName"],
-                start=int(start),
-                end=int(end),
+                name=values["ReservationName"], start=int(start), end=int(end),
                 nodes=None if nodes in ("", "ALL") else frozenset(hostnames(nodes)),
                 flags=frozenset(_or_empty(values.get("Flags", "")).split(",")) - {""},
             )
-        )
+        )  # fmt: skip
     return tuple(found)
 
 

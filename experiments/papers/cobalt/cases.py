@@ -133,10 +133,6 @@ def _runs(given: JobLog, quick: bool, first: int, seed: int) -> Iterator[dict[st
         for case in cases:
             schedule = run_case(left, workload, rules, case)
             yield {
-                "seed": seed,
-                "nodes": case.nodes,
-                "estimates": case.estimates,
-                "prod_long": case.restricted,
-                "policy": case.policy,
-                **figures_of(schedule, rules),
-            }
+                "seed": seed, "nodes": case.nodes, "estimates": case.estimates, "prod_long": case.restricted,
+                "policy": case.policy, **figures_of(schedule, rules),
+            }  # fmt: skip

@@ -68,18 +68,12 @@ def _beside(runs: pd.DataFrame, expected: Mapping[str, str], random: str) -> pd.
         if wait is None or slow is None or reward is None:
             continue
         few = seeds_of(runs, name) < LEAST
-        rows.append(
-            {
-                "agent": name,
-                "seeds": seeds_of(runs, name),
-                "mean_wait": in_percent(wait),
-                "bounded_slowdown": in_percent(slow),
-                "reward_a_start": told_of(reward),
-                "reward": "too few seeds" if few else _sign(reward, 0.0, "less", "more"),
-                "waits": "too few seeds" if few else _waits(wait, slow),
-                "expected": expected[name],
-            }
-        )
+        rows.append({
+            "agent": name, "seeds": seeds_of(runs, name), "mean_wait": in_percent(wait),
+            "bounded_slowdown": in_percent(slow), "reward_a_start": told_of(reward),
+            "reward": "too few seeds" if few else _sign(reward, 0.0, "less", "more"),
+            "waits": "too few seeds" if few else _waits(wait, slow), "expected": expected[name],
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -117,16 +111,10 @@ def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
         wait, slow = (ratio(runs, name, other, column, level=level) for column in WAITS)
         if wait is None or slow is None:
             continue
-        rows.append(
-            {
-                "agent": name,
-                "beside": other,
-                "seeds": seeds,
-                "mean_wait": in_percent(wait),
-                "bounded_slowdown": in_percent(slow),
-                "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
-            }
-        )
+        rows.append({
+            "agent": name, "beside": other, "seeds": seeds, "mean_wait": in_percent(wait),
+            "bounded_slowdown": in_percent(slow), "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -142,14 +130,11 @@ def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:
             continue
         both = _common(runs, name, KEPT)
         gap = mean_of(_logs_beside(both, name, TEST) - _logs_beside(both, name, TRAIN), LEVEL)
-        rows.append(
-            {
-                "agent": name,
-                "mean_wait_on_training_months": in_percent(on[TRAIN]),
-                "mean_wait_on_test_months": in_percent(on[TEST]),
-                "gap": in_percent(Ratio(*(float(np.exp(end)) for end in (gap.value, gap.low, gap.high)))),
-            }
-        )
+        rows.append({
+            "agent": name, "mean_wait_on_training_months": in_percent(on[TRAIN]),
+            "mean_wait_on_test_months": in_percent(on[TEST]),
+            "gap": in_percent(Ratio(*(float(np.exp(end)) for end in (gap.value, gap.low, gap.high)))),
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -198,15 +183,10 @@ def copied(runs: pd.DataFrame) -> pd.DataFrame:
         found = mean_of(value(rows_of_all, other) - value(rows_of_all, seen), level)
         better = found.high < 0 if name == LINEAR else found.low > 0
         enough = seeds_of(runs, other, seen) >= LEAST
-        rows.append(
-            {
-                "agent": other,
-                "beside": seen,
-                "learns_for": aim,
-                "difference": told_of(found),
-                "leakage_is_seen": ("yes" if better else "no") if enough else "too few seeds",
-            }
-        )
+        rows.append({
+            "agent": other, "beside": seen, "learns_for": aim, "difference": told_of(found),
+            "leakage_is_seen": ("yes" if better else "no") if enough else "too few seeds",
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -219,15 +199,9 @@ def openness(curve: pd.DataFrame) -> pd.DataFrame:
     for name, mine in known.groupby("case", sort=False):
         by_seed = mine.groupby("seed")["entropy"]
         first, last = by_seed.first(), by_seed.last()
-        rows.append(
-            {
-                "agent": name,
-                "untrained": round(float(first.median()), 3),
-                "trained": round(float(last.median()), 3),
-                "least": round(float(last.min()), 3),
-                "largest": round(float(last.max()), 3),
-                "seeds_below_0.01": int((last < CERTAIN).sum()),
-                "seeds": len(last),
-            }
-        )
+        rows.append({
+            "agent": name, "untrained": round(float(first.median()), 3), "trained": round(float(last.median()), 3),
+            "least": round(float(last.min()), 3), "largest": round(float(last.max()), 3),
+            "seeds_below_0.01": int((last < CERTAIN).sum()), "seeds": len(last),
+        })  # fmt: skip
     return pd.DataFrame(rows)

@@ -125,13 +125,10 @@ def jobs_of(schedule: Schedule) -> pd.DataFrame:
     order = np.argsort(-schedule.wait, kind="stable")
     rest = order[DRAWN:]
     rows = np.sort(np.concatenate([order[:DRAWN], rest[:: max(1, len(rest) // DRAWN)]]))
-    return pd.DataFrame(
-        {
-            "nodes": schedule.workload.procs[rows],
-            "wait_h": schedule.wait[rows] / HOUR,
-            "mode": np.array(STARTED_BY)[schedule.started_by[rows]],
-        }
-    )
+    return pd.DataFrame({
+        "nodes": schedule.workload.procs[rows], "wait_h": schedule.wait[rows] / HOUR,
+        "mode": np.array(STARTED_BY)[schedule.started_by[rows]],
+    })  # fmt: skip
 
 
 def by_size(schedule: Schedule, bounds: Ints) -> Iterator[dict[str, Any]]:

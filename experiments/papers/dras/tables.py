@@ -170,16 +170,12 @@ def rewards_beside_waits(runs: pd.DataFrame) -> pd.DataFrame:
     table = rows.groupby("case", sort=False)[
         ["capability_reward", "capacity_reward", "mean_wait_s", "max_wait_s", "n_jobs"]
     ].mean()
-    return pd.DataFrame(
-        {
-            "method": table.index,
-            "reward_(1)_a_start": table["capability_reward"].round(4),
-            "total_reward_(1)": (table["capability_reward"] * table["n_jobs"]).round(1),
-            "reward_(2)_a_start": table["capacity_reward"],
-            "mean_wait_h": (table["mean_wait_s"] / HOUR).round(2),
-            "longest_wait_h": (table["max_wait_s"] / HOUR).round(1),
-        }
-    )
+    return pd.DataFrame({
+        "method": table.index, "reward_(1)_a_start": table["capability_reward"].round(4),
+        "total_reward_(1)": (table["capability_reward"] * table["n_jobs"]).round(1),
+        "reward_(2)_a_start": table["capacity_reward"], "mean_wait_h": (table["mean_wait_s"] / HOUR).round(2),
+        "longest_wait_h": (table["max_wait_s"] / HOUR).round(1),
+    })  # fmt: skip
 
 
 def tables_of(

@@ -87,15 +87,11 @@ def _job_log(table: Any, about: dict[str, Any]) -> JobLog:
     if about["time_zone"]:
         known_zone(str(about["time_zone"]))
     return JobLog(
-        values,
-        unknown,
-        origin=origin,
-        time_zone=None if about["time_zone"] is None else str(about["time_zone"]),
+        values, unknown, origin=origin, time_zone=None if about["time_zone"] is None else str(about["time_zone"]),
         header=tuple((str(label), str(text)) for label, text in about["header"]),
         categories={name: tuple(map(str, names)) for name, names in about["categories"].items()},
-        name=str(about["name"]),
-        **sizes,
-    )
+        name=str(about["name"]), **sizes,
+    )  # fmt: skip
 
 
 def text_array(texts: Sequence[str]) -> Any:

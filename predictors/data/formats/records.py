@@ -138,12 +138,9 @@ def finish(
     masks = {column: values == MISSING for column, values in columns.items()}
     columns = {c: v for c, v in columns.items() if c in COLUMNS or not masks[c].all()}
     log = JobLog.from_columns(
-        {"job_id": job_id, **columns},
-        {column: masks[column] for column in columns},
-        categories={column: names for column, names in categories.items() if column in columns},
-        name=name,
-        **about,
-    )
+        {"job_id": job_id, **columns}, {column: masks[column] for column in columns},
+        categories={column: names for column, names in categories.items() if column in columns}, name=name, **about,
+    )  # fmt: skip
     return (replace(log, epoch=log.origin) if epoch_known else log), draft.ledger.close()
 
 

@@ -177,14 +177,11 @@ class FileMapping(Declaration):
         metrics = [Metric(at[one.column], one.counter, one.kind, one.bits, one.scale) for one in self.counters]
         used = {self.time, self.node, *self.devices, *(one.column for one in self.counters)}
         return Layout(
-            names=tuple(names),
-            clock=self.clock,
-            time=(at[self.time],),
-            node=at[self.node],
+            names=tuple(names), clock=self.clock, time=(at[self.time],), node=at[self.node],
             devices=tuple(at[name] for name in self.devices),
             metrics=tuple(sorted(metrics, key=lambda metric: metric.column)),
             ignored=tuple(name for name in names if name not in used),
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -197,30 +197,17 @@ class Collector:
         alarms = [f"{one.role}: {one.verdict} {one.advice}".strip() for one in models if one.advice]
         alarms += [f"{one.role}: {one.trouble}" for one in models if one.trouble]
         return Overview(
-            at=time.time(),
-            unix=unix,
-            now=now,
-            ready=service.ready and service.health.answers,
-            troubles=service.health.troubles(),
-            sequence=state.sequence,
-            learnt=service.learner.sequence,
-            waiting_events=service.writer.pending + service.learner.pending,
-            newest_event=state.history.now,
-            last_commit=service.writer.last_commit,
-            snapshot_time=service.snapshot_time,
-            late=state.history.late_events,
-            refused=state.event_order.refused,
-            held=state.event_order.held,
+            at=time.time(), unix=unix, now=now, ready=service.ready and service.health.answers,
+            troubles=service.health.troubles(), sequence=state.sequence, learnt=service.learner.sequence,
+            waiting_events=service.writer.pending + service.learner.pending, newest_event=state.history.now,
+            last_commit=service.writer.last_commit, snapshot_time=service.snapshot_time, late=state.history.late_events,
+            refused=state.event_order.refused, held=state.event_order.held,
             per_minute=service.health.event_rate.per_minute(),
             running=tuple(sorted((r for r in rows if r.started is not None), key=lambda r: (r.started or 0, r.job))),
             waiting=tuple(sorted((r for r in rows if r.started is None), key=lambda r: (r.submitted, r.job))),
-            models=models,
-            history=self._history,
-            forecasts=forecasts.wanted,
-            forecast_at=forecasts.at,
-            forecast_trouble=forecasts.trouble,
-            alarms=tuple(alarms),
-        )
+            models=models, history=self._history, forecasts=forecasts.wanted, forecast_at=forecasts.at,
+            forecast_trouble=forecasts.trouble, alarms=tuple(alarms),
+        )  # fmt: skip
 
 
 def _row(job: LiveJob, forecast: tuple[int, int, int] | None) -> JobRow:

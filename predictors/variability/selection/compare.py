@@ -195,20 +195,13 @@ class Comparison:
         for one in self.judged:
             found = one.by_fold()
             low, high = one.interval(self.datasets[one.scope].runs.start, self.plan.seed)
-            rows.append(
-                {
-                    "scope": one.scope,
-                    "split": one.split,
-                    "model": one.model,
-                    "n_folds": len(found),
-                    "f1": one.mean_f1,
-                    "f1_low": low,
-                    "f1_high": high,
-                    "f1_paper": PAPER_F1.get(one.model, np.nan) if one.split == "applications" else np.nan,
-                    **{name: _mean([getattr(figures, name) for figures in found]) for name in _MEANS},
-                    **{name: sum(getattr(figures, name) for figures in found) for name in _SUMS},
-                }
-            )
+            rows.append({
+                "scope": one.scope, "split": one.split, "model": one.model, "n_folds": len(found), "f1": one.mean_f1,
+                "f1_low": low, "f1_high": high,
+                "f1_paper": PAPER_F1.get(one.model, np.nan) if one.split == "applications" else np.nan,
+                **{name: _mean([getattr(figures, name) for figures in found]) for name in _MEANS},
+                **{name: sum(getattr(figures, name) for figures in found) for name in _SUMS},
+            })  # fmt: skip
         return pd.DataFrame(rows)
 
 

@@ -56,17 +56,12 @@ def scores(
         raise JobcastError(f"Truth and verdicts must have one shape (n,); got {t.shape} and {s.shape}.")
     tp, fp, fn = int((t & s).sum()), int((~t & s).sum()), int((t & ~s).sum())
     return Scores(
-        n_test=len(t),
-        n_variation=int(t.sum()),
-        base_rate=_share(t),
+        n_test=len(t), n_variation=int(t.sum()), base_rate=_share(t),
         f1=float(f1_of(np.array(tp), np.array(fp), np.array(fn))),
-        precision=tp / (tp + fp) if tp + fp else float("nan"),
-        recall=tp / (tp + fn) if tp + fn else float("nan"),
-        pr_auc=float("nan") if probability is None else average_precision(t, probability),
-        accuracy=_share(t == s),
-        none_accuracy=_share(~t),
-        n_abstained=n_abstained,
-    )
+        precision=tp / (tp + fp) if tp + fp else float("nan"), recall=tp / (tp + fn) if tp + fn else float("nan"),
+        pr_auc=float("nan") if probability is None else average_precision(t, probability), accuracy=_share(t == s),
+        none_accuracy=_share(~t), n_abstained=n_abstained,
+    )  # fmt: skip
 
 
 def f1_of(tp: npt.ArrayLike, fp: npt.ArrayLike, fn: npt.ArrayLike) -> Floats:
