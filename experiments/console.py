@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 USUAL: Final = 80  # characters of a line of a table where no terminal says how many it has
 NARROWEST: Final = 40  # narrower terminals are taken for this wide
 TALLEST: Final = 2  # lines of a heading, where there is room
-_FIGURE: Final = re.compile(r"[^\w\s]?\d")
-"""What a text begins with that is a figure with more after it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
+_FIGURE: Final = re.compile(r"[^\w\s]?\d")  # how a text begins that is a figure and more: `0.4 to 0.6`, `<1 s`
 LONG: Final = 24  # cells up to this length stand on one line; longer ones may go on, between words, on the next
 
 
@@ -274,8 +273,7 @@ def resumable() -> Iterator[None]:
         raise
 
 
-_loudness: list[str] = []
-"""What the user asked for: "quiet", "verbose" or nothing."""
+_loudness: list[str] = []  # what the user asked for: "quiet", "verbose" or nothing
 
 
 def set_loudness(*, quiet: bool, verbose: bool) -> None:
@@ -301,8 +299,7 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-_shown: list[Callable[[str], None]] = []
-"""What writes a remark behind the text of each work that is shown, the innermost last."""
+_shown: list[Callable[[str], None]] = []  # what writes a remark behind each work that is shown, the innermost last
 
 
 @contextmanager

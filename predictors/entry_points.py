@@ -14,10 +14,9 @@ from predictors.core.errors import JobcastError, printable, unknown_name
 
 T = TypeVar("T", covariant=True)
 
-GROUPS: Final = MappingProxyType(
+GROUPS: Final = MappingProxyType(  # the group of entry points of each kind of thing
     {"predictor": "jobcast.predictors", "policy": "jobcast.policies", "order": "jobcast.orders"}
 )
-"""The group of entry points of each kind of thing."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 

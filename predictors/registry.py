@@ -37,7 +37,7 @@ def _accepted(name: str, found: object) -> type[Predictor]:
 TAKEN: Final = frozenset({*ADAPTERS, *REVISED_ESTIMATES, *ALIASES, "clairvoyant", "cqsim"})
 """Names of other estimates, and of adapters in saved models."""
 
-PREDICTORS: Final[Registry[type[Predictor]]] = Registry(
+PREDICTORS: Final[Registry[type[Predictor]]] = Registry(  # every predictor by its name; a changed rule gets a new name
     "predictor",
     {
         "requested": baselines.Requested,
@@ -68,7 +68,6 @@ PREDICTORS: Final[Registry[type[Predictor]]] = Registry(
     _accepted,
     TAKEN.__contains__,
 )
-"""Every predictor by its name; a changed rule gets a new name."""
 
 
 def make_predictor(name: str, **params: Any) -> Predictor:

@@ -16,11 +16,10 @@ from experiments.cli.commands import group
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import EXTRAS, JobcastError, missing, printable
 
-STUDIES: Final = (
+STUDIES: Final = (  # the names of `experiments.registry.EXPERIMENTS`, which is not loaded for help
     "reis", "runtime", "backfilling", "stress", "start-times", "live", "logstudy", "rush", "rush-dose", "repeated-runs",
     "ceil", "cobalt", "dras",
 )  # fmt: skip
-"""The names of `experiments.registry.EXPERIMENTS`, which is not loaded for help."""
 
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 """Click's error for options that cannot be used, which typer does not export."""
@@ -112,8 +111,7 @@ def _end(number: int, frame: Any) -> NoReturn:
     raise Ended(128 + number)
 
 
-_dropped: list[int] = []
-"""Signals with exceptions that Python has dropped."""
+_dropped: list[int] = []  # signals with exceptions that Python has dropped
 
 
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:

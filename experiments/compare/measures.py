@@ -18,7 +18,7 @@ class Measure:
     as_ratio: bool = True  # whether ours / theirs makes sense, so that two cases can be compared by it
 
 
-MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
+MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(  # by column of `results.parquet` and key of `--json`
     {
         "mean_bounded_slowdown": Measure("mean bounded slowdown"),
         "median_bounded_slowdown": Measure("median bounded slowdown"),
@@ -68,12 +68,10 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "dilated": Measure("jobs that took longer than alone", as_ratio=False),
     }
 )
-"""By column of `results.parquet` and key of `--json`."""
 
-BY_RESOURCE: Final = tuple(
+BY_RESOURCE: Final = tuple(  # figures by resource that tables show, where jobs take GPUs and memory of nodes
     f"{name}_{figure}" for name in ("processors", "gpus", "memory_kb") for figure in ("utilisation", "mean_wait_s")
 )
-"""Figures by resource that tables show, where jobs take GPUs and memory of nodes."""
 
 COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
 """What can be compared: ratios make sense, and less is better."""

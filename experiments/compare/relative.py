@@ -12,13 +12,12 @@ from predictors.core.intervals import mean_interval, median_interval
 RATIOS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
 """Columns relative to EASY: which figure of a schedule."""
 COLUMNS: Final = ("gap_closed", *RATIOS)
-FURTHER: Final = {
+FURTHER: Final = {  # more columns relative to EASY, where a study asks for them
     "response_by_area": "area_weighted_mean_response_s",
     "wait_by_area": "area_weighted_mean_wait_s",
     "throughput": "throughput_std",
     "user_gini": "user_slowdown_gini",
 }
-"""More columns relative to EASY, where a study asks for them."""
 WORSE_OFF: Final = "users_worse_off"  # share of users who are worse off than under EASY
 ALL: Final = (*COLUMNS, *FURTHER, WORSE_OFF)
 

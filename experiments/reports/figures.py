@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # matplotlib is loaded where something is drawn
 
-Paint = Callable[[Axes, "pd.DataFrame"], None]
-"""Draws a table on axes, and sets title, labels with units, and legend."""
+Paint = Callable[[Axes, "pd.DataFrame"], None]  # draws a table on axes, and sets title, labels with units, and legend
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 """Okabe and Ito's palette: distinct without full colour vision; markers and dashes are distinct without any."""
@@ -240,8 +239,7 @@ def ticks_between(low: float, high: float) -> list[float]:
     return sorted(chosen)
 
 
-TICKS: Final = {
+TICKS: Final = {  # what may be named on an axis of ratios; the lower number first
     **{tick * ten: 0 for ten in (0.01, 0.1, 1.0, 10.0, 100.0) for tick in (1.0, 2.0, 5.0)},
     **dict.fromkeys((0.3, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5, 3.0, 7.0, 30.0, 70.0), 1),
 }
-"""What may be named on an axis of ratios; the lower number first."""

@@ -31,17 +31,15 @@ MAX_SVG: Final = 400_000  # bytes up to which a picture is shown as SVG; bigger 
 
 LONGEST_LEAD: Final = 80
 COMMAND: Final = "command"  # column that is shown below the name of its row
-MOST_COLUMNS: Final = 4
-"""Columns of a table that a phone shows side by side; rows with more are shown one below the other."""
+MOST_COLUMNS: Final = 4  # columns of a table that a phone shows side by side; rows with more are shown stacked
 
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
 _PERCENT: Final = re.compile(r"(?<=\d) %")  # a sign that must not begin a line
-_UNSEEN: Final = dict.fromkeys(
+_UNSEEN: Final = dict.fromkeys(  # control characters, surrogates, and marks that turn the direction of text
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x200E, 0x200F, *range(0x202A, 0x202F),
      *range(0x2066, 0x206A), *range(0xD800, 0xE000)],
     "\ufffd",
 )  # fmt: skip
-"""Control characters, halves of characters, and marks that would turn the direction of the text after them."""
 
 
 def write_page(folder: Path) -> Path:

@@ -70,7 +70,7 @@ CASES: Final = (
 QUICK: Final = (EASY, CLAIRVOYANT, "EASY-SJBF", "EASY++", "careful", "balanced", "bold")
 
 
-OPTIONS: Final = {
+OPTIONS: Final = {  # label and marker of each option, by policy and correction
     ("easy", "requested"): ("no backfill order", "X"),
     ("easy-sjbf", "requested"): ("expired: the request", "o"),
     ("easy-sjbf", "incremental"): ("expired: incremental", "^"),
@@ -79,7 +79,6 @@ OPTIONS: Final = {
     ("careful", "requested"): ("promise with slack", "D"),
     ("balanced", "requested"): ("priority with due dates", "*"),
 }
-"""Label and marker of each option, by policy and correction."""
 
 
 def paint_frontier(axes: Axes, table: pd.DataFrame, what: str) -> None:

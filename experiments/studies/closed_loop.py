@@ -35,14 +35,13 @@ def _soft(name: str, estimates: str, budget: float | None = None) -> Case:
     return Case(name, "easy", estimates, "slurm", budget=budget, soft_limits="slurm")
 
 
-CASES: Final = (
+CASES: Final = (  # the limits as asked, and the rules for soft ones
     Case(REQUEST, "easy"),
     _soft("last-two", "last-two"),
     _soft("cesnet", "cesnet"),
     _soft(f"similar within {BUDGET:g}", "similar", BUDGET),
     _soft("perfect", "clairvoyant"),
 )
-"""The limits as asked, and the rules for soft ones."""
 NARROW: Final = ("1", "2", "3-4")
 WIDE: Final = ("9-16", "17-32")  # classes of width that count as narrow, and as wide
 

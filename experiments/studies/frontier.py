@@ -112,7 +112,7 @@ def _around(values: Sequence[float | None], usual: float) -> tuple[float | None,
     return (*numbers, *(None for one in values if one is None))
 
 
-FAMILIES: Final = (
+FAMILIES: Final = (  # order, estimates and guarantee, one number each, which in a registered setting is its value
     Family("weight of the estimate", "weight", _around(WEIGHTS, _usual("estimate")),
            lambda v: (_weighted(v), "balanced"), _usual("estimate"), "balanced"),
     Family("weight, no guarantee", "weight", WEIGHTS, lambda v: (_free(v), "balanced")),
@@ -127,7 +127,6 @@ FAMILIES: Final = (
     Family("candidates of careful", "factor", _around((0.4, 0.6, 1.0, 1.3), REVISED_ESTIMATES["careful"].factor),
            lambda v: (CAREFUL, _times(v)), REVISED_ESTIMATES["careful"].factor, "careful"),
 )  # fmt: skip
-"""Order, estimates and guarantee, one number each; a family that passes through a registered setting has its value."""
 
 
 def family_cases() -> tuple[Case, ...]:

@@ -105,14 +105,13 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
     return table
 
 
-SPLITS: Final = {
+SPLITS: Final = {  # how a tree may split on a category
     "none": "no category at all",
     "codes": "codes read as numbers",
     "one-hot": "one category against the others, as in the paper",
     "grouped": "the best two groups of categories",
     "full": "a forest for each user with enough jobs, else one for all",
 }
-"""How a tree may split on a category."""
 ENOUGH: Final = 100  # jobs of a user from which on there is a forest of their own
 TREES: Final = 50
 QUICK_TREES: Final = 10
@@ -224,8 +223,7 @@ def category_splits(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Da
 
 
 BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)
-LEARNT: Final = 0.2
-"""Share of the jobs, the earliest, that the predictor starts from; the others are scored as they come."""
+LEARNT: Final = 0.2  # share of the jobs, the earliest, that the predictor starts from; it is scored on the others
 QUICK_JOBS: Final = 20_000  # newest jobs that a quick look takes
 LEAST_JOBS: Final = 500  # jobs below which a month is not judged
 BLOCK: Final = 50  # neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together

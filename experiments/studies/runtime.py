@@ -170,8 +170,7 @@ QUESTION: Final = (
 QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")  # what `--quick` looks at
 EXPLAINED: Final = ("forest", "boosted", "average")  # predictors with permuted attributes
 CALIBRATED: Final = ("similar", "boosted")  # who is moved to keep budgets
-LARGE: Final = 20_000
-"""Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
+LARGE: Final = 20_000  # jobs from which on the slowest are not followed job by job
 SLOWEST: Final = ("online-tree", "average", "stack", "chain", "censored")
 
 Makers = Mapping[str, Callable[[], pd.DataFrame]]

@@ -29,15 +29,13 @@ from schedsim.results.metrics import estimate_errors, figures
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
-WAYS: Final = (
+WAYS: Final = (  # what becomes of an expired estimate, or the promise; policy and correction
     ("request", "easy-sjbf", "requested"),
     ("incremental", "easy-sjbf", "incremental"),
     ("doubling", "easy-sjbf", "doubling"),
     ("promise with slack", "careful", "requested"),
 )
-"""What becomes of an expired estimate, or the promise; policy and correction."""
-SOME: Final = 20_000
-"""Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
+SOME: Final = 20_000  # jobs from which on predictors that are fitted repeatedly are simulated in the first way alone
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 REVISED_ESTIMATES: Final = ("careful", "bold")

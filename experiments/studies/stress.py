@@ -54,10 +54,8 @@ HALVED, DOUBLED = "requests halved", "requests doubled"
 ALONE, WITHIN = "four weeks, no history", "four weeks, with history"
 SCENARIOS: Final = (USUAL, HALVED, DOUBLED, *(f"load {load:g}" for load in LOADS), ALONE, WITHIN)
 
-RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}
-"""Columns relative to EASY: which figure of a schedule."""
-GAMING: Final = ("gamers", "others")
-"""Mean wait of those who game, and of the others, relative to what it is without gaming under the same setting."""
+RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}  # columns relative to EASY: which figure of a schedule
+GAMING: Final = ("gamers", "others")  # mean wait of those who game, and of others, relative to no gaming
 
 QUESTION: Final = "What does each setting do when users game it, when load grows, and on a machine without history?"
 

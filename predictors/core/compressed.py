@@ -15,8 +15,7 @@ from predictors.core.errors import JobcastError
 _GZIP: Final = b"\x1f\x8b"
 
 HARMLESS: Final = 64 << 20  # bytes that every gzip file may hold
-MOST_TIMES: Final = 200
-"""Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
+MOST_TIMES: Final = 200  # multiple of its size that a larger file may hold; logs are packed to a thirtieth at best
 _PIECE: Final = 8 << 20
 MOST_PIPED: Final = 1 << 30  # most bytes that a pipe may give, since its length is unknown beforehand
 

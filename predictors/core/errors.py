@@ -63,7 +63,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")
 
 
-EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
+EXTRAS: Final[Mapping[str, str]] = MappingProxyType(  # the extra that brings a package, by the package's name in Python
     {
         **dict.fromkeys(("sklearn", "skops", "xgboost", "polars"), "models"),
         **dict.fromkeys(("matplotlib",), "plots"),
@@ -80,7 +80,6 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("mpi4py",), "probes"),
     }
 )
-"""The extra that brings a package, by the package's name in Python."""
 
 
 def require(*packages: str) -> None:

@@ -15,8 +15,7 @@ ENDED: Final = 2
 CANCELLED: Final = 3
 RETURNED: Final = 4
 """A running job was stopped by a failure and waits again; an event of simulations, which predictors do not get."""
-FORGOTTEN: Final = 5
-"""The service dropped a queued or running job because its end will never be known; only the service has this event."""
+FORGOTTEN: Final = 5  # the service dropped a live job because its end will never be known; only it has this event
 
 TIME: Final = 0
 KIND: Final = 1

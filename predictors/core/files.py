@@ -46,8 +46,7 @@ def whole_file(
         part.unlink(missing_ok=True)
 
 
-_UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")
-"""The names by `whole_file` of files that are not finished."""
+_UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")  # names by `whole_file` of unfinished files
 
 
 def drop_unfinished(folder: Path) -> None:

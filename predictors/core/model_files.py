@@ -19,14 +19,12 @@ from predictors.core.files import whole_file
 
 FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
-TREE: Final = "sklearn.tree._tree.Tree"
-"""A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
+TREE: Final = "sklearn.tree._tree.Tree"  # a type in saved forests, checked after loading since skops does not trust it
 HARMLESS: Final = ("numpy.dtype",)  # what skops does not list, though it can do nothing; imputers hold one
-DAMAGE: Final = (
+DAMAGE: Final = (  # what reading damaged arrays raises
     ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
     MemoryError, zipfile.BadZipFile, zlib.error, struct.error,
 )  # fmt: skip
-"""What reading damaged arrays raises."""
 _TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
 
 

@@ -15,8 +15,7 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import UNKNOWN, JobLog
 
-MOST_NAMES: Final = 100_000
-"""Names that are kept of a column, those of the newest jobs: as many groups of a kind as a history keeps."""
+MOST_NAMES: Final = 100_000  # names kept of a column, the newest jobs': as many as a history's groups of a kind
 _MOST_CODES: Final = 1 << 26
 _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names come after the greatest number
 

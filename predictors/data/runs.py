@@ -30,16 +30,13 @@ if TYPE_CHECKING:
 
 Words = npt.NDArray[np.str_]
 
-WORKLOADS: Final = ("compute", "network", "io")
-"""What an application's run time depends on most; the order of the three one-hot inputs."""
+WORKLOADS: Final = ("compute", "network", "io")  # what a run time depends on most, as the one-hot inputs
 
-PROBES: Final = tuple(
+PROBES: Final = tuple(  # waits in the calls of a ring and an all-reduce just before the job, over its nodes [s]; nine
     f"{extreme}_{call}_wait" for call in ("send", "recv", "allreduce") for extreme in ("min", "max", "mean")
 )
-"""Waits in the blocking calls of a ring and an all-reduce run just before the job, over its nodes [s]; nine."""
 
-TRUTH: Final = "true_"
-"""Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
+TRUTH: Final = "true_"  # prefix of columns that only a simulation can fill, such as true loads; no classifier sees them
 NEAR: Final = "near_"  # prefix of columns that describe what ran next to a run when it started, such as near_jobs
 FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 
@@ -333,7 +330,7 @@ def _positive(values: Floats) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values >= 0)
 
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the report on a file of runs
     {
         "unreadable": ("dropped", "a run has an id of at most 18 digits, a name, finite times, and node ids or none"),
         "ended-before-start": ("dropped", "end is before start"),
@@ -343,9 +340,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-number": ("changed", "read as unknown"),
     }
 )
-"""The rules of the report on a file of runs."""
-REQUIRED: Final = ("job_id", "application", "start", "end")
-"""Columns that a table must have, together with `nodes` or `node_count`."""
+REQUIRED: Final = ("job_id", "application", "start", "end")  # of a table, together with `nodes` or `node_count`
 OPTIONAL: Final = ("node_count", "nodes", "region_time", "workload", *PROBES)
 
 

@@ -151,10 +151,9 @@ def prepare(
     return Prepared(part, used, others, made + cleaning, unread)
 
 
-UNREAD: Final = (
+UNREAD: Final = (  # rules by which a reader drops rows that were jobs of their own, not further records of one
     "too-few-fields", "surplus-fields", "no-job-id", "no-submission", "not-a-record", "no-clock", "repeated-id",
 )  # fmt: skip
-"""Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
 SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows that another row of the file sums up
 
 
@@ -283,14 +282,13 @@ def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
     return " ".join(["jobcast advise", path, *options])
 
 
-WAYS_OUT: Final = {
+WAYS_OUT: Final = {  # what to do about the jobs that a rule drops
     "no-request": f"Have them made: {DEFAULT_REQUEST}, the site's default, or --requests-from 'run-time*2'.",
     "too-wide": "Give the machine's true size: --procs N.",
     "no-processors": "Export the processors of each job too.",
     "no-run-time": "Take a log of jobs that have ended.",
     "ran-for-0-s": "Export the run times in seconds, not in minutes or hours.",
 }
-"""What to do about the jobs that a rule drops."""
 
 
 SIZE: Final = "Give the machine's true size, --procs N, or one partition of it, --partition P."

@@ -20,10 +20,9 @@ from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
 from predictors.models.baselines import ColumnPredictor, LastTwo, Requested
 
-RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
+RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(  # upper ends [s], included; longer jobs are one more bin
     {"<= 10 min": 600, "<= 1 h": 3600, "<= 4 h": 14_400, "<= 12 h": 43_200, "<= 24 h": 86_400, "<= 10 d": 864_000}
 )
-"""Upper ends of the run-time bins [s], each included; longer jobs make one more bin."""
 
 
 @dataclass(frozen=True)
@@ -168,7 +167,7 @@ class Recommendation:
         return {**vars(self), **lists, "sentence": self.sentence}
 
 
-PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
+PURPOSES: Final[Mapping[str, str]] = MappingProxyType(  # what a predictor may be wanted for, and how advice begins
     {
         "squared error": "Least squared error",
         "typical job": "Typical job",
@@ -176,7 +175,6 @@ PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
         "no training": "Cheapest, nothing to train",
     }
 )
-"""What a predictor may be wanted for, and how a recommendation begins."""
 
 _SAID: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
     {

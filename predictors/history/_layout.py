@@ -139,7 +139,11 @@ BITS_APART: Final = 26.0
 NEAR_REQUEST: Final = 0.1
 NEAR_PROCS: Final = 0.5
 """How many different bits of a signature, how much of ln request and of ln processors count as a distance of 1."""
-KERNELS: Final = ((0.1, 0.5, 10.0, math.inf), (0.3, 1.0, 10.0, math.inf), (0.1, 0.5, 30.0, 1.0))
+KERNELS: Final = (
+    (0.1, 0.5, 10.0, math.inf),
+    (0.3, 1.0, 10.0, math.inf),
+    (0.1, 0.5, 30.0, 1.0),
+)
 """Of each kernel mean: how much of ln request, of ln processors, of runs since then and of ln(1 + hours since then)
 lowers a run's weight to 1/e."""
 

@@ -296,8 +296,7 @@ class LiveTables:
         self._n_kinds: Final = kinds_of(job_width)
         self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
-        self.rows = Rows(n_features)
-        """Row of each job as of its submission, by slot; it stays until the slot has another job."""
+        self.rows = Rows(n_features)  # row of each job as of its submission, by slot, until that has another
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)

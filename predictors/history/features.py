@@ -15,8 +15,7 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.history import _layout as at
 
-REQUESTED_TIME: Final = "requested_time"
-"""The feature that every predictor reads: predictions are capped by it, and fall back on it."""
+REQUESTED_TIME: Final = "requested_time"  # read by every predictor: a cap of predictions, and their fallback
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Feature:
 _J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
 _S, _M = at.SUBMISSIONS_FAMILY, at.MACHINE_FAMILY
 
-_GROUPS: Final[dict[str, str]] = {
+_GROUPS: Final[dict[str, str]] = {  # names of the kinds of groups, in the order of `_layout.KEYS`
     "user": "ended jobs of the user",
     "user_procs": "ended jobs of the user with the same processors",
     "user_request": "ended jobs of the user with the same requested time",
@@ -43,7 +42,6 @@ _GROUPS: Final[dict[str, str]] = {
     "group": "ended jobs of the group",
     "queue": "ended jobs of the queue",
 }
-"""Names of the kinds of groups, in the order of `_layout.KEYS`."""
 
 _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "count": ("jobs", "number of the {}"),
@@ -81,8 +79,7 @@ def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Fe
     }
 
 
-KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")
-"""Names of the kernel means, in the order of `_layout.KERNELS`."""
+KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")  # names, in the order of `_layout.KERNELS`
 _KERNEL: Final = (
     f"mean run time of the user's last {at.MEMORY} ended jobs, each of weight exp(-d): d = {{}}; what is unknown or "
     "below 1 counts as 1"
@@ -98,7 +95,7 @@ def _distance(request: float, procs: float, runs: float, hours: float) -> str:
     )
 
 
-FEATURES: Final[dict[str, Feature]] = {
+FEATURES: Final[dict[str, Feature]] = {  # every feature by name
     "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors requested"),
     "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime requested"),
     "last_two_mean": Feature(
@@ -215,7 +212,6 @@ FEATURES: Final[dict[str, Feature]] = {
         at.F_SOFT, at.LOGGED_FAMILY, "number", "s", "run time that the site's own system predicted for it, by the log"
     ),
 }  # fmt: skip
-"""Every feature by name."""
 
 REIS_FEATURES: Final[tuple[str, ...]] = (
     "procs", "requested_time", "last_two_mean", "last_run_time", "second_last_run_time", "think_time",
@@ -224,7 +220,7 @@ REIS_FEATURES: Final[tuple[str, ...]] = (
 )  # fmt: skip
 """The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
 
-RICH_FEATURES: Final[tuple[str, ...]] = (
+RICH_FEATURES: Final[tuple[str, ...]] = (  # forty for learners that take more: above all the history of similar jobs
     "procs",
     "requested_time",
     "user",
@@ -253,7 +249,6 @@ RICH_FEATURES: Final[tuple[str, ...]] = (
     "of_group_weighted",
     "of_queue_weighted",
 )
-"""Forty for learners that take more than the sixteen: above all the history of similar jobs."""
 
 WIDE_FEATURES: Final[tuple[str, ...]] = (
     *RICH_FEATURES,
@@ -276,15 +271,13 @@ WIDE_FEATURES: Final[tuple[str, ...]] = (
 )
 """The forty and twenty-one more: kernel means, the machine's state, more of similar jobs and of the user's newest."""
 
-NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(
+NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(  # those that need neither a job's names nor what its site predicted
     name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES
 )
-"""Those that need neither a job's names nor what its site predicted."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
-CODED: Final = ("user", "group", "executable", "queue", "partition")
-"""The categories that each log codes in its own way."""
+CODED: Final = ("user", "group", "executable", "queue", "partition")  # categories that each log codes in its own way
 
 
 def feature_plan(names: Sequence[str]) -> Ints:

@@ -62,14 +62,13 @@ _SHELLS: Final = frozenset(("sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh"))
 _INTERPRETER: Final = re.compile(r"python[0-9.]*|perl|ruby|Rscript|julia")
 _SHELL_VALUES: Final = frozenset(("-o", "-O", "--rcfile", "--init-file"))
 _INTERPRETER_VALUES: Final = frozenset(("-W", "-X", "-t"))
-_BUILT_IN: Final = frozenset(
+_BUILT_IN: Final = frozenset(  # what prepares a run in a line of several commands
     (
         ".", ":", "[", "alias", "cd", "chmod", "cp", "date", "echo", "exit", "export", "hostname", "ln", "ls", "mkdir",
         "ml", "module", "mv", "printf", "pwd", "rm", "set", "setenv", "sleep", "source", "spack", "test", "touch",
         "true", "ulimit", "umask", "unset", "wait",
     )
 )  # fmt: skip
-"""What prepares a run in a line of several commands."""
 _CONTROL: Final = frozenset(
     ("case", "do", "done", "else", "esac", "fi", "for", "function", "if", "then", "until", "while")
 )

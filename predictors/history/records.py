@@ -74,8 +74,7 @@ class Outcome(NamedTuple):
     seconds: float  # run time, or elapsed time of a job that still runs [s]
     observed: bool  # whether the job has ended: otherwise its run time is censored at `seconds`
     time: int  # the second of the outcome: the job's end, or now [s]
-    told: bool = False
-    """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
+    told: bool = False  # whether an outcome was sent before, while the job ran, as longer than `issued`
 
 
 @dataclass(frozen=True)

@@ -56,10 +56,8 @@ LEAST_OF_GROUP: Final = 50  # ended jobs of a group before it has factors of its
 LEVEL_STEP: Final = 0.003  # the step by which one outcome moves a level, once there are many
 START: Final = 1.0  # the step is no less than this over the number of outcomes: the first jobs teach more [2]_
 _FURTHEST_LEVEL: Final = 1.5
-_BEYOND: Final = 10.0
-"""A level beyond 1 takes the factor beyond the greatest ratio by so much, in logarithms, for each 1; below 0 alike."""
-_SHARES: Final = (0.03, 0.2, 0.6, 0.97)
-"""Bounds of the groups by the share of the request that the prediction takes; no request makes one more."""
+_BEYOND: Final = 10.0  # the factor's logarithm beyond the greatest ratio, for each 1 of a level beyond 1; below 0 alike
+_SHARES: Final = (0.03, 0.2, 0.6, 0.97)  # of the groups: prediction / request; one more without request
 _LENGTHS: Final = (30.0, 300.0, 3000.0, 20_000.0)  # bounds of the groups by the predicted run time [s]
 _OF_LENGTH: Final = len(_LENGTHS) + 1
 _GROUPS: Final = (len(_SHARES) + 2) * _OF_LENGTH

@@ -155,8 +155,7 @@ REVISED_ESTIMATES: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
 """Rules of revised estimates by name: `careful` and `balanced`, the same for the policies of these names and for all
 machines; and `bold`, which favours short jobs more."""
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
-"""Older names that still work, and the names that results give in their place."""
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})  # older names, and those that results give
 
 
 def estimates_name(name: str) -> str:

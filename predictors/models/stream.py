@@ -274,10 +274,9 @@ class LearningForecast:
         self.learning_seconds += process_time() - begin
 
 
-ALL_FAMILIES: Final = tuple(
+ALL_FAMILIES: Final = tuple(  # one feature of each, for a history with what any feature needs but names
     {one.family: name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES}.values()
 )
-"""One feature of each family: a history of these keeps what any feature needs, but for those that read names."""
 
 
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:

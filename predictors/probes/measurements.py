@@ -23,13 +23,12 @@ from predictors.core.files import whole_file
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import PROBES, Runs
 
-RINGS: Final = MappingProxyType(
+RINGS: Final = MappingProxyType(  # the patterns of the ring; neither can deadlock, however large the message
     {
         "token": "one message goes round: rank 0 sends first, every other rank passes it on",
         "exchange": "all ranks send at once: even ranks send first, odd ranks receive first",
     }
 )
-"""The patterns of the ring; neither can deadlock, however large the message."""
 
 LARGEST: Final = 2**31 - 8  # bytes of a message: MPI counts in 32 bits
 

@@ -52,13 +52,11 @@ SHADOW: Final = "shadow"
 WRITE: Final = "write"
 MODES: Final = (WATCH, SHADOW, WRITE)
 _BACKWARDS: Final = 60  # a clock that went back by more than this [s] is not to be trusted in this cycle
-_ATTEMPTS: Final = 3
-"""A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
+_ATTEMPTS: Final = 3  # of a soft limit that the scheduler did not take, then again after an hour; clearing always
 _AGAIN_AFTER: Final = 3600
 _ACCOUNTS_EVERY: Final = 600
 _OVERLAP: Final = 900
-MOST_WAITING: Final = 10_000
-"""Records that cannot be made again wait in memory for a journal that cannot be written, so many at most."""
+MOST_WAITING: Final = 10_000  # records waiting in memory for a journal that cannot be written, at most
 _QUIET: Final = frozenset(("not-pending", "unchanged"))
 
 
@@ -92,8 +90,7 @@ class Case:
     jobs: tuple[QueuedJob, ...]
     bound: Bound
     decision: Decision
-    whole: bool = True
-    """Whether the id names them; else a user has given other tasks of the array a soft limit, and each is named."""
+    whole: bool = True  # whether the id names them; else other tasks of the array have a user's soft limit
 
     @property
     def names(self) -> str:

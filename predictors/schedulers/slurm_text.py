@@ -16,19 +16,16 @@ from predictors.data.formats.slurm import state_of
 from predictors.data.slurm.hosts import hostnames
 from predictors.schedulers.soft_limit import QueuedJob, Reservation
 
-SQUEUE_FIELDS: Final = (
+SQUEUE_FIELDS: Final = (  # fields of `squeue -O`
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "UserName", "Account", "Partition", "QOS", "State",
     "SubmitTime", "EligibleTime", "StartTime", "EndTime", "TimeLimit", "MinTime", "NumCPUs", "NumNodes", "Deadline",
     "Reservation", "RestartCnt", "admin_comment", "Comment", "Name",
 )  # fmt: skip
-"""Fields of `squeue -O`."""
-SACCT_FIELDS: Final = (
+SACCT_FIELDS: Final = (  # fields of `sacct --format`
     "JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End",
     "TimelimitRaw", "ReqCPUS", "NNodes", "Restarts", "JobName",
 )  # fmt: skip
-"""Fields of `sacct --format`."""
-OPTION: Final = "time_min_as_soft_limit"
-"""The option of SchedulerParameters without which a soft limit shortens the hard one."""
+OPTION: Final = "time_min_as_soft_limit"  # without it in SchedulerParameters a soft limit shortens the hard one
 LEAST_VERSION: Final = (23, 11)  # the first version that has the option
 GOOD_VERSION: Final = (25, 5, 4)  # the first one that plans running jobs by it, too, and has none of its earlier faults
 

@@ -21,14 +21,12 @@ from predictors.variability.classifiers.registry import load as load_classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.labels import Labels
 
-SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
-"""Formats that our predictors write. None of them can carry code; pickles are not among them."""
+SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")  # formats that carry no code; no pickles
 
-MLFLOW_FILES: Final = (
+MLFLOW_FILES: Final = (  # text files that MLflow puts next to ours; we load none of them but `MLmodel`
     "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "input_example.json", "serving_input_example.json",
     "registered_model_meta",
 )  # fmt: skip
-"""Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
 
 MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [bytes]
 

@@ -216,8 +216,7 @@ def model_of_run(client: Any, store: Store, run_id: str) -> Any:
 
 
 KIND: Final = "mlflow.experimentKind"
-TRAINING: Final = "custom_model_development"
-"""The kind of experiment with a page that opens on training runs; others open on traces of language models."""
+TRAINING: Final = "custom_model_development"  # the kind of experiment that opens on training runs
 
 
 def experiment_id(client: Any, store: Store, name: str) -> str:

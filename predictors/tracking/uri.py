@@ -10,8 +10,7 @@ from typing import Final
 
 from predictors.core.errors import JobcastError, unknown_name
 
-ALIASES: Final = ("champion", "challenger", "shadow")
-"""Aliases of a version: in production, compared with it, or only watched. There are no stages."""
+ALIASES: Final = ("champion", "challenger", "shadow")  # of a version: in production, compared with it, or watched
 
 FORMS: Final = "models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a model's folder"
 _STAGES: Final = ("none", "staging", "production", "archived", "latest")

@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 Table = Union["pd.DataFrame", Floats]
 
-IS_WORKLOAD: Final = ("is_compute", "is_network", "is_io")
-"""The three one-hot inputs, in the order of `predictors.data.runs.WORKLOADS`."""
+IS_WORKLOAD: Final = ("is_compute", "is_network", "is_io")  # one-hot inputs, in the order of `WORKLOADS`
 
 
 def named(table: Table, features: Sequence[str] | None) -> tuple[tuple[str, ...], Floats]:
@@ -103,8 +102,7 @@ def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...])
 
 FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)  # all inputs, in order
 
-SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
-"""The scopes of nodes with pooled counters."""
+SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}  # whose counters are pooled
 
 
 def one_hot(workload: npt.ArrayLike) -> Floats:

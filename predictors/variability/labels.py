@@ -37,14 +37,13 @@ UNLABELLED: Final = -1  # the class of a run that cannot be labelled
 SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"binary": (NONE, VARIATION), "three": CLASSES})
 """Names of the classes 0, 1, … of each scheme; the last is the one that matters."""
 
-REASONS: Final = MappingProxyType(
+REASONS: Final = MappingProxyType(  # reasons for which a run has no label
     {
         "unseen": "no run of this application on as many nodes to measure against",
         "few": "too few runs of this application on as many nodes",
         "constant": "all runs of this application on as many nodes took the same time",
     }
 )
-"""Reasons for which a run has no label."""
 
 _SAME: Final = 1e-9  # a spread below this share of the mean is rounding
 

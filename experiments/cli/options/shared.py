@@ -33,8 +33,7 @@ CORRECTIONS: Final = names_in("schedsim.kernels.corrections", "CORRECTIONS")
 CLASSIFIERS: Final = names_in("predictors.variability.classifiers.registry", "CLASSIFIERS")
 
 Log = Annotated[Path, Argument(help="A job log in any known format, recognised by its content.", metavar="LOG")]
-MOST_SEED: Final = 2**32 - 1
-"""The largest seed that every library takes."""
+MOST_SEED: Final = 2**32 - 1  # the largest seed that every library takes
 Seed = Annotated[int, Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, Option(help="champion, challenger or shadow: taken from its holder.")]
 EvenIfWorse = Annotated[

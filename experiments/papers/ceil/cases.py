@@ -91,14 +91,13 @@ def run_times_of(dilation: str, seed: int) -> Dilation | None:
     return Dilation(seed=seed) if dilation == START else replace(Dilation(seed=seed), by="mean")
 
 
-COLUMNS: Final = {
+COLUMNS: Final = {  # columns relative to the base policy: which figure of a schedule
     "makespan": "makespan_s",
     "user_wait": "mean_user_wait_s",
     "slowdown": "mean_user_slowdown",
     "slowdown_undilated": "mean_user_slowdown_undilated",
     "wait_regular": "mean_user_wait_regular_s",
 }
-"""Columns relative to the base policy: which figure of a schedule."""
 
 
 def marked(workload: Workload, share: float, seed: int) -> Workload:
@@ -164,8 +163,7 @@ def _names(log: JobLog) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
 MONTH_CASES: Final = (BASE, OURS, PASSED)
 READING_NAMES: Final = {OURS.name: "stopped head reserves", PASSED.name: "stopped head is passed over"}
 """Both readings as tables have them."""
-PAPERS_MONTHS: Final = {"July 2017": 21.81, "January 2018": 45.20}
-"""Share of time above 95 % under WFP [%], Table 6 of Li et al."""
+PAPERS_MONTHS: Final = {"July 2017": 21.81, "January 2018": 45.20}  # WFP's time above 95 % [%], Table 6 of Li et al
 MONTH_SEEDS: Final = 3
 QUICK_MONTH_SEEDS: Final = 1
 _CHANGES: Final = ("makespan", "user_wait", "slowdown")

@@ -52,13 +52,12 @@ QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the mac
 
 HOUR: Final = 3600
 KEYS: Final = ["nodes", "estimates", "prod_long", "policy"]
-PAPER: Final = {
+PAPER: Final = {  # Table 2 of [1]_: mean nodes, wait, walltime, run time [s], core-hours used; 16 cores a node
     "prod-short": (1080, 45_243, 6754, 4361, 23_082),
     "backfill": (1043, 61_279, 4118, 2789, 16_794),
     "prod-capability": (13_530, 278_510, 20_151, 12_544, 656_480),
     "prod-long": (1253, 276_839, 39_734, 24_907, 137_328),
 }
-"""Table 2 of [1]_: mean nodes, wait, walltime, run time [s], core-hours used; 16 cores a node."""
 
 
 def run(setting: Setting) -> Report:
@@ -233,7 +232,7 @@ def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
         yield f"{account.dropped:,} jobs are left out: {'; '.join(finding.text for finding in account.findings[:4])}."
 
 
-TYPICAL: Final = (
+TYPICAL: Final = (  # jobs with drawn scores: nodes, requested hours, what to call them
     (49_152, 1, "48 K nodes, 1 h"),
     (16_384, 12, "16 K nodes, 12 h"),
     (8192, 6, "8 K nodes, 6 h"),
@@ -241,7 +240,6 @@ TYPICAL: Final = (
     (512, 1 / 12, "512 nodes, 5 min (as 1 h)"),
     (512, 12, "512 nodes, 12 h"),
 )
-"""Jobs with drawn scores: nodes, requested hours, what to call them."""
 
 
 def trajectories() -> pd.DataFrame:

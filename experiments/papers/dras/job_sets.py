@@ -40,14 +40,13 @@ LEAST: Final = 20  # jobs of a part of a log that can be studied
 
 Kind = Literal["sampled", "real", "synthetic"]
 
-ORDERS: Final[Mapping[str, tuple[Kind, ...]]] = MappingProxyType(
+ORDERS: Final[Mapping[str, tuple[Kind, ...]]] = MappingProxyType(  # of the kinds of job sets; the first is the paper's
     {
         "sampled, real, synthetic": ("sampled", "real", "synthetic"),
         "real, sampled, synthetic": ("real", "sampled", "synthetic"),
         "synthetic, sampled, real": ("synthetic", "sampled", "real"),
     }
 )
-"""Orders of the kinds of job sets; the first is the paper's choice."""
 
 _SPAN: Final = re.compile(r"([1-9]\d{0,3})(d|w|mo)", re.ASCII)
 _PURPOSE: Final[Mapping[Kind, int]] = MappingProxyType({"sampled": 1, "real": 2, "synthetic": 3})

@@ -25,13 +25,12 @@ from schedsim.workload.workload import Workload
 
 LONG: Final = 7 * DAY  # jobs that wait longer are counted
 
-RECIPROCALS: Final = {
+RECIPROCALS: Final = {  # axes of the Kiviat graph drawn as reciprocals; utilisation is drawn as it is
     "mean wait": "mean_wait_s",
     "longest wait": "max_wait_s",
     "mean slowdown": "mean_stretch",
     "mean response": "mean_response_s",
 }
-"""Axes of the Kiviat graph drawn as reciprocals; utilisation is drawn as it is."""
 
 
 def row_of(schedule: Schedule) -> dict[str, Any]:

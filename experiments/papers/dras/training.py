@@ -41,7 +41,7 @@ class Arm:
     copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
-ARMS: Final = (
+ARMS: Final = (  # agents, the paper's three first
     Arm(cases.PG, updating=True, control=False),
     Arm(cases.DQL, {"kind": "dql"}, updating=True, control=False),
     Arm(cases.DECIMA, {"kind": "decima"}, control=False),
@@ -57,7 +57,6 @@ ARMS: Final = (
     Arm(cases.PG + cases.CQSIM, estimates="cqsim"),
     Arm(cases.DQL + cases.CQSIM, {"kind": "dql"}, estimates="cqsim"),
 )
-"""Agents, the paper's three first."""
 
 
 @dataclass(frozen=True)

@@ -20,15 +20,13 @@ from predictors.history.programs import program_of
 from schedsim.results.timelines import in_use
 
 BOUNDARY: Final = 0.95  # utilisation above which a run is in the group High
-MOST_SPREAD: Final = 3.0
-"""Longest run over shortest from which on an application is left out, as a benchmark or code under development."""
+MOST_SPREAD: Final = 3.0  # longest / shortest run from which on an application is left out, like benchmarks
 MORE_NODES: Final = 16  # jobs of no more nodes are left out: debugging
 LEAST_RUNS: Final = 30
 LEAST_IN_GROUP: Final = 10
 SIGNIFICANCE: Final = 0.10
 WEEK: Final = 7 * 86_400
-NOT_TOLD, NO_LINE = "a line that does not tell it", "no command line"
-"""Why a job has no executable from its command line."""
+NOT_TOLD, NO_LINE = "a line that does not tell it", "no command line"  # why a job's command line gives no executable
 _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 

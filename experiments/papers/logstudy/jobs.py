@@ -17,8 +17,7 @@ from schedsim.sites.cobalt.queues import CAPABILITY_SHARE, least_capability
 
 SHORT_S: Final = 6 * 3600  # requested time up to which a smaller job goes to the short queue (section 4)
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
-LEAST_SHARE: Final = 0.01
-"""Share of the jobs that a queue must have to count as one, where the log's own queues shall be used."""
+LEAST_SHARE: Final = 0.01  # share of the jobs that a log's own queue must have to count as one
 _CODED: Final = (
     "queue", "partition", "user", "project", "mode", "location", "executable", "command", "directory", "group",
 )  # fmt: skip

@@ -20,10 +20,9 @@ LEAST_JOBS: Final = 20  # jobs that a queue must have in a month for its mean wa
 TOP_USERS: Final = 8
 TOP_CODES: Final = 6
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-Row = tuple[int, str, str, str]
-"""Number of the observation, what is asked, the paper's answer for Mira, this log's answer."""
+Row = tuple[int, str, str, str]  # number of the observation, question, the paper's answer for Mira, this log's answer
 
-MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
+MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(  # the paper's Table 2 by queue, as in `COLUMNS`
     {
         "prod-short": (1080, 45243, 6754, 4361, 23082, 22406, 4289056697),
         "backfill": (1043, 61279, 4118, 2789, 16794, 16663, 883159087),
@@ -32,7 +31,6 @@ MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
         "prod-1024-torus": (1024, 17338, 3499, 14652, 66687, 66687, 149446510),
     }
 )
-"""The paper's Table 2, by queue, in the order of `COLUMNS`."""
 COLUMNS: Final = (
     "mean_used_nodes", "mean_wait_s", "mean_walltime_s", "mean_runtime_s", "mean_used_core_hours",
     "mean_requested_core_hours", "total_used_core_hours",
@@ -386,10 +384,9 @@ def largest_project(jobs: StudyJobs) -> str:
     return str(jobs.table.groupby("project")["core_hours"].sum().idxmax())
 
 
-PARTS: Final[tuple[Callable[[StudyJobs], list[Row]], ...]] = (
+PARTS: Final[tuple[Callable[[StudyJobs], list[Row]], ...]] = (  # what is observed, in the order of the paper
     queues_observed, users_observed, exits_observed, cycles_observed, overburn_observed,
 )  # fmt: skip
-"""What is observed, in the order of the paper."""
 
 
 BEGINNING_S = 600

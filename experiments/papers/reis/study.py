@@ -36,8 +36,7 @@ PAPER: Final = {"log": "CEA-Curie-2011-2.1-cln", "last-two": 1.24186e13, PAPERS_
 """Table 2: sums of squared errors [s²] on the last 20 % of the jobs."""
 
 TREES: Final = 10
-ONE_HOT: Final = 16
-"""Columns of its own that an attribute has in the paper's forest here; the paper gives every category one."""
+ONE_HOT: Final = 16  # columns of its own that an attribute has in the paper's forest here; there every category has
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
 
@@ -91,10 +90,9 @@ def papers_forest_of(seed: int, n_jobs: int) -> Forest:
     return Forest(n_estimators=TREES, max_features=1.0, max_nodes=most, one_hot=ONE_HOT, random_state=seed)
 
 
-_OF_SEEDS: Final = (
+_OF_SEEDS: Final = (  # columns of Table 2 that a forest of one seed has
     "n_train", "n_test", "sse_s2", "ratio_to_last_two", "mae_s", "median_ae_s", "underestimation_rate", "fit_seconds",
 )  # fmt: skip
-"""Columns of Table 2 that a forest of one seed has."""
 
 
 def _over_seeds(by_seed: pd.DataFrame, found: Evaluation) -> dict[str, object]:

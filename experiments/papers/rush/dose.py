@@ -76,12 +76,11 @@ POLICIES: Final = (RUSH, ORACLE, f"{ORACLE}, {PATIENT} skips")
 PATIENT_RUSH: Final = f"{RUSH}, {PATIENT} skips"
 SCOPE: Final = "all"
 BOTH: Final = "load from outside, and the noise job"
-SOURCES: Final[dict[str, Noise]] = {
+SOURCES: Final[dict[str, Noise]] = {  # of traffic beyond the jobs; the paper's noise job has its own pod
     BOTH: Noise(),
     "the noise job alone": Noise(),
     "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
 }
-"""Sources of traffic in addition to the jobs: in the paper's experiment the noise job alone has a pod of its own."""
 PARTS: Final = ("tau", "placement", "source", "episodes")  # parts of the study, as `--experiments` names them
 
 
@@ -284,8 +283,7 @@ WITHOUT: Final = "none"  # the case that the others are set against
 MEASURED: Final = (
     "base_rate", "f1_application_left_out", "pr_auc_application_left_out", "f1_last_30", "varying_on_ten_days",
 )  # fmt: skip
-COMPARED: Final = ("f1_application_left_out", "f1_last_30")
-"""Figures reported as the difference from the case without episodes."""
+COMPARED: Final = ("f1_application_left_out", "f1_last_30")  # figures reported as differences from no episodes
 
 
 def foreseen_with(days: int, task: tuple[str, int]) -> pd.DataFrame:

@@ -29,8 +29,7 @@ from schedsim.contention.applications import ALONE, APPS, App
 from schedsim.machine.topology import Topology
 from schedsim.workload.workload import Workload
 
-MACHINE: Final = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
-"""512 nodes in 16 leaf switches; two nodes of each are the noise job's."""
+MACHINE: Final = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)  # 16 leaf switches, two noise nodes each
 AT_START: Final = 0.2
 OVER: Final = 1200  # the other jobs come uniformly over so many seconds
 REQUESTED: Final = 1800  # what every job requests [s]; none is killed: a job that runs longer has its estimate doubled

@@ -25,7 +25,7 @@ CALM_EASY: Final = "no contention: FCFS+EASY"
 CALM_RUSH: Final = "no contention: RUSH"
 KEYS: Final = ["experiment", "policy"]
 
-PAPER: Final = (
+PAPER: Final = (  # the paper's figures: experiment, what, its value, our column, our policy
     ("ADAA", "runs that vary, FCFS+EASY", "17", "varying", EASY),
     ("ADAA", "runs that vary, RUSH", "4", "varying", RUSH),
     ("ADAA", "makespan FCFS+EASY [s]", "1800 to 3000", "makespan_s", EASY),
@@ -38,7 +38,6 @@ PAPER: Final = (
     ("SS", "makespan saved [s]", "18 to 66", "makespan_saved_s", RUSH),
     ("SS", "longest run shortened, mean over applications [%]", "up to 5.8", "longest_shortened_pct", RUSH),
 )
-"""The paper's figures: experiment, what, its value, our column, our policy."""
 
 
 def with_z(runs: pd.DataFrame, norms: Norms) -> pd.DataFrame:

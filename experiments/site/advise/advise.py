@@ -62,7 +62,7 @@ def cases_of_scheduler(today: Case, soft_limits: str) -> tuple[Case, ...]:
     )
 
 
-HELD: Final = {
+HELD: Final = {  # what a scheduler does with soft limits
     "slurm": "Slurm from 25.05.4 on holds soft limits in whole minutes (TimeMin, with time_min_as_soft_limit), plans "
     "waiting and running jobs by them, and expects half of what is left to the hard limit once one has passed.",
     "slurm-23.11": "Slurm 23.11 to 25.05.3 holds soft limits in whole minutes (TimeMin, with time_min_as_soft_limit), "
@@ -70,7 +70,6 @@ HELD: Final = {
     "pbs": "PBS holds soft limits in seconds (soft_walltime), plans waiting and running jobs by them, and adds the "
     "first one again each time it has passed.",
 }
-"""What a scheduler does with soft limits."""
 WAYS: Final = (
     "last-two: the mean of the user's last two run times. cesnet: the request times the worst run time / request of "
     "the user's last 15 jobs, + 15 min. metastack: the mean of alike jobs, else half the request. similar within 0.1: "
@@ -96,7 +95,7 @@ def what_it_can_do(soft_limits: str) -> tuple[str, ...]:
     )
 
 
-SHORT_LIST: Final = (
+SHORT_LIST: Final = (  # what centres run or could run tomorrow
     Case("EASY", "easy"),
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
@@ -105,12 +104,10 @@ SHORT_LIST: Final = (
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )
-"""What centres run or could run tomorrow."""
 PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
 BARE: Final = "EASY-SJBF"  # what predictors are added to
 ADDS: Final = (("EASY++", BARE),)  # a case with a predictor, and the same policy without
-BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")
-"""Ways that differ by what they know of run times alone; `careful` shortens even what it does not know."""
+BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")  # ways that differ by what they know of run times alone
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))
 """What can decide."""
 

@@ -178,7 +178,7 @@ def _means(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-WAYS: Final = (
+WAYS: Final = (  # what the names stand for
     "EASY: first come, first served; a job may pass if it does not delay the first one that waits. EASY-SJBF: of those "
     "that may pass, the shortest goes first. EASY++: the same by run times predicted from the user's two last jobs. "
     "careful: EASY-SJBF by many estimates of a job, with a promise to the first one that waits. balanced: by the same "
@@ -186,7 +186,6 @@ WAYS: Final = (
     "reservation. WFP: the queue is ordered by (wait / requested time)³ x processors. All but EASY++, careful and "
     "balanced plan by the requested times."
 )
-"""What the names stand for."""
 LIMITS: Final = (
     "Users submit here as they did in the log: that they would react to another policy is not simulated, nor are "
     "outages, reservations, priorities or queues."

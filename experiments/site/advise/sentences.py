@@ -16,14 +16,13 @@ from schedsim.results.metrics import RUN_TIME_CLASSES
 FIRST: Final = 2  # how many classes are named, and users; the tables have them all
 FREE: Final = f"no figure of the waits is certainly more than {allowed(TOLERATED)} worse"
 """The second condition on a winner; the notes of the page say which figures."""
-RUN_TIMES: Final = dict(
+RUN_TIMES: Final = dict(  # classes of run time in a sentence
     zip(
         RUN_TIME_CLASSES,
         ("under 1 min", "1 to 10 min", "10 min to 1 h", "1 to 4 h", "4 to 12 h", "12 to 24 h", "24 h or longer"),
         strict=True,
     )
 )
-"""Classes of run time in a sentence."""
 
 
 def verdict(advice: Advice) -> list[str]:

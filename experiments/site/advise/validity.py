@@ -30,8 +30,7 @@ TWIN: Final = "median_bounded_slowdown"
 Means and longest waits hang on a few jobs, and on priorities and outages that no twin has. On seven public logs of the
 right machine size (KTH-SP2, SDSC-SP2, HPC2N, Theta, Mira, CM5, Curie) the twin's and the log's medians are at most 3.1
 times apart, and the means of the slowdown 7 times."""
-FARTHEST: Final = 10.0
-"""How many times one may be the other: three times what right machines give. A guessed machine size gave 29."""
+FARTHEST: Final = 10.0  # how many times one may be the other: thrice what right machines give; guessed ones gave 29
 
 
 def lacks_of_made_requests(

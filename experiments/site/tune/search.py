@@ -36,8 +36,7 @@ from schedsim.workload.workload import Workload
 FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
 """Figures of a schedule, in this order: who gains, and in the last three who pays."""
 TOLERANCE: Final = 0.05  # how much longer the last three may become without a penalty
-POWER: Final = 4.0
-"""Exponent of the mean of all five: a figure that is halved weighs a sixteenth of one that stays as it is."""
+POWER: Final = 4.0  # exponent of the mean of all five: a halved figure weighs a sixteenth of one that stays
 PENALTY: Final = 5.0  # what 1 % beyond the tolerance costs, in per cent of the mean of the first two
 
 

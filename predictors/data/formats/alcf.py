@@ -23,7 +23,7 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES,
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # their names for a log's columns, the better first
     {
         "id": ("COBALT_JOBID", "JOBID", "JOB_ID", "JOB_NAME"),
         "submit": ("QUEUED_TIMESTAMP", "SUBMIT_TIMESTAMP", "QUEUED_TIME", "SUBMIT_TIME"),
@@ -47,7 +47,6 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "deleted": ("DELETED_BY_GENID",),
     }
 )
-"""The names of these files for the columns of a job log, the better one first."""
 
 _NAMED: Final = ("user", "project", "queue", "partition", "location", "mode")
 _NUMBERS: Final = ("requested_nodes", "nodes", "cores", "exit_code", "overburn")
@@ -145,7 +144,7 @@ def _status(draft: Draft, column: Mapping[str, object]) -> None:
     draft.numbers["status"] = np.where(ended & (code != columns.MISSING), status, columns.MISSING)
 
 
-FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # the names of columns, the better first
     {
         "time": ("EVENT_TIME", "TIMESTAMP", "TIME", "FIRST_OCCURRENCE"),
         "severity": ("SEVERITY",),
@@ -153,7 +152,6 @@ FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "location": ("BLOCK", "PARTITION", "LOCATION", "NODE"),
     }
 )
-"""The names of such files for the columns needed, the better one first."""
 
 FAILURE_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {

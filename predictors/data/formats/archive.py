@@ -22,7 +22,7 @@ from predictors.data.formats.detect import detect
 
 BASE_URL: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
-ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
+ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(  # folder of each log in the archive, cleaned versions first
     {
         "ANL-Intrepid-2009-1": "l_anl_int",
         "CEA-Curie-2011-2.1-cln": "l_cea_curie",
@@ -66,7 +66,6 @@ ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
         "UniLu-Gaia-2014-2": "l_unilu_gaia",
     }
 )
-"""Folder of each log in the archive; cleaned versions where the archive has one."""
 
 
 def full_name(name: str) -> str:

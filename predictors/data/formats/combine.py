@@ -24,7 +24,7 @@ from predictors.data.joblog import CODED, KNOWN_COLUMNS, UNKNOWN, JobLog
 from predictors.data.names import Codes, renumbered
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # of the report on joining
     {
         "in-two-files": ("dropped", "the same job is in a later file, too, and is kept there"),
         "not-ended-there": ("dropped", "had not ended in that file; another record of the job is kept"),
@@ -33,7 +33,6 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "clock": ("noted", "no file has a date; their times are taken as of one clock"),
     }
 )
-"""The rules of the report on joining."""
 
 _CODED: Final = tuple(column for column in CODED if column != "label")
 
@@ -293,14 +292,13 @@ def _numbered_anew(jobs: _Jobs, rows: Ints, values: Mapping[str, Ints]) -> tuple
     return new, np.array(preceding, dtype=np.int64)
 
 
-CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the report on cutting
     {
         "before": ("dropped", "submitted before the cut"),
         "after": ("dropped", "submitted at or after the cut"),
         "not-ended-yet": ("changed", "had not ended at the cut; its end is unknown"),
     }
 )
-"""The rules of the report on cutting."""
 
 _AT_START: Final = (
     "wait", "allocated_procs", "nodes", "cores", "allocated_gpus", "location", "descriptor", "eligible_wait",

@@ -18,19 +18,17 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES,
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
-NAMES: Final = (
+NAMES: Final = (  # the names of these files
     "job", "user", "project", "state", "gpu_num", "cpu_num", "node_num", "submit_time", "wait_time", "run_time",
     "wall_time", "node_hour", "new_status",
 )  # fmt: skip
-"""The names of these files."""
 
-STATUS: Final[Mapping[str, int]] = MappingProxyType(
+STATUS: Final[Mapping[str, int]] = MappingProxyType(  # words for how a job ended, in `new_status` or `state`
     {
         "pass": COMPLETED, "completed": COMPLETED, "failed": FAILED, "timeout": FAILED, "node_fail": FAILED,
         "killed": CANCELLED, "cancelled": CANCELLED,
     }
 )  # fmt: skip
-"""Words for how a job ended, in `new_status`, or in `state` where that has no numbers."""
 
 _NEEDED: Final = ("submit_time", "wait_time", "run_time")
 _MARKS: Final = frozenset(("submit_time", "wait_time", "wall_time", "node_num", "cpu_num", "gpu_num"))

@@ -177,7 +177,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reservation": ("resvname", "resvID"),
     }
 )
-_READ: Final = frozenset(
+_READ: Final = frozenset(  # keys from which something is taken
     (
         *(key for keys in _TEXTS.values() for key in keys),
         *_SIZE_KEYS,
@@ -186,7 +186,6 @@ _READ: Final = frozenset(
         *("ctime", "qtime", "etime", "start", "end", "Exit_status", "run_count", "runcount", "depend"),
     )
 )
-"""Keys from which something is taken."""
 
 
 @dataclass

@@ -28,7 +28,7 @@ COMPLETED: Final = 1
 FAILED: Final = 0
 CANCELLED: Final = 5
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the reports on schedulers' records
     {
         "too-few-fields": ("dropped", "the row has fewer fields than the first line names"),
         "surplus-fields": ("dropped", "the row has more fields than the first line names"),
@@ -76,7 +76,6 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "text": ("noted", ""),
     }
 )
-"""The rules of the reports on schedulers' records."""
 
 
 @dataclass

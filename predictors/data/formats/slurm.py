@@ -22,7 +22,7 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES,
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
-STATES: Final[Mapping[str, int]] = MappingProxyType(
+STATES: Final[Mapping[str, int]] = MappingProxyType(  # SWF's status of each state; `MISSING` where a job has not ended
     {
         "COMPLETED": COMPLETED, "CANCELLED": CANCELLED, "FAILED": FAILED, "TIMEOUT": FAILED, "OUT_OF_MEMORY": FAILED,
         "NODE_FAIL": FAILED, "BOOT_FAIL": FAILED, "LAUNCH_FAILED": FAILED, "DEADLINE": FAILED, "PREEMPTED": FAILED,
@@ -32,12 +32,10 @@ STATES: Final[Mapping[str, int]] = MappingProxyType(
         "SUSPENDED": MISSING, "STOPPED": MISSING, "SPECIAL_EXIT": FAILED,
     }
 )  # fmt: skip
-"""SWF's status of each state of a job; `MISSING` where the job has not ended."""
 
-PUT_BACK: Final = frozenset(
+PUT_BACK: Final = frozenset(  # states in which a job may go back into the queue, and did if a later record follows
     ("REQUEUED", "REQUEUE_HOLD", "REQUEUED_HOLD", "REQUEUE_FED", "RESIZING", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL")
 )
-"""States in which a job may go back into the queue: if a later record of the job follows, it did."""
 
 _SHORT: Final = MappingProxyType(
     {"CA": "CANCELLED", "CD": "COMPLETED", "F": "FAILED", "TO": "TIMEOUT", "OOM": "OUT_OF_MEMORY"}
@@ -198,7 +196,7 @@ def memory_of(text: str) -> int:
     return MISSING
 
 
-ALONE: Final = frozenset(
+ALONE: Final = frozenset(  # long options of sbatch, salloc and srun without a value of their own in the next word
     (
         "bell", "contiguous", "disable-status", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate",
         "kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue",
@@ -207,7 +205,6 @@ ALONE: Final = frozenset(
         "x11",
     )
 )  # fmt: skip
-"""Long options of sbatch, salloc and srun without a value of their own in the next word."""
 ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
 _BUNDLED: Final = "EHlOQsuvX"  # letters that never have a value, so that others may follow in one word
 _WANTED: Final = MappingProxyType(
@@ -294,7 +291,7 @@ def unknown_states(states: Iterable[str]) -> list[str]:
     return sorted({state for state in states if state and state not in STATES})
 
 
-ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # sacct's names for a log's columns, the better first
     {
         "id": ("JobIDRaw", "JobID"),
         "word": ("JobID", "JobIDRaw"),
@@ -330,7 +327,6 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "dependency": ("Dependency",),
     }
 )
-"""The names under which sacct gives what a job log knows, the better one first."""
 
 _FREE: Final = ("jobname", "submitline", "comment", "admincomment", "systemcomment", "reason", "extra")
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{9,11}|Unknown|None|"
@@ -346,14 +342,12 @@ _TYPED: Final[Mapping[str, str]] = MappingProxyType(
         "exitcode": r"\d*(?::\d*)?",
     }
 )
-XDMOD: Final = (
+XDMOD: Final = (  # the fields of the files that sites keep for XDMoD, which have no header
     "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible",
     "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
     "timelimit", "nodelist", "jobname",
 )  # fmt: skip
-"""The fields of the files that sites keep for XDMoD, which have no header."""
-NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
-"""Words for a job without a time limit of its own."""
+NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))  # words for a job without a time limit
 _MARKS: Final = frozenset(
     ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
 )

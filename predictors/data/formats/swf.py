@@ -112,8 +112,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
 
 
 LARGEST_UNIX_TIME: Final = 10_000_000_000  # beyond it a submission is in other units than seconds
-_IN_BYTES: Final = 2**25
-"""Median memory of a processor [KB] from which on it is bytes, in logs that name queues in field 19."""
+_IN_BYTES: Final = 2**25  # median memory of a processor [KB] from which on it is bytes, in logs with queues in field 19
 
 
 def _in_kilobytes(values: Ints, report: ReportBuilder) -> Ints:

@@ -29,8 +29,7 @@ _BLANKS: Final = " \t\r"
 NAME_LABELS: Final[Mapping[str, str]] = {"queue": "Queue", "partition": "Partition"}
 """Columns with codes that SWF can name, and the label of the names."""
 
-SMALLEST_UNIX_TIME: Final = 100_000_000
-"""1973: with `UnixStartTime: 0`, times from here on are Unix times; below, the clock is unknown."""
+SMALLEST_UNIX_TIME: Final = 100_000_000  # in 1973: with `UnixStartTime: 0`, later times are Unix times
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ MONTH: Final = 30 * DAY
 BEGIN: Final = 1_704_067_200  # Monday, 1 January 2024, 00:00 UTC
 NODES: Final = 4392
 
-SIZES: Final = (
+SIZES: Final = (  # share of the machine, chance of such a job, and the walltimes that its users ask for [h]
     (8 / NODES, 0.15, (0.25, 0.5, 1.0)),
     (16 / NODES, 0.10, (0.25, 0.5, 1.0)),
     (128 / NODES, 0.33, (0.5, 1.0, 2.0, 3.0)),
@@ -44,11 +44,9 @@ SIZES: Final = (
     (4096 / NODES, 0.007, (1.0, 3.0, 6.0)),
     (1.0, 0.003, (0.5, 1.0, 3.0)),
 )
-"""Share of the machine, chance of such a job, and the walltimes that its users ask for [h]."""
 ALIKE: Final = 0.8  # correlation of the run times, relative to the requests, of one application's jobs
 APPS: Final = 120
-SWING: Final = 0.6
-"""Of the daily rhythm: between 1 - swing at three in the morning and 1 + swing at three in the afternoon."""
+SWING: Final = 0.6  # of the daily rhythm: 1 - swing at three in the morning, 1 + swing at three in the afternoon
 WEEKEND: Final = 0.6
 
 
@@ -154,7 +152,7 @@ class Mix(NamedTuple):
     minutes: Mapping[int, float]
 
 
-MIXES: Final = MappingProxyType(
+MIXES: Final = MappingProxyType(  # parts and means after Table 2 of Allcock et al.; the spread is ours
     {
         "prod-capability": Mix(
             0.072,
@@ -172,7 +170,6 @@ MIXES: Final = MappingProxyType(
         ),
     }
 )
-"""Parts and means after Table 2 of Allcock et al.; how widths and times spread around the means is ours."""
 
 TYPICAL: Final = (3.2, 1.5)  # run time / request of an application: a beta distribution, of mean 0.68
 NOISE: Final = 0.15  # log deviation of equal runs

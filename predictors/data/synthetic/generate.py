@@ -19,8 +19,7 @@ QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPUL
 """Code, name and longest request [s] of each queue."""
 LIMITS: Final = {"n_jobs": (1, 20_000_000), "procs": (1, 10_000_000), "users": (1, 1_000_000), "load": (0.01, 1.0)}
 """What may be asked for, both ends included."""
-TITLES: Final = {"n_jobs": "the number of jobs"}
-"""What messages call a parameter that has another name on the command line."""
+TITLES: Final = {"n_jobs": "the number of jobs"}  # what messages call a parameter that has another name as an option
 FAILED: Final = 0
 COMPLETED: Final = 1
 

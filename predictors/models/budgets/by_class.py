@@ -28,8 +28,7 @@ EDGES: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
 )
 """The greatest value of each class but the last; an unknown value is of the last class."""
 N_CLASSES: Final = 4
-LEAST_HELD_OUT: Final = 40
-"""Held-out jobs of a class before it begins with a share of its own; until then it begins with that of all jobs."""
+LEAST_HELD_OUT: Final = 40  # held-out jobs of a class that begins with its own share, not that of all jobs
 
 
 def class_of(values: Floats, by: str) -> Ints:

@@ -104,13 +104,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN: Final = ("/healthz", "/readyz")
-"""For load balancers and systemd: they answer no more than yes or no without a token."""
+OPEN: Final = ("/healthz", "/readyz")  # for load balancers and systemd: without a token they answer yes or no
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
 ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
-MOST_CLIENTS: Final = 16_384
-"""Clients of which the rate is remembered; beyond, the one that asked longest ago begins with a full bucket."""
+MOST_CLIENTS: Final = 16_384  # clients with a remembered rate; beyond, the idlest begins with a full bucket
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked

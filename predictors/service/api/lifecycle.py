@@ -26,8 +26,7 @@ from predictors.service.operation.logs import log
 from predictors.service.operation.tracing import Tracing
 from predictors.service.state.service import Service
 
-MOST_STUCK: Final = 60.0
-"""Longest that an event may wait before the watchdog is no longer fed, so that systemd restarts the service [s]."""
+MOST_STUCK: Final = 60.0  # how long an event may wait until the watchdog starves and systemd restarts all [s]
 _STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign of life before the service is ready
 _log: Final = logging.getLogger("jobcast.service")
 

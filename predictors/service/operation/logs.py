@@ -150,8 +150,7 @@ def throttle(*loggers: str) -> None:
         logger.addFilter(ThrottledFilter())
 
 
-_OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")
-"""Loggers that write the service's log."""
+_OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")  # loggers of the service's log
 
 
 class _Handler(logging.StreamHandler[TextIO]):

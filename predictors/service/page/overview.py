@@ -17,8 +17,7 @@ from predictors.service.storage.database import StorageError
 
 MOST_FORECAST: Final = 20  # waiting jobs, in order of submission, with starts that are forecast for the page
 FORECAST_EVERY: Final = 30.0  # seconds between two rounds of forecasts
-STALE: Final = 3600.0
-"""Age of the newest event from which on the page says that what it shows is stale, as the alert does [s]."""
+STALE: Final = 3600.0  # age of the newest event from which on the page calls itself stale, as the alert does [s]
 FORECAST_SECONDS: Final = 5.0  # longest that a round goes on to another job [s]
 
 

@@ -33,8 +33,7 @@ from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Ev
 
 CANCELLED_STATUS: Final = 5
 _ALWAYS: Final = -(2**62)
-LONGEST_RUN: Final = 365 * 86_400
-"""No job runs longer [s]: Slurm plans one without a limit for so long. Beyond, a clock or a unit is wrong."""
+LONGEST_RUN: Final = 365 * 86_400  # Slurm plans a job without a limit for so long [s]; beyond, a clock or unit is wrong
 _ABSENT: Final = -2  # where a running job has the second of its start, and a waiting one -3 - that of its submission
 _AT_ONCE: Final = 512
 _JOB, _KIND, _TIME = (FIELDS.index(name) for name in ("job", "kind", "time"))
@@ -78,8 +77,7 @@ class EventOrder:
         self._held_since: dict[int, int] = {}
         self._stamp = 0
         self._before: dict[int, _Before] | None = None
-        self.changed: list[tuple[Event, str]] = []
-        """Held events that the newest event set free, or made impossible, and what became of them."""
+        self.changed: list[tuple[Event, str]] = []  # held events that the newest event freed or ruled out
         self.applied = 0
         self.refused = 0
         self.dropped = 0

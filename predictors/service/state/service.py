@@ -108,12 +108,10 @@ class Service:
         self.on_ready: Callable[[], None] = lambda: None  # called when the state has been rebuilt
         self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
         """Called with role, name, version and reason when a model has taken a role."""
-        self.warm_ups: list[Callable[[], object]] = []
-        """Called before the service is ready: what is compiled is loaded then."""
+        self.warm_ups: list[Callable[[], object]] = []  # called before the service is ready: loads what is compiled
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
-        self.oldest_silence = 0.0
-        """How long nothing has been heard of the live job that is longest silent [s], as of the last look."""
+        self.oldest_silence = 0.0  # how long the live job heard of longest ago has been silent [s], as last looked
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()

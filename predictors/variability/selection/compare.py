@@ -34,8 +34,7 @@ Result = TypeVar("Result")
 
 NEVER: Final = "always none"
 ORACLE: Final = "oracle"
-PRESENT: Final = "present lasts"
-"""The rule that takes the true slow-down at the start to last, and knows how long each run takes undisturbed."""
+PRESENT: Final = "present lasts"  # takes the true slow-down at the start to last, and knows undisturbed run times
 AT_START: Final = "_at_start"
 ORACLE_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({"min_samples_leaf": 5})
 """The oracle has few inputs and no noise in them: its leaves may be larger than those of the others."""

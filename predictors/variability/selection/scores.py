@@ -14,8 +14,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.intervals import drawn_times, percentiles
 
-N_BLOCKS: Final = 50
-"""Runs that began close together share their machine's state: intervals draw blocks of consecutive runs, so many."""
+N_BLOCKS: Final = 50  # intervals draw so many blocks of consecutive runs, which share their machine's state
 
 
 @dataclass(frozen=True, kw_only=True)

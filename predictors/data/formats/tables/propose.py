@@ -128,14 +128,13 @@ _PATTERNS: Final = (
     "%Y-%m-%d %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
 )  # fmt: skip
 _NEEDED: Final = {"submit": (), "start": ("wait",), "end": ("run_time",)}
-STATE_WORDS: Final = {
+STATE_WORDS: Final = {  # words of other programs for how a job ended, in small letters
     **LUMOS_STATUS,
     "succeeded": COMPLETED,
     "success": COMPLETED,
     "error": FAILED,
     "canceled": CANCELLED,
 }
-"""Words of other programs for how a job ended, in small letters."""
 _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING"))
 
 

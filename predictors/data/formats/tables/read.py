@@ -36,8 +36,7 @@ from predictors.data.joblog import SIGNED, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
-MOST_OVERRUNS: Final = 0.5
-"""Share of the jobs that may run for twice their requested time: with more, one of the two is in another unit."""
+MOST_OVERRUNS: Final = 0.5  # share of the jobs that may run for twice their request: with more, a unit is wrong
 _PARTS: Final[Mapping[str, float]] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WORDS: Final = {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED, "unended": MISSING}

@@ -21,13 +21,11 @@ COUNTS: Final = (
     "restarts", "array",
 )  # fmt: skip
 NAMES: Final = tuple(name for name in CODED if name not in ("label", "parents"))
-LISTS: Final = ("requested_tres", "allocated_tres")
-"""Slurm's lists of trackable resources: GPUs and memory are taken from them."""
+LISTS: Final = ("requested_tres", "allocated_tres")  # Slurm's lists of resources, with GPUs and memory
 
-VECTOR: Final = "vector"
-"""A list of numbers of each job, such as an embedding of its names: see `predictors.data.formats.tables.vectors`."""
+VECTOR: Final = "vector"  # a list of numbers of each job, such as an embedding of its names: see `tables.vectors`
 
-TARGETS: Final[Mapping[str, str]] = MappingProxyType(
+TARGETS: Final[Mapping[str, str]] = MappingProxyType(  # what a map may call a column, and the kind of its values
     {
         "job_id": "id",
         **dict.fromkeys(TIMES, "time"),
@@ -44,7 +42,6 @@ TARGETS: Final[Mapping[str, str]] = MappingProxyType(
         UNUSED: "unused",
     }
 )
-"""What a column may be called in a map, and the kind of its values."""
 
 UNITS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
