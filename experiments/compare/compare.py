@@ -37,7 +37,7 @@ BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate"
 def compare(
     # one row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are
     runs: "pd.DataFrame",
-    case: str,  # case, beside: ours and theirs, as in the column `case`
+    case: str,  # ours; `beside` is theirs, both as in the column `case`
     beside: str,
     measure: str | None = None,  # column that decides, one of `COMPARED`; by default the kind's `MEASURE`
     *,
