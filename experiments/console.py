@@ -321,13 +321,7 @@ def _terminal() -> Any:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal's stderr how much of a long work is done and how long the rest may take; else say nothing.
-
-    Yields
-    ------
-    callable of int
-        Takes the number of tasks that have been done since.
-    """
+    """Show on a terminal's stderr how far a long work is; what is yielded takes the number of tasks done since."""
     if _loudness or not sys.stderr.isatty():
         with working(what) if "verbose" in _loudness else nullcontext():
             yield lambda _: None

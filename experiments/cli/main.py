@@ -126,13 +126,7 @@ def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At Ctrl-C; see `experiments.cli.__main__`.
-    """
+    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
     for ending in ENDINGS:
         if signal.getsignal(ending) == signal.SIG_DFL:  # else somebody has it ignored: nohup
             signal.signal(ending, _end)

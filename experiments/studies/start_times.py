@@ -58,10 +58,7 @@ def ask(
 ) -> pd.DataFrame:
     """Return, for jobs that do not start at once, what was forecast at their submission and when they started.
 
-    Returns
-    -------
-    DataFrame
-        One row a job, waits in seconds since the submission: `wait` (the truth), `p10`, `p50`, `p90`, `by_requests`.
+    Waits are in seconds since the submission: `wait` (the truth), `p10`, `p50`, `p90`, `by_requests`.
     """
     workload, policy = Workload.from_log(log), make_policy(POLICY)
     simulation, sampler, by_requests = Simulation(workload, policy), RecentRatios(log), Requested(workload.requested)

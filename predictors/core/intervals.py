@@ -32,16 +32,10 @@ def ratio_interval(
     level: float = 0.95,  # share of the resamples that lies within
     seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
-    """Return the bootstrap interval of Σ squares / Σ baseline over users drawn with replacement.
+    """Return the bootstrap interval of Σ squares / Σ baseline over users drawn with replacement, 2,000 times.
 
-    Returns
-    -------
-    tuple of float
-        Lower and upper end, the percentiles of 2,000 resamples; NaN of fewer than two users, who tell nothing about
-        others, and where the baseline has no error.
+    It is NaN of fewer than two users, who tell nothing about others, and where the baseline has no error.
 
-    Examples
-    --------
     >>> ratio_interval([1, 1, 2], np.array([1.0, 1.0, 3.0]), np.array([2.0, 2.0, 6.0]))
     (0.5, 0.5)
     >>> ratio_interval([1, 1], np.array([1.0, 1.0]), np.array([2.0, 3.0]))

@@ -97,13 +97,7 @@ class RefittingPredictor(Predictor):
 
     The first fit comes after `FIRST_FIT` outcomes. From then on it is fitted again whenever `refit_every` seconds have
     gone by, or twice as many outcomes have been seen as at the last fit. Jobs that ran for 0 s are not learnt from.
-
-    Attributes
-    ----------
-    window_ : Window
-        What the next fit learns from. `fit` fills it with the newest of its jobs.
-    fits_ : int
-        Number of fits on a stream since the last `fit`.
+    `window_` is what the next fit learns from (`fit` fills it), `fits_` the number of fits on a stream since `fit`.
     """
 
     # seconds between fits on a stream; None: a stream teaches nothing

@@ -52,11 +52,7 @@ class Wrapper(Predictor):
     `predictors.registry.make_predictor` makes the one inside from its registered name and settings; `named_params` and
     saved models name it by these. `get_params` and `set_params` are scikit-learn's: `predictor__NAME` is the parameter
     NAME of the predictor inside.
-
-    Attributes
-    ----------
-    base_ : Predictor
-        The predictor inside that has learnt; absent before.
+    `base_` is the predictor inside that has learnt; absent before.
     """
 
     default: ClassVar[type[Predictor]]

@@ -46,11 +46,6 @@ def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bo
     A prediction that is a fallback has no quantile that could be relied on, so there is none. A P90 below the
     prediction itself comes of a calibration that has seen little: then the prediction counts. One above the requested
     time is that time: no job runs longer.
-
-    Raises
-    ------
-    JobcastError
-        If the service does not answer.
     """
     keys = [tuple(sorted(one.items())) for one in jobs]
     different = list(dict.fromkeys(keys))

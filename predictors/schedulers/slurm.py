@@ -116,15 +116,10 @@ class Slurm:
         return f"{name}=jobcast:soft={minutes}m" if free else ""
 
     def write(self, minutes: Mapping[str, int], marks: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
-        """Set soft limits by one scontrol, which reads all changes on stdin.
+        """Set soft limits by one scontrol; return why a job was not changed, by id or by array and task.
 
-        It raises JobcastError if scontrol cannot be run, or fails without a word on any job.
-
-        Returns
-        -------
-        mapping of str to str
-            Why a job was not changed, by id or by array and task. A job that is missing here may still be unchanged:
-            scontrol has status 0 for a running job, and changes nothing. Read the queue again.
+        A job that is missing there may still be unchanged: scontrol has status 0 for a running job, and changes
+        nothing. Read the queue again. It raises JobcastError if scontrol fails without a word on any job.
         """
         if not minutes:
             return {}

@@ -276,12 +276,8 @@ def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     """Write a log as SWF, in the clock of the file that it came from; packed if the name ends in `.gz`.
 
     The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all. SWF
-    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused.
-
-    Returns
-    -------
-    ReadingReport
-        What SWF cannot hold.
+    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused. The report says what
+    SWF cannot hold.
     """
     lowest = int(log.values["job_id"].min(initial=0))
     if log.origin < 0 or lowest < 0:

@@ -82,13 +82,6 @@ def run_time_quantile(
 ) -> Ints:
     """Return the run time [s] that a share of the jobs of a size stay below: uniform shares give the model's run times.
 
-    Returns
-    -------
-    int64 array of shape (n_jobs,)
-        At least 1 s.
-
-    Examples
-    --------
     >>> run_time_quantile(np.array([0.1, 0.5, 0.9]), np.array([1, 1, 1])).tolist()
     [25, 596, 26731]
     """

@@ -89,12 +89,7 @@ def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Run
 def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> tuple[Ints, Ints, Bools]:
     """Draw what walltime each job asks for, knowing roughly how long its application runs.
 
-    Returns
-    -------
-    requested, run_time : int64 arrays of shape (n_jobs,)
-        Walltimes [s], round, none below the run time; run times [s], moved to the walltime where the job is killed.
-    killed : bool array of shape (n_jobs,)
-        Where run time and request became equal.
+    Returned are round walltimes [s], none below the run time; run times [s]; and where both are equal, of killed jobs.
     """
     popular, n_apps = np.array(POPULAR), int(app.max()) + 1
     typical = np.exp(np.bincount(app, np.log(run_time)) / np.maximum(1, np.bincount(app)))

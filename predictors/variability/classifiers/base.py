@@ -53,33 +53,16 @@ class Voter(Protocol):
 class Classifier(Parameters, ABC):
     """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
-    Parameters
-    ----------
-    threshold : float or None
-        Predict variation where its probability is at least this; None: predict the most probable class.
-    most_missing : float
-        Abstain where a larger share of the inputs is missing.
-    seen_only : bool
-        Abstain for applications that were not learnt from. By default they are judged by the machine's state alone.
-
-    Attributes
-    ----------
-    features_ : tuple of str
-        Inputs that it learnt from, in order.
-    ignored_ : tuple of str
-        Inputs that were offered, but known for no run of the training part.
-    scheme_ : {"binary", "three"}
-        Which classes it tells apart.
-    applications_ : tuple of str
-        Applications that it learnt from, sorted; empty where they were not given.
-    medians_ : float64 array of shape (n_features,)
-        Of the training part.
-    voter_ : Voter
-        What was learnt.
+    These are the inputs that it learnt from (`features_`), those known for no run of the training part (`ignored_`),
+    the classes that it tells apart (`scheme_`), the applications learnt from (`applications_`, sorted, perhaps none),
+    the medians of the training part (`medians_`), and what was learnt (`voter_`).
     """
 
+    # predict variation where its probability is at least this; None: predict the most probable class
     threshold: Annotated[float, number("a probability above 0, at most 1", lambda v: 0 < v <= 1)] | None = None
+    # abstain where a larger share of the inputs is missing
     most_missing: Annotated[float, number("a share from 0 to 1", lambda v: 0 <= v <= 1)] = 0.5
+    # abstain for applications that were not learnt from. By default they are judged by the machine's state alone
     seen_only: bool = False
 
     # --- learning -----------------------------------------------------------------------------------------------------
