@@ -58,17 +58,13 @@ def online_forests(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Dat
     return pd.DataFrame(
         [
             {
-                "predictor": score.name,
-                "jobs": found.n_test,
-                "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
-                "ratio_low": score.interval[0],
-                "ratio_high": score.interval[1],
-                "mae_s": score.figures.mae_s,
+                "predictor": score.name, "jobs": found.n_test, "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
+                "ratio_low": score.interval[0], "ratio_high": score.interval[1], "mae_s": score.figures.mae_s,
                 "us_per_job": score.predict_us_per_job + score.fit_seconds / found.n_test * 1e6,
             }
             for score in found.scores
         ]
-    )
+    )  # fmt: skip
 
 
 def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
@@ -106,12 +102,10 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
 
 
 SPLITS: Final = {  # how a tree may split on a category
-    "none": "no category at all",
-    "codes": "codes read as numbers",
-    "one-hot": "one category against the others, as in the paper",
-    "grouped": "the best two groups of categories",
+    "none": "no category at all", "codes": "codes read as numbers",
+    "one-hot": "one category against the others, as in the paper", "grouped": "the best two groups of categories",
     "full": "a forest for each user with enough jobs, else one for all",
-}
+}  # fmt: skip
 ENOUGH: Final = 100  # jobs of a user from which on there is a forest of their own
 TREES: Final = 50
 QUICK_TREES: Final = 10
@@ -162,18 +156,11 @@ class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         import xgboost
 
         settings = {
-            "num_parallel_tree": self.trees,
-            "learning_rate": 1.0,
-            "max_depth": 12,
-            "min_child_weight": 2,
-            "reg_lambda": 0.0,
-            "subsample": 0.63,
-            "colsample_bynode": 0.6,
-            "max_cat_to_onehot": 100_000 if self.splits == "one-hot" else 1,
-            "tree_method": "hist",
-            "seed": self.seed,
+            "num_parallel_tree": self.trees, "learning_rate": 1.0, "max_depth": 12, "min_child_weight": 2,
+            "reg_lambda": 0.0, "subsample": 0.63, "colsample_bynode": 0.6,
+            "max_cat_to_onehot": 100_000 if self.splits == "one-hot" else 1, "tree_method": "hist", "seed": self.seed,
             "nthread": 1,
-        }
+        }  # fmt: skip
         return xgboost.train(settings, self._matrix(rows, seconds), num_boost_round=1)
 
     def _matrix(self, rows: Floats, seconds: Floats | None = None) -> Any:
@@ -209,17 +196,13 @@ def category_splits(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Da
     return pd.DataFrame(
         [
             {
-                "splits": splits,
-                "meaning": meaning,
-                "ratio_to_last_two": found[splits].figures.sse_ratio_to_last_two,
-                "ratio_low": found[splits].interval[0],
-                "ratio_high": found[splits].interval[1],
-                "mae_s": found[splits].figures.mae_s,
-                "fit_s": found[splits].fit_seconds,
+                "splits": splits, "meaning": meaning, "ratio_to_last_two": found[splits].figures.sse_ratio_to_last_two,
+                "ratio_low": found[splits].interval[0], "ratio_high": found[splits].interval[1],
+                "mae_s": found[splits].figures.mae_s, "fit_s": found[splits].fit_seconds,
             }
             for splits, meaning in SPLITS.items()
         ]
-    )
+    )  # fmt: skip
 
 
 BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)

@@ -93,17 +93,12 @@ def _figures(label: str, part: pd.DataFrame) -> dict[str, Any]:
     wait = part["wait"]
     error, requested = (part["p50"] - wait).abs(), (part["by_requests"] - wait).abs()
     return {
-        "horizon": label,
-        "jobs": len(part),
-        "p10_to_p90_holds": float(wait.between(part["p10"], part["p90"]).mean()),
-        "earlier_than_p10": float((wait < part["p10"]).mean()),
-        "later_than_p90": float((wait > part["p90"]).mean()),
-        "median_width_s": float((part["p90"] - part["p10"]).median()),
-        "p50_median_error_s": float(error.median()),
-        "p50_mean_error_s": float(error.mean()),
-        "by_requests_median_error_s": float(requested.median()),
+        "horizon": label, "jobs": len(part), "p10_to_p90_holds": float(wait.between(part["p10"], part["p90"]).mean()),
+        "earlier_than_p10": float((wait < part["p10"]).mean()), "later_than_p90": float((wait > part["p90"]).mean()),
+        "median_width_s": float((part["p90"] - part["p10"]).median()), "p50_median_error_s": float(error.median()),
+        "p50_mean_error_s": float(error.mean()), "by_requests_median_error_s": float(requested.median()),
         "by_requests_mean_error_s": float(requested.mean()),
-    }
+    }  # fmt: skip
 
 
 def _verdict(asked: pd.DataFrame) -> tuple[str, ...]:

@@ -92,12 +92,9 @@ def run_times_of(dilation: str, seed: int) -> Dilation | None:
 
 
 COLUMNS: Final = {  # columns relative to the base policy: which figure of a schedule
-    "makespan": "makespan_s",
-    "user_wait": "mean_user_wait_s",
-    "slowdown": "mean_user_slowdown",
-    "slowdown_undilated": "mean_user_slowdown_undilated",
-    "wait_regular": "mean_user_wait_regular_s",
-}
+    "makespan": "makespan_s", "user_wait": "mean_user_wait_s", "slowdown": "mean_user_slowdown",
+    "slowdown_undilated": "mean_user_slowdown_undilated", "wait_regular": "mean_user_wait_regular_s",
+}  # fmt: skip
 
 
 def marked(workload: Workload, share: float, seed: int) -> Workload:
@@ -206,13 +203,10 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
         room = jobs.machine_procs * max(1, int(np.ptp(jobs.submit)))
         wfp, ceil = of(month.name, BASE), of(month.name, OURS)
         row: dict[str, Any] = {
-            "month": month.name,
-            "jobs": len(jobs),
-            "load": round(float((jobs.run_time * jobs.procs).sum() / room), 2),
-            "above_95_WFP_%": wfp["above"].median(),
-            "above_95_CEIL_%": ceil["above"].median(),
+            "month": month.name, "jobs": len(jobs), "load": round(float((jobs.run_time * jobs.procs).sum() / room), 2),
+            "above_95_WFP_%": wfp["above"].median(), "above_95_CEIL_%": ceil["above"].median(),
             "makespan_%": ceil["makespan_change"].median(),
-        }
+        }  # fmt: skip
         for case in (OURS, PASSED):
             wait = dict(zip(SHARES, of(month.name, case)["user_wait_change"], strict=True))  # shares ascend
             row |= {f"user_wait_%, {share:.0%}, {READING_NAMES[case.name]}": wait[share] for share in SHARES}

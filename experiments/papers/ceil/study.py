@@ -150,18 +150,12 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
             f"Table 6: {cases.DILATIONS[dilation]}",
             pd.DataFrame(
                 {
-                    "workload": workload,
-                    "month": main["month"],
-                    "postponable": main["share"],
-                    "policy": main["case"],
-                    "makespan_s": main["makespan"].round(),
-                    "makespan_change_%": main["makespan_change"],
-                    "time_above_95_%": main["above"],
-                    "dilated_jobs": main["dilated"],
-                    "late_jobs": main["late"],
+                    "workload": workload, "month": main["month"], "postponable": main["share"], "policy": main["case"],
+                    "makespan_s": main["makespan"].round(), "makespan_change_%": main["makespan_change"],
+                    "time_above_95_%": main["above"], "dilated_jobs": main["dilated"], "late_jobs": main["late"],
                 }
             ),
-        )
+        )  # fmt: skip
         ours = main[main["case"] == cases.OURS.name]
         wfp = main[main["case"] == cases.BASE.name]
         workload = [numbers[pair] for pair in zip(ours["month"], ours["share"], strict=True)]

@@ -13,12 +13,9 @@ from experiments.papers.dras.runs import TEST, VALIDATION, WARM, Plan
 from predictors.data.joblog import JobLog
 
 RATIOS: Final = {  # columns relative to FCFS, and of which figure
-    "mean_wait": "mean_wait_s",
-    "bounded_slowdown": "mean_bounded_slowdown",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest_5_%": "widest5_mean_wait_s",
-}
+    "mean_wait": "mean_wait_s", "bounded_slowdown": "mean_bounded_slowdown", "p99": "p99_wait_s",
+    "longest": "max_wait_s", "widest_5_%": "widest5_mean_wait_s",
+}  # fmt: skip
 
 PAPER_IV: Final = {
     FCFS: (79.25, 30.45, 9.88, 16.99, 10.87, 52.56),
@@ -28,13 +25,9 @@ PAPER_IV: Final = {
 """The paper's Table IV: backfilled, ready and reserved, each by jobs and core hours [%]. DQL's jobs sum to 106.84."""
 
 METHODS: Final = {  # of the methods of Table I: whether they adapt and need training, and what they are after
-    FCFS: ("no", "no", "fairness"),
-    BINPACKING: ("no", "no", "utilisation"),
-    OPTIMIZATION: ("no", "no", "reward (1)"),
-    DECIMA: ("yes", "yes", "reward (1)"),
-    PG: ("yes", "yes", "reward (1)"),
-    DQL: ("yes", "yes", "reward (1)"),
-}
+    FCFS: ("no", "no", "fairness"), BINPACKING: ("no", "no", "utilisation"), OPTIMIZATION: ("no", "no", "reward (1)"),
+    DECIMA: ("yes", "yes", "reward (1)"), PG: ("yes", "yes", "reward (1)"), DQL: ("yes", "yes", "reward (1)"),
+}  # fmt: skip
 
 
 def against_fcfs(runs: pd.DataFrame, part: str) -> pd.DataFrame:

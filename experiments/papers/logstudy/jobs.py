@@ -73,19 +73,12 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
     requested[requested <= 0] = np.nan
     table = pd.DataFrame(
         {
-            "row": np.arange(len(log)),
-            "time": wall_clock(log),
-            "start": start,
-            "end": start + run_time,
-            "wait": np.where(log.known("wait"), wait, np.nan),
-            "run_time": run_time,
-            "requested_time": requested,
-            "procs": width,
-            "nodes": _nodes(log, width, known, notes),
-            "core_hours": each * run_time / 3600,
+            "row": np.arange(len(log)), "time": wall_clock(log), "start": start, "end": start + run_time,
+            "wait": np.where(log.known("wait"), wait, np.nan), "run_time": run_time, "requested_time": requested,
+            "procs": width, "nodes": _nodes(log, width, known, notes), "core_hours": each * run_time / 3600,
             "requested_core_hours": each / width * asked * requested / 3600,
         }
-    )
+    )  # fmt: skip
     for column in _CODED:
         if column in known:
             table[column] = named(log, column)

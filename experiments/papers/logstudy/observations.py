@@ -42,16 +42,13 @@ def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
     parts = jobs.table.groupby(key, sort=False)
     table = pd.DataFrame(
         {
-            "jobs": parts.size(),
-            "mean_used_nodes": parts["nodes"].mean(),
-            "mean_wait_s": parts["wait"].mean(),
-            "mean_walltime_s": parts["requested_time"].mean(),
-            "mean_runtime_s": parts["run_time"].mean(),
+            "jobs": parts.size(), "mean_used_nodes": parts["nodes"].mean(), "mean_wait_s": parts["wait"].mean(),
+            "mean_walltime_s": parts["requested_time"].mean(), "mean_runtime_s": parts["run_time"].mean(),
             "mean_used_core_hours": parts["core_hours"].mean(),
             "mean_requested_core_hours": parts["requested_core_hours"].mean(),
             "total_used_core_hours": parts["core_hours"].sum(),
         }
-    )
+    )  # fmt: skip
     table = table.sort_values("total_used_core_hours", ascending=False).reset_index()
     table["share_of_jobs"] = table["jobs"] / table["jobs"].sum()
     table["share_of_core_hours"] = table["total_used_core_hours"] / table["total_used_core_hours"].sum()

@@ -62,13 +62,9 @@ def run(setting: Setting) -> Report:
     fitted = found["reis"]["forest"].predictor
     assert isinstance(fitted, Forest)
     tables = {
-        "table2": table2,
-        "papers_forest": by_seed,
-        "squared_error_tail": tail,
-        "importances": importances(fitted),
-        "log": _about(log),
-        "stretch": _stretch(log),
-    }
+        "table2": table2, "papers_forest": by_seed, "squared_error_tail": tail, "importances": importances(fitted),
+        "log": _about(log), "stretch": _stretch(log),
+    }  # fmt: skip
     return Report(
         log=log.name, seeds=seeds, tables=tables, pictures=pictures(log, found["reis"], tables["importances"]),
         notes=_notes(log), verdict=_verdict(table2, by_seed, tail, log), account=left_out.using(len(counted)),
@@ -115,22 +111,14 @@ def _table2(found: Evaluation) -> list[dict[str, object]]:
     paper = _published(found)
     return [
         {
-            "protocol": found.protocol,
-            "predictor": score.name,
-            "n_train": found.n_train,
-            "n_test": found.n_test,
-            "sse_s2": score.figures.sse_s2,
-            "paper_sse_s2": paper.get(score.name, np.nan),
-            "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
-            "ratio_low": score.interval[0],
-            "ratio_high": score.interval[1],
-            "mae_s": score.figures.mae_s,
-            "median_ae_s": score.figures.median_ae_s,
-            "underestimation_rate": score.figures.underestimation_rate,
-            "fit_seconds": score.fit_seconds,
+            "protocol": found.protocol, "predictor": score.name, "n_train": found.n_train, "n_test": found.n_test,
+            "sse_s2": score.figures.sse_s2, "paper_sse_s2": paper.get(score.name, np.nan),
+            "ratio_to_last_two": score.figures.sse_ratio_to_last_two, "ratio_low": score.interval[0],
+            "ratio_high": score.interval[1], "mae_s": score.figures.mae_s, "median_ae_s": score.figures.median_ae_s,
+            "underestimation_rate": score.figures.underestimation_rate, "fit_seconds": score.fit_seconds,
         }
         for score in found.scores
-    ]
+    ]  # fmt: skip
 
 
 def _tail(found: Evaluation) -> pd.DataFrame:

@@ -122,13 +122,10 @@ def rows_of(settings: AskSettings) -> dict[str, Row]:
     timed: dict[str, Any] = {"probes": TIMED, "ask_seconds": settings.probe_seconds, "probing": settings.probing}
     by_time: dict[str, Any] = {"count_on": "window", "window": settings.window}
     kinds: dict[str, dict[str, Any]] = {
-        FREE: {},
-        "probes that take their time and load": timed,
-        "last-known probes": {"probes": "last-known"},
-        ABSENT: {"probes": "absent"},
-        "no probes, asks take time, counters lag": {"probes": "absent", **cost},
+        FREE: {}, "probes that take their time and load": timed, "last-known probes": {"probes": "last-known"},
+        ABSENT: {"probes": "absent"}, "no probes, asks take time, counters lag": {"probes": "absent", **cost},
         "probes free, one skip a window": by_time,
-    }
+    }  # fmt: skip
     kinds |= {
         f"chosen model, {FREE}": {"model": CHOSEN},
         "chosen model, probes that take their time and load": {"model": CHOSEN, **timed},

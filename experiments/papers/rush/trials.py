@@ -109,17 +109,12 @@ def run_trial(
     run_time[np.searchsorted(jobs.workload.job_id, ended.job_id)] = ended.run_time
     runs = pd.DataFrame(
         {
-            "job_id": jobs.workload.job_id,
-            "application": [app.name for app in jobs.apps],
-            "nodes": jobs.workload.procs,
-            "submit": jobs.workload.submit,
-            "start": schedule.start,
-            "wait": schedule.wait,
-            "run_time": run_time.round(1),
-            "skips": 0 if noted is None else noted.skips,
+            "job_id": jobs.workload.job_id, "application": [app.name for app in jobs.apps],
+            "nodes": jobs.workload.procs, "submit": jobs.workload.submit, "start": schedule.start,
+            "wait": schedule.wait, "run_time": run_time.round(1), "skips": 0 if noted is None else noted.skips,
             "said": "" if noted is None else noted.labels,
         }
-    )
+    )  # fmt: skip
     makespan = int(schedule.end.max() - jobs.workload.submit.min())
     if not isinstance(policy.gate, Rush):
         return Trial(runs, makespan)

@@ -82,14 +82,10 @@ class LiveQueue:
     def write(self, path: Path) -> None:
         """Write it as one JSON document, whole or not at all."""
         document = {
-            "format": FORMAT,
-            "now": self.now,
-            "jobs": [asdict(job) for job in self.jobs],
-            "procs": dict(self.procs),
+            "format": FORMAT, "now": self.now, "jobs": [asdict(job) for job in self.jobs], "procs": dict(self.procs),
             "nodes": {name: sorted(nodes) for name, nodes in self.nodes.items()},
-            "reservations": [_plain(one) for one in self.reservations],
-            "default": self.default,
-        }
+            "reservations": [_plain(one) for one in self.reservations], "default": self.default,
+        }  # fmt: skip
         with whole_file(path) as part:
             part.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
