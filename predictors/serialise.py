@@ -31,14 +31,10 @@ def save(predictor: Predictor, folder: str | Path) -> None:
     history: JobHistory | None = getattr(predictor, "history_", None)
     codes: Mapping[str, Codes] | None = getattr(predictor, "codes_", None)
     about = {
-        "format": model_files.FORMAT,
-        "name": predictor.name,
-        "params": predictor.save_params(folder),
-        "features": list(predictor.features),
-        "fitted": predictor.fitted,
-        "starts_cold": history is None,
+        "format": model_files.FORMAT, "name": predictor.name, "params": predictor.save_params(folder),
+        "features": list(predictor.features), "fitted": predictor.fitted, "starts_cold": history is None,
         "codes": codes is not None,
-    }
+    }  # fmt: skip
     if predictor.fitted:
         predictor.save_estimator(folder)
         if isinstance(predictor, Wrapper):

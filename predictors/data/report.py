@@ -75,15 +75,9 @@ class Finding:
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain values for JSON."""
         return {
-            "effect": self.effect,
-            "rule": self.rule,
-            "column": self.column or None,
-            "count": self.count,
-            "place": self.place,
-            "first": list(self.places),
-            "example": self.example or None,
-            "text": self.text,
-        }
+            "effect": self.effect, "rule": self.rule, "column": self.column or None, "count": self.count,
+            "place": self.place, "first": list(self.places), "example": self.example or None, "text": self.text,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -204,14 +198,9 @@ class ReadingReport:
     def to_dict(self) -> dict[str, object]:
         """Return the account as plain values for JSON."""
         return {
-            "source": self.source,
-            "read": self.read,
-            "used": self.used,
-            "dropped": self.dropped,
-            "changed": self.changed,
-            "noted": self.noted,
-            "findings": [finding.to_dict() for finding in self.findings],
-        }
+            "source": self.source, "read": self.read, "used": self.used, "dropped": self.dropped,
+            "changed": self.changed, "noted": self.noted, "findings": [finding.to_dict() for finding in self.findings],
+        }  # fmt: skip
 
 
 class ReportBuilder:

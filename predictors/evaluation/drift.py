@@ -75,14 +75,10 @@ class Drift:
         told = (value if np.isfinite(value) else None for value in (self.squared, self.absolute))
         squared, absolute = told
         return {
-            "stands": self.stands,
-            "since": self.since,
-            "alarm_at": self.alarm_at,
-            "evidence": self.evidence,
-            "squared_error_ratio_since": squared,
-            "absolute_error_ratio_since": absolute,
+            "stands": self.stands, "since": self.since, "alarm_at": self.alarm_at, "evidence": self.evidence,
+            "squared_error_ratio_since": squared, "absolute_error_ratio_since": absolute,
             "false_alarms_per_year": self.alarms_per_year,
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:

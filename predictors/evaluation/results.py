@@ -323,13 +323,8 @@ class Evaluation:
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""
         return {
-            "lacks": [lack.to_dict() for lack in self.lacks],
-            "log": self.log,
-            "split": self.split,
-            "protocol": self.protocol,
-            "n_train": self.n_train,
-            "n_test": self.n_test,
-            "n_overran": self.n_overran,
+            "lacks": [lack.to_dict() for lack in self.lacks], "log": self.log, "split": self.split,
+            "protocol": self.protocol, "n_train": self.n_train, "n_test": self.n_test, "n_overran": self.n_overran,
             "baseline": {"name": LastTwo.name, "capped": self.capped, "rows": self.n_test},
             "predictors": [score.to_json(detailed) for score in self.scores],
-        }
+        }  # fmt: skip

@@ -253,13 +253,9 @@ def packed(
     slots = (at.USER_SLOT, *range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)))
     job_columns = dict.fromkeys((at.OLDER, at.NEWER, at.NEXT), job_slot) | dict.fromkeys(slots, user_slot)
     return {
-        "jobs": _picked(jobs, live, job_columns),
-        "users": _picked(users, kept, user_columns),
-        "clock": clock,
-        "recent": recent,
-        "rows": rows,
-        "issued": issued[live],
-    }
+        "jobs": _picked(jobs, live, job_columns), "users": _picked(users, kept, user_columns), "clock": clock,
+        "recent": recent, "rows": rows, "issued": issued[live],
+    }  # fmt: skip
 
 
 def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> Ints:

@@ -108,13 +108,9 @@ def _month(rng: np.random.Generator, n_jobs: int, load: float, procs: int) -> di
     place = scipy.special.ndtr(ALIKE * typical[app, kind] + np.sqrt(1 - ALIKE**2) * rng.standard_normal(n_jobs))
     run_time = _run_times(place, asked, nodes, load * procs * MONTH)
     return {
-        "submit": _submissions(rng, n_jobs),
-        "requested_procs": nodes,
-        "requested_time": asked,
-        "run_time": run_time,
-        "user": app // 4 + 1,
-        "executable": app + 1,
-    }
+        "submit": _submissions(rng, n_jobs), "requested_procs": nodes, "requested_time": asked, "run_time": run_time,
+        "user": app // 4 + 1, "executable": app + 1,
+    }  # fmt: skip
 
 
 def _run_times(place: Floats, asked: Ints, nodes: Ints, area: float) -> Ints:
@@ -227,20 +223,13 @@ def mira_like_log(
     submit = np.maximum.accumulate(clock - clock[0])
     project = runs.user // USERS_PER_PROJECT + 1
     values = {
-        "job_id": np.arange(1, n_jobs + 1),
-        "submit": submit,
-        "wait": earliest_starts(submit, procs, run_time, MIRA_NODES) - submit,
-        "run_time": run_time,
-        "requested_time": requested,
-        "requested_procs": procs,
-        "allocated_procs": procs,
-        "user": runs.user + 1,
+        "job_id": np.arange(1, n_jobs + 1), "submit": submit,
+        "wait": earliest_starts(submit, procs, run_time, MIRA_NODES) - submit, "run_time": run_time,
+        "requested_time": requested, "requested_procs": procs, "allocated_procs": procs, "user": runs.user + 1,
         "group": np.where(queue == list(MIXES).index("backfill"), OF_SPENT + project, project),
-        "executable": runs.app * len(mixes) + queue + 1,
-        "queue": queue + 1,
-        "partition": np.ones(n_jobs, np.int64),
+        "executable": runs.app * len(mixes) + queue + 1, "queue": queue + 1, "partition": np.ones(n_jobs, np.int64),
         "status": np.where(crashed | (run_time == requested), FAILED, COMPLETED),
-    }
+    }  # fmt: skip
     return JobLog(
         values,
         origin=int(clock[0]),

@@ -110,20 +110,13 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
     origin = int(clock[0])
     submit = clock - origin
     values = {
-        "job_id": np.arange(1, n_jobs + 1),
-        "submit": submit,
-        "wait": earliest_starts(submit, sizes, run_time, procs) - submit,
-        "run_time": run_time,
-        "requested_time": requested,
-        "requested_procs": sizes,
-        "allocated_procs": sizes,
-        "user": runs.user + 1,
-        "group": runs.group + 1,
-        "executable": runs.app + 1,
+        "job_id": np.arange(1, n_jobs + 1), "submit": submit,
+        "wait": earliest_starts(submit, sizes, run_time, procs) - submit, "run_time": run_time,
+        "requested_time": requested, "requested_procs": sizes, "allocated_procs": sizes, "user": runs.user + 1,
+        "group": runs.group + 1, "executable": runs.app + 1,
         "queue": 1 + np.searchsorted([longest for _, _, longest in QUEUES], requested),
-        "partition": np.ones(n_jobs, np.int64),
-        "status": np.where(crashed | killed, FAILED, COMPLETED),
-    }
+        "partition": np.ones(n_jobs, np.int64), "status": np.where(crashed | killed, FAILED, COMPLETED),
+    }  # fmt: skip
     return JobLog(
         values, origin=origin, epoch=MIDNIGHT + origin, time_zone="UTC", max_procs=procs, max_nodes=procs,
         header=_header(n_jobs, seed, procs, load, users, stretch), name=f"synthetic-{seed}",

@@ -195,14 +195,9 @@ class Classifier(Parameters, ABC):
             raise JobcastError(f"{place}: is not a folder; make it before saving a model there.")
         self.require_fit()
         about = {
-            "format": FORMAT,
-            "name": self.name,
-            "params": self.get_params(),
-            "scheme": self.scheme_,
-            "features": list(self.features_),
-            "ignored": list(self.ignored_),
-            "applications": list(self.applications_),
-        }
+            "format": FORMAT, "name": self.name, "params": self.get_params(), "scheme": self.scheme_,
+            "features": list(self.features_), "ignored": list(self.ignored_), "applications": list(self.applications_),
+        }  # fmt: skip
         self.save_voter(place)
         write_arrays(place / MEDIANS, {"medians": self.medians_})
         write_about(place / ABOUT, about)

@@ -113,13 +113,9 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Names that a column has in tables of schedulers, small letters and digits alone, the most certain first."""
 
 _UNIT_WORDS: Final = {
-    "s": ("s", "sec", "secs", "seconds"),
-    "min": ("min", "mins", "minutes"),
-    "h": ("h", "hr", "hrs", "hours"),
-    "d": ("d", "days"),
-    "ms": ("ms", "msec", "millis", "milliseconds"),
-    "us": ("us", "usec", "micros", "microseconds"),
-}
+    "s": ("s", "sec", "secs", "seconds"), "min": ("min", "mins", "minutes"), "h": ("h", "hr", "hrs", "hours"),
+    "d": ("d", "days"), "ms": ("ms", "msec", "millis", "milliseconds"), "us": ("us", "usec", "micros", "microseconds"),
+}  # fmt: skip
 _MEMORY_IN_NAME: Final = re.compile(r"(?:_|\W|^)(B|bytes|KB|KiB|MB|MiB|GB|GiB|TB)\W*$", re.IGNORECASE)
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?! *[AP]M)", re.IGNORECASE | re.ASCII)
 _PATTERNS: Final = (
