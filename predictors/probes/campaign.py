@@ -102,7 +102,7 @@ class Campaign:
         by_schedule: bool = True,  # whether runs that come due are submitted
         wait: bool = False,  # whether to stay until all runs have ended; on this machine itself that is always so
     ) -> CampaignResult:
-        """Run `wanted` applications now and, by schedule, others when due, never later; return what happened."""
+        """Run `wanted` applications now and, by schedule, each when due, never later; return what happened."""
         control = self.control
         names = [application.name for application in control.applications]
         todo, last = [control.named(name).name for name in wanted], self._clock()

@@ -195,7 +195,7 @@ class Service:
         return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
 
     def silent_jobs(self, seconds: float) -> tuple[list[int], int]:
-        """Return the live jobs unheard of for so long, longest first, and now by the earlier of both clocks."""
+        """Return the live jobs unheard of for so long, by the earlier clock, longest first; and the newest event."""
         jobs, since, newest = self.job_state.silent()
         now = min(newest, int(time.time())) if self.settings.clock == "unix" else newest
         self.oldest_silence = float(max(now - int(since.min(initial=now)), 0))
