@@ -14,14 +14,22 @@ from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import random_order
 from schedsim.policies.policy import POLICIES, make_policy
 from schedsim.validate.checks import busy_workload
+from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
-from tests.oracle.laws import Run, check
 from tests.schedsim.engine.test_broken_engines import sees_the_future
 from tests.schedsim.engine.test_reference_schedules import jobs_of
-from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs, workload_of
+from tests.support.engine_runs import (
+    EVERY_POLICY,
+    Recorder,
+    engine,
+    estimates_of,
+    random_workload,
+    three_jobs,
+    workload_of,
+)
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -89,13 +97,13 @@ def test_engine_equals_oracle_with_a_long_queue(name):
 
 @pytest.mark.parametrize("name", EVERY_POLICY)
 def test_engine_keeps_every_law(name):
-    """Laws that no comparison is needed for; see `tests.oracle.laws`."""
+    """Laws that no comparison is needed for; see `schedsim.validate.laws`."""
+    policy = make_policy(name)
     for seed in range(8):
         kill = seed % 4 > 0
-        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
-        for estimates in NAMED:
-            outcome = engine(jobs, name, estimates, NAMES[seed % len(NAMES)], kill)
-            check(Run(jobs, PROCS, rule_named(name), estimates, outcome, kill))
+        workload = workload_of(seeded_workload(seed, kill=kill, least_run=seed % 2))
+        for estimates in (estimates_of(workload, named) for named in NAMED):
+            check(simulate(workload, policy, estimates, NAMES[seed % len(NAMES)], kill), policy, estimates, kill)
 
 
 @pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])

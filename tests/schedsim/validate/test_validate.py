@@ -87,6 +87,7 @@ FAULTS = {
         "job 4 has a last estimate of 51 s, a request of 50",
     ),
     "corrected": ("easy", 7, {"last_estimate": 60}, known.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
+    "needless": ("easy", 11, {"last_estimate": 9}, known.CORRECTED, "job 12 starts at 170 s"),
     "idle": ("easy", 11, {"start": 171}, known.NO_IDLE_HEAD, "job 12 could start at 170 s: 2 processors are free"),
     "out of turn": ("fcfs", 7, {"start": 1}, known.IN_ORDER, "job 8 passes job 3"),
     "called so": ("easy", 8, {"started_by": BACKFILLED}, known.KIND, "job 9 is called backfilled"),
