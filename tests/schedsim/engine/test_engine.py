@@ -30,6 +30,7 @@ from tests.support.engine_runs import (
     three_jobs,
     workload_of,
 )
+from tests.support.slow import slow_but
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -43,10 +44,11 @@ NAMED = ["requested", "clairvoyant", "tsafrir"]
 NAMES = list(CORRECTIONS)
 
 
+@pytest.mark.parametrize("seeds", slow_but((range(8), range(8, 60)), range(8)), ids=str)
 @pytest.mark.parametrize("name", EVERY_POLICY)
-def test_engine_equals_oracle(name):
+def test_engine_equals_oracle(name, seeds):
     """Starts, estimates, corrections and kinds of start, job for job, with jobs that are killed and that are not."""
-    for seed in range(18):
+    for seed in seeds:
         kill = seed % 4 > 0
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
         rule = rule_named(name)
@@ -71,10 +73,11 @@ def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     )
 
 
+@pytest.mark.parametrize("seeds", slow_but((range(6), range(6, 40)), range(6)), ids=str)
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("random", "knapsack")])
-def test_engine_equals_oracle_with_separate_estimates(name):
+def test_engine_equals_oracle_with_separate_estimates(name, seeds):
     """One estimate for running jobs, one for candidates, one for the order."""
-    for seed in range(12):
+    for seed in seeds:
         jobs = seeded_workload(seed)
         running, candidates, ordering = (seeded_estimates(31 * seed + i, jobs) for i in range(3))
         roles = {"running": running, "candidates": candidates, "ordering": ordering}
