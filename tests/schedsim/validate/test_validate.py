@@ -147,6 +147,8 @@ def test_schedules_of_broken_engines_are_refused(site, name, estimates, laws):
             check(schedule, make_policy(name), given)
         except JobcastError as error:
             refused |= {law for law in known.EXCUSES if law in str(error)}
+        if seed > 60 and refused >= laws:
+            break
     assert refused == laws
 
 
@@ -175,7 +177,7 @@ def test_a_promise_missed_under_revised_estimates_is_refused():
     """What is left to check bites."""
     policy, revised = make_policy("easy+promise"), make_revised_estimates("careful").forecast(as_log(random_jobs(0)))
     refused = []
-    for seed in range(400):
+    for seed in range(100):
         jobs = seeded_workload(seed)
         outcome = simulate_slowly(jobs, PROCS, rule_named("easy+promise"), "tsafrir", site_type=NoPromise)
         try:
