@@ -23,8 +23,7 @@ if TYPE_CHECKING:
 USUAL: Final = 80  # characters of a line of a table where no terminal says how many it has
 NARROWEST: Final = 40  # narrower terminals are taken for this wide
 TALLEST: Final = 2  # lines of a heading, where there is room
-_FIGURE: Final = re.compile(r"[^\w\s]?\d")
-"""What a text begins with that is a figure with more after it: `0.4 to 0.6`, `<1 s`, `-3 %`."""
+_FIGURE: Final = re.compile(r"[^\w\s]?\d")  # how a text begins that is a figure and more: `0.4 to 0.6`, `<1 s`
 LONG: Final = 24  # cells up to this length stand on one line; longer ones may go on, between words, on the next
 
 
@@ -66,8 +65,6 @@ def say(text: str) -> None:
 def _lines(text: str, room: int | None) -> list[str]:
     """Return a sentence as lines that end between words and keep its indentation.
 
-    Examples
-    --------
     >>> _lines("  holds: never more processors than the machine has", 40)
     ['  holds: never more processors than the', '  machine has']
     """
@@ -114,8 +111,6 @@ def _blocks(
 ) -> list[list[tuple[int, int]]]:
     """Return which columns stand in which part of a table, and how wide each is.
 
-    Examples
-    --------
     >>> _blocks(("case", "mean wait", "longest wait"), [("easy", "1,234", "5,678")], (True, False, False), 80)
     [[(0, 4), (1, 9), (2, 12)]]
     >>> _blocks(("case", "mean wait", "longest wait"), [("easy", "1,234", "5,678")], (True, False, False), 16)
@@ -163,8 +158,6 @@ def _widths(
 def _room_for(head: str, lines: int) -> int:
     """Return the width at which a heading takes so many lines at most.
 
-    Examples
-    --------
     >>> _room_for("mean bounded slowdown", 2), _room_for("mean bounded slowdown", 3)
     (12, 8)
     """
@@ -225,8 +218,6 @@ def after_reading(account: "ReadingReport") -> Iterator[None]:
 def cell(value: Any) -> str:
     """Return a value as a table shows it.
 
-    Examples
-    --------
     >>> [cell(value) for value in (28481, 92.687654, 0.6890, 0.0, float("nan"), None, "EASY", True)]
     ['28,481', '92.69', '0.689', '0', '-', '-', 'EASY', 'True']
     """
@@ -242,10 +233,7 @@ def cell(value: Any) -> str:
 
 
 class CompilingNotice(logging.Handler):
-    """Says on stderr, once, that code is being compiled, for which the first run waits; on a terminal also what.
-
-    It hears of it through the logger of `predictors.core.jit`, which is not imported for that.
-    """
+    """Says on stderr, once, that code is being compiled; on a terminal also what, through the logger of `core.jit`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -285,8 +273,7 @@ def resumable() -> Iterator[None]:
         raise
 
 
-_loudness: list[str] = []
-"""What the user asked for: "quiet", "verbose" or nothing."""
+_loudness: list[str] = []  # what the user asked for: "quiet", "verbose" or nothing
 
 
 def set_loudness(*, quiet: bool, verbose: bool) -> None:
@@ -312,8 +299,7 @@ def working(what: str) -> Iterator[None]:
         yield
 
 
-_shown: list[Callable[[str], None]] = []
-"""What writes a remark behind the text of each work that is shown, the innermost last."""
+_shown: list[Callable[[str], None]] = []  # what writes a remark behind each work that is shown, the innermost last
 
 
 @contextmanager
@@ -335,13 +321,7 @@ def _terminal() -> Any:
 
 @contextmanager
 def progress(what: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show on a terminal's stderr how much of a long work is done and how long the rest may take; else say nothing.
-
-    Yields
-    ------
-    callable of int
-        Takes the number of tasks that have been done since.
-    """
+    """Show on a terminal's stderr how far a long work is; what is yielded takes the number of tasks done since."""
     if _loudness or not sys.stderr.isatty():
         with working(what) if "verbose" in _loudness else nullcontext():
             yield lambda _: None

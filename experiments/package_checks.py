@@ -17,8 +17,7 @@ from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import POLICIES, Policy
 from schedsim.validate.checks import ORDER_CHECKS, POLICY_CHECKS, busy_workload, jobs_that_wait
 
-Check = tuple[str, Callable[[], object]]
-"""What is checked, and a function that raises what it finds."""
+Check = tuple[str, Callable[[], object]]  # what is checked, and a function that raises what it finds
 
 
 class Row(NamedTuple):
@@ -26,8 +25,7 @@ class Row(NamedTuple):
 
     name: str
     check: str
-    counterexample: str | None
-    """The first thing that breaks it; None if it passes."""
+    counterexample: str | None  # the first thing that breaks it; None if it passes
 
 
 def check_package(package: str) -> Iterator[Row]:

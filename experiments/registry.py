@@ -37,13 +37,12 @@ EXPERIMENTS: Final[Mapping[str, str]] = MappingProxyType(
 MANY: Final = ("reis", "runtime", "backfilling", "stress", "live", "rush", "rush-dose", "ceil", "cobalt", "dras")
 """Experiments of many independent runs: several workers can do them, and started again they go on where they were."""
 
-NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+NEEDED: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # packages of extras that experiments import late
     {
         **dict.fromkeys(("reis", "runtime", "rush", "rush-dose", "repeated-runs"), ("sklearn", "xgboost")),
         "dras": ("cma",),
     }
 )
-"""Packages of extras that experiments import only when they are under way."""
 
 OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
     {

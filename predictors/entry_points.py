@@ -14,18 +14,15 @@ from predictors.core.errors import JobcastError, printable, unknown_name
 
 T = TypeVar("T", covariant=True)
 
-GROUPS: Final = MappingProxyType(
+GROUPS: Final = MappingProxyType(  # the group of entry points of each kind of thing
     {"predictor": "jobcast.predictors", "policy": "jobcast.policies", "order": "jobcast.orders"}
 )
-"""The group of entry points of each kind of thing."""
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 class Registry(Mapping[str, T], Generic[T]):
     """Things by name: our own, then those that installed packages add.
 
-    Examples
-    --------
     >>> colours = Registry("order", {"red": 1}, lambda name, found: found, lambda name: False)
     >>> "red" in colours, colours.named("red"), list(colours)
     (True, 1, ['red'])
@@ -69,11 +66,7 @@ class Registry(Mapping[str, T], Generic[T]):
         return self._loaded[name]
 
     def loaded(self, entry: EntryPoint) -> T:
-        """Return what an entry point adds.
-
-        The error names the package and the entry point, if its name is taken, or it cannot be loaded, or is something
-        else.
-        """
+        """Return what an entry point adds; an error names the package and the entry point."""
         name = entry.name
         where = f"{self.kind.capitalize()} {printable(name)!r} of the package {package_of(entry)} ({entry.value})"
         others = sorted({package_of(one) for one in self.added[name]} - {package_of(entry)})

@@ -8,24 +8,10 @@ from typing import Any, Final
 
 from predictors.core.errors import JobcastError
 from predictors.entry_points import Registry
+from predictors.models import baselines
 from predictors.models.adapters import ADAPTERS
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.base import Predictor
-from predictors.models.baselines import (
-    Cesnet,
-    KnnText,
-    LastTwo,
-    Logged,
-    Metastack,
-    Requested,
-    Similar,
-    SimilarLow,
-    SimilarMean,
-    SimilarNames,
-    SimilarNamesMean,
-    Tsafrir,
-    UserMean,
-)
 from predictors.models.boosted import Average, Boosted
 from predictors.models.budgets.by_class import BudgetByClass
 from predictors.models.censored import Censored
@@ -51,38 +37,37 @@ def _accepted(name: str, found: object) -> type[Predictor]:
 TAKEN: Final = frozenset({*ADAPTERS, *REVISED_ESTIMATES, *ALIASES, "clairvoyant", "cqsim"})
 """Names of other estimates, and of adapters in saved models."""
 
-PREDICTORS: Final[Registry[type[Predictor]]] = Registry(
+PREDICTORS: Final[Registry[type[Predictor]]] = Registry(  # every predictor by its name; a changed rule gets a new name
     "predictor",
     {
-        "requested": Requested,
-        "last-two": LastTwo,
-        "tsafrir": Tsafrir,
-        "user-mean": UserMean,
+        "requested": baselines.Requested,
+        "last-two": baselines.LastTwo,
+        "tsafrir": baselines.Tsafrir,
+        "user-mean": baselines.UserMean,
         "forest": Forest,
         "online-linear": OnlineLinear,
         "gaussier": Gaussier,
         "online-tree": OnlineTree,
-        "similar": Similar,
-        "similar-mean": SimilarMean,
-        "similar-low": SimilarLow,
+        "similar": baselines.Similar,
+        "similar-mean": baselines.SimilarMean,
+        "similar-low": baselines.SimilarLow,
         "boosted": Boosted,
         "average": Average,
         "stack": Stack,
         "with-budget": WithBudget,
         "chain": Chain,
         "censored": Censored,
-        "similar-names": SimilarNames,
-        "similar-names-mean": SimilarNamesMean,
-        "knn-text": KnnText,
-        "logged": Logged,
+        "similar-names": baselines.SimilarNames,
+        "similar-names-mean": baselines.SimilarNamesMean,
+        "knn-text": baselines.KnnText,
+        "logged": baselines.Logged,
         "with-budget-by-class": BudgetByClass,
-        "cesnet": Cesnet,
-        "metastack": Metastack,
+        "cesnet": baselines.Cesnet,
+        "metastack": baselines.Metastack,
     },
     _accepted,
     TAKEN.__contains__,
 )
-"""Every predictor by its name; a changed rule gets a new name."""
 
 
 def make_predictor(name: str, **params: Any) -> Predictor:
@@ -116,8 +101,6 @@ def make_predictor(name: str, **params: Any) -> Predictor:
 def seeded(name: str, seed: int) -> dict[str, int]:
     """Return the parameters that make a predictor draw by a seed: none, if it draws nothing.
 
-    Examples
-    --------
     >>> seeded("forest", 7), seeded("last-two", 7)
     ({'random_state': 7}, {})
     """

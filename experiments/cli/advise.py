@@ -5,19 +5,10 @@ from pathlib import Path
 from time import perf_counter, time
 from typing import Any
 
+from experiments import console
 from experiments.cli.options import advise as options
 from experiments.cli.options.shared import JobsOptions, names_of
 from experiments.cli.reading import read
-from experiments.console import (
-    after_reading,
-    print_account,
-    print_json,
-    print_lacks,
-    print_table,
-    resumable,
-    say,
-    working,
-)
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
@@ -43,23 +34,15 @@ from schedsim.machine.node_groups import read_machine
 def advise(args: options.Advise) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
     jobs, account = read(args.log, args.jobs_of.requests_from)
-    with after_reading(account):
+    with console.after_reading(account):
         nodes = None if args.machine is None else read_machine(args.machine)
         ready = ready_for(nodes, jobs, reading=account, **vars(args.jobs_of))
         cleaned = ready.used
         lacks = (*ready.lacks(args.kill), *lacks_of_made_requests(ready.prepared.log, cleaned, args.kill))
         question = Question(
-            cleaned,
-            args.current,
-            args.seeds,
-            args.measure,
-            args.predictor,
-            args.agent,
-            lacks,
-            args.soft_limits,
-            nodes,
+            cleaned, args.current, args.seeds, args.measure, args.predictor, args.agent, lacks, args.soft_limits, nodes,
             args.kill,
-        )
+        )  # fmt: skip
         if args.predictor and learnt_from(loaded(args.predictor), jobs, cleaned):
             raise JobcastError(
                 f"{args.predictor} learnt from this very log, its future included: nothing can be advised from that. "
@@ -72,9 +55,9 @@ def advise(args: options.Advise) -> None:
                     "the months that follow; the page of jobcast tune tells what it gains on the rest of this log."
                 )
         folder = report_folder(args.out, f"advise-{slug(cleaned.name)}")
-        with resumable():
+        with console.resumable():
             found = question.run(folder, workers)
-    with working("Drawing"):
+    with console.working("Drawing"):
         advice = question.advice(found)
         source = _source(args.log, args.jobs_of, args.machine, args.kill)
         made = advised.report_on(advice, found, cleaned, source, args.soft_limits)
@@ -85,13 +68,13 @@ def advise(args: options.Advise) -> None:
     if args.as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in advice.lacks]}
         more |= {"advice": advice.to_json(), "account": total.to_dict(), "page": str(page), "files": files_of(folder)}
-        print_json(report.to_json() | more)
+        console.print_json(report.to_json() | more)
         return
-    print_lacks(() if advice.forbidden else advice.lacks)
+    console.print_lacks(() if advice.forbidden else advice.lacks)
     for sentence in (*report.verdict, *report.details):
-        say(f"{sentence}\n")
-    print_account(total, listed=args.list_account)
-    say(f"Every number, with its command: {page} ({report.seconds:.0f} s)")
+        console.say(f"{sentence}\n")
+    console.print_account(total, listed=args.list_account)
+    console.say(f"Every number, with its command: {page} ({report.seconds:.0f} s)")
 
 
 def tune(args: options.Tune) -> None:
@@ -112,7 +95,7 @@ def tune(args: options.Tune) -> None:
         checked_name(args.register)
         checked_alias(args.alias) if args.alias is not None else None
     jobs, account = read(args.log, args.jobs_of.requests_from)
-    with after_reading(account):
+    with console.after_reading(account):
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
         split = Split(prepared.used, args.train)
         tuning = Tuning(split, aim, rules, args.estimates, args.generations, args.seed, args.window, find)  # type: ignore[arg-type]
@@ -123,12 +106,12 @@ def tune(args: options.Tune) -> None:
         folder = report_folder(args.report, page_of)
         judged = judge(tuned, split.rest, args.out, aim, folder, args.seeds, workers)
     write_agent(with_test(tuned.agent, judged), args.out)
-    with working("Drawing"):
+    with console.working("Drawing"):
         report = tuning_report.report_on(tuning, tuned, judged, args.out)
         made, page = write_report(folder, report, begin), folder / PAGE
     kept = None
     if args.register is not None:
-        with working("Writing it down in MLflow"):
+        with console.working("Writing it down in MLflow"):
             told = with_test(tuned.agent, judged)
             figures = {name: value for name, value in told.origin.items() if name.endswith("_ratio")}
             params = {name: value for name, value in told.origin.items() if name not in figures}
@@ -144,20 +127,20 @@ def tune(args: options.Tune) -> None:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "reserve": tuned.agent.reserve}
         more |= {"agent": str(args.out), "digest": tuned.agent.digest, "train": tuned.train, "choices": tuned.choices}
         more |= {"registered": None if kept is None else kept.uri, "account": total.to_dict(), "page": str(page)}
-        print_json(made.to_json() | more | {"files": files_of(folder)})
+        console.print_json(made.to_json() | more | {"files": files_of(folder)})
         return
-    print_lacks(lacks)
+    console.print_lacks(lacks)
     for name in ("training and test", "test part, relative to EASY"):
         table = made.tables[name]
-        print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
+        console.print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
     for sentence in made.verdict:
-        say(f"{sentence}\n")
-    print_account(total, listed=args.list_account)
+        console.say(f"{sentence}\n")
+    console.print_account(total, listed=args.list_account)
     if kept is not None:
-        say(f"Registered as {kept.uri}")
+        console.say(f"Registered as {kept.uri}")
     policy = shlex.quote(f"agent:{args.out}")
-    say(f"Wrote {args.out} (reservation rule {tuned.agent.reserve}): jobcast simulate NEXT --policy {policy}")
-    say(f"Every number: {page} ({made.seconds:.0f} s)")
+    console.say(f"Wrote {args.out} (reservation rule {tuned.agent.reserve}): jobcast simulate NEXT --policy {policy}")
+    console.say(f"Every number: {page} ({made.seconds:.0f} s)")
 
 
 def _source(log: Path, jobs_of: JobsOptions, machine: Path | None, kill: bool) -> str:

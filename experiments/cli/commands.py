@@ -32,10 +32,7 @@ class Commands(UserDict[str, Any]):
 
 
 def group(name: str, about: str, homes: Mapping[str, "str | typer.Typer"], **more: Any) -> typer.Typer:
-    """Return a group of commands: by name the module that does the work, below `experiments.cli`, or another group.
-
-    The function has the command's name, or the one that follows a colon.
-    """
+    """Return a group of commands by name: a module below `experiments.cli`, with `:function`, or a group."""
 
     class LazyGroup(TyperGroup):
         def __init__(self, **given: Any) -> None:
@@ -83,8 +80,6 @@ def _alone(name: str, home: str) -> typer.Typer:
 def _parameters(kind: type) -> Iterator[Parameter]:
     """Yield a parameter for each field, those of bases last; a field that is a dataclass stands for its own fields.
 
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Size:

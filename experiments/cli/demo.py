@@ -23,7 +23,7 @@ from experiments.runs.simulate import run_by_name
 from predictors.data.cleaning import clean
 from predictors.data.formats.detect import read_log
 
-RUNS: Final = (
+RUNS: Final = (  # what the demo simulates: label, policy, estimates
     ("EASY, requested times", "easy", "requested"),
     ("EASY-SJBF, requested times", "easy-sjbf", "requested"),
     ("EASY-SJBF, user's last two (EASY++)", "easy-sjbf", "tsafrir"),
@@ -32,7 +32,6 @@ RUNS: Final = (
     ("balanced, nothing to train", "balanced", "balanced"),
     ("EASY-SJBF, true run times", "easy-sjbf", "clairvoyant"),
 )
-"""What the demo simulates: label, policy, estimates."""
 
 QUESTION: Final = "What would a scheduler gain from predicted run times, and who would pay?"
 NOTES: Final = (
@@ -71,17 +70,10 @@ def demo(args: options.Demo) -> None:
         note="Predicted at submission, learnt as jobs end. Averages hide who pays: see the last columns.",
     )
     report = Report(
-        experiment="demo",
-        log="a synthetic log",
-        seeds=(args.seed,),
-        tables={"relative to EASY": table},
-        pictures=(Picture("gain", table, paint),),
-        figures=(log,),
-        notes=NOTES,
-        verdict=tuple(sentences(table)),
-        question=QUESTION,
-        facts={"jobs in the log": args.jobs},
-    )
+        experiment="demo", log="a synthetic log", seeds=(args.seed,), tables={"relative to EASY": table},
+        pictures=(Picture("gain", table, paint),), figures=(log,), notes=NOTES, verdict=tuple(sentences(table)),
+        question=QUESTION, facts={"jobs in the log": args.jobs},
+    )  # fmt: skip
     report = write_report(folder, report, begin)
     names = ", ".join(path.name for path in report.figures)
     say(f"\nWrote {names} to {folder} in {report.seconds:.0f} s; read {folder / PAGE}.")

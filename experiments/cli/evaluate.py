@@ -60,15 +60,8 @@ from predictors.tracking.uri import checked_alias, checked_name
 
 SHARE: Final = 0.8
 COLUMNS: Final = (
-    "predictor",
-    "error / last-two",
-    "95 % interval",
-    "MAE [s]",
-    "median [s]",
-    "too short",
-    "fit [CPU s]",
-    "µs/job",
-)
+    "predictor", "error / last-two", "95 % interval", "MAE [s]", "median [s]", "too short", "fit [CPU s]", "µs/job",
+)  # fmt: skip
 _NOTE: Final = (
     "error / last-two: sum of squared errors over that of the mean of the user's last two ended jobs, less is better"
     "{}; too short: share of jobs that ran longer than predicted. --json has R², mean accuracy and more."
@@ -88,18 +81,9 @@ def evaluate(args: options.Evaluate) -> None:
     n_predictors = len({"last-two", *names})
     with after_reading(account), progress(f"Evaluating predictors on {len(jobs):,} jobs", n_predictors) as done:
         found = evaluate_log(
-            jobs,
-            names,
-            train=share,
-            protocol=args.protocol,
-            partition=args.partition,
-            seed=args.seed,
-            budget=args.budget,
-            kill=args.kill,
-            requests_from=args.requests_from,
-            intervals=args.intervals,
-            done=done,
-        )
+            jobs, names, train=share, protocol=args.protocol, partition=args.partition, seed=args.seed,
+            budget=args.budget, kill=args.kill, requests_from=args.requests_from, intervals=args.intervals, done=done,
+        )  # fmt: skip
     account += found.account
     with working("Comparing the predictors"):
         recommended = found.recommendations(seed=args.seed)
@@ -332,10 +316,7 @@ def names_known(predictor: Predictor, log: JobLog) -> dict[str, dict[str, int]]:
 
 
 def write_predictions(path: Path, log: JobLog, seconds: Floats, who: Any, quantiles: Floats) -> None:
-    """Write job_id, predicted_seconds, fallback, requested_time (or nothing), answered_by, p10, p50, p90 (or nothing).
-
-    A fallback (1) has nothing learnt behind it: it is answered by the request.
-    """
+    """Write job_id, predicted_seconds, fallback (by the request), requested_time, answered_by, p10, p50, p90."""
     table = {
         "job_id": log.filled("job_id"),
         "predicted_seconds": seconds,

@@ -46,14 +46,13 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
     return tuple(map(int, parts))
 
 
-MADE: Final[Mapping[str, Callable[[Any], Any]]] = {
+MADE: Final[Mapping[str, Callable[[Any], Any]]] = {  # parts of a setting that are made from an option
     "pool": lambda pool: Pool(**vars(pool)),
     "machine": read_machine,
     "predictors": names_of,
     "experiments": names_of,
     "thresholds": _whole_numbers,
 }
-"""Parts of a setting that are made from an option."""
 PARTS: Final = {field.name for field in fields(Setting)} - {"log"}
 
 

@@ -16,11 +16,10 @@ from experiments.cli.commands import group
 from experiments.console import tell_what_is_compiled
 from predictors.core.errors import EXTRAS, JobcastError, missing, printable
 
-STUDIES: Final = (
+STUDIES: Final = (  # the names of `experiments.registry.EXPERIMENTS`, which is not loaded for help
     "reis", "runtime", "backfilling", "stress", "start-times", "live", "logstudy", "rush", "rush-dose", "repeated-runs",
     "ceil", "cobalt", "dras",
 )  # fmt: skip
-"""The names of `experiments.registry.EXPERIMENTS`, which is not loaded for help."""
 
 UsageError: Final[Any] = typer.BadParameter.__mro__[1]
 """Click's error for options that cannot be used, which typer does not export."""
@@ -112,15 +111,11 @@ def _end(number: int, frame: Any) -> NoReturn:
     raise Ended(128 + number)
 
 
-_dropped: list[int] = []
-"""Signals with exceptions that Python has dropped."""
+_dropped: list[int] = []  # signals with exceptions that Python has dropped
 
 
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
-    """Repeat a signal after Python dropped its exception: in a finaliser, or a weak reference's callback.
-
-    Else the command would print that, and run on.
-    """
+    """Repeat a signal after Python dropped its exception in a finaliser or a weak reference's callback."""
     if issubclass(lost.exc_type, (KeyboardInterrupt, Ended)):
         number = signal.SIGINT if lost.exc_type is KeyboardInterrupt else int(lost.exc_value.code) - 128
         _dropped.append(number)
@@ -131,13 +126,7 @@ def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
 
 
 def main() -> None:
-    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        At Ctrl-C; see `experiments.cli.__main__`.
-    """
+    """Run the command line; bad input ends with one line on stderr and status 2, never with a traceback."""
     for ending in ENDINGS:
         if signal.getsignal(ending) == signal.SIG_DFL:  # else somebody has it ignored: nohup
             signal.signal(ending, _end)

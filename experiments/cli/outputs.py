@@ -10,10 +10,8 @@ from typer.core import TyperCommand
 from predictors.core.errors import JobcastError
 from predictors.core.files import kept, refuse_input, refuse_unwritable, resolved
 
-MODEL: Final = "MLmodel"
-"""The file that makes a folder a model."""
-DATABASE: Final = "sqlite:///"
-"""How a text that names a database in a file begins."""
+MODEL: Final = "MLmodel"  # the file that makes a folder a model
+DATABASE: Final = "sqlite:///"  # how a text that names a database in a file begins
 
 
 class CheckedCommand(TyperCommand):

@@ -105,16 +105,9 @@ def train(args: options.Train) -> None:
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
             files = [write_table(summary, Path(scratch, "scores.csv"))]
             run = log_classifier(
-                model,
-                table,
-                labels,
-                figures,
-                split=split,
-                name=args.data.name,
-                seed=args.seed,
-                begin=began,
+                model, table, labels, figures, split=split, name=args.data.name, seed=args.seed, begin=began,
                 files=files,
-            )
+            )  # fmt: skip
         kept = keep(run, args.register, args.alias)
     document = {
         "dataset": str(args.data),

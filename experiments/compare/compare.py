@@ -15,21 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from experiments.compare import result
 from experiments.compare.measures import AS_LOGGED, COMPARED
-from experiments.compare.result import (
-    LEAST,
-    LEVEL,
-    MEASURE,
-    PRICES,
-    TOLERATED,
-    Choice,
-    Comparison,
-    LogResult,
-    Price,
-    Ratio,
-    WorseOff,
-    of_each,
-)
 from predictors.core.arrays import Floats
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.intervals import drawn_means, drawn_over, drawn_ratios, expanded, median_interval
@@ -48,49 +35,30 @@ BY_USER: Final = {"sse_s2": "sse_s2", "mae_s": "error_s", "underestimation_rate"
 
 
 def compare(
+    # one row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are
     runs: "pd.DataFrame",
-    case: str,
+    case: str,  # ours; `beside` is theirs, both as in the column `case`
     beside: str,
-    measure: str | None = None,
+    measure: str | None = None,  # column that decides, one of `COMPARED`; by default the kind's `MEASURE`
     *,
-    kind: str = "simulate",
+    kind: str = "simulate",  # what was run; each kind has its own prices
+    # figures by group; of evaluations, sums of errors by user, of simulations by user, for the share of users who are
+    # worse off
     groups: "pd.DataFrame | None" = None,
-    level: float = LEVEL,
-    price_level: float = LEVEL,
-    tolerated: float = TOLERATED,
-) -> Comparison:
+    level: float = result.LEVEL,  # of the interval of what decides
+    # of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who pays
+    price_level: float = result.LEVEL,
+    tolerated: float = result.TOLERATED,  # a price certainly above this ratio is paid
+) -> result.Comparison:
     """Compare two cases of a sweep's table (see `experiments.sweeps.results`).
 
-    Parameters
-    ----------
-    runs : DataFrame
-        One row a run: log, case, seed and the figures. Shaken seeds decide; where there are none, the logs as they are.
-    case, beside : str
-        Ours and theirs, as in the column `case`.
-    measure : str, optional
-        Column that decides, one of `COMPARED`; by default the kind's `MEASURE`.
-    kind : {"simulate", "evaluate", "train"}
-        What was run; each kind has its own prices.
-    groups : DataFrame, optional
-        Figures by group; of evaluations, sums of errors by user, of simulations by user, for the share of users who are
-        worse off.
-    level : float
-        Of the interval of what decides.
-    price_level : float
-        Of the intervals of what is paid in. They stay as they are where many are compared: wider ones would hide who
-        pays.
-    tolerated : float
-        A price certainly above this ratio is paid.
-
-    Examples
-    --------
     >>> from experiments.sweeps.run import simulate_many
     >>> from predictors.data.synthetic.generate import generate_log
     >>> found = compare(simulate_many([generate_log(800, seed=7)], ["fcfs", "easy"], seeds=6).runs, "easy", "fcfs")
     >>> found.outcome, found.logs[0].samples, found.ratio.high < 1
     ('better', 6, True)
     """
-    measure = measure or MEASURE[kind]
+    measure = measure or result.MEASURE[kind]
     if measure not in COMPARED or measure not in runs:
         raise unknown_name("measure", measure, [name for name in COMPARED if name in runs])
     for name in (case, beside):
@@ -98,30 +66,22 @@ def compare(
             raise unknown_name("case", name, dict.fromkeys(runs["case"]))
     logs, ratio = _compared(runs, case, beside, measure, groups, level)
     prices = []
-    for price in PRICES[kind]:
+    for price in result.PRICES[kind]:
         if price != measure and price in runs:
             each, over_all = _compared(runs, case, beside, price, groups, price_level)
-            on = tuple(log.log for log in each if log.samples >= LEAST and log.ratio.above(tolerated))
-            prices.append(Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
-    sure = len(logs) >= LEAST or all(log.samples >= LEAST for log in logs)
+            on = tuple(log.log for log in each if log.samples >= result.LEAST and log.ratio.above(tolerated))
+            prices.append(result.Price(price, over_all, over_all.above(tolerated) or 2 * len(on) >= len(each), on))
+    sure = len(logs) >= result.LEAST or all(log.samples >= result.LEAST for log in logs)
     by_user = kind == "simulate" and groups is not None and WAIT in groups
     worse_off = users_worse_off(groups, case, beside) if groups is not None and by_user else None
-    found = Comparison(
-        case,
-        beside,
-        measure,
-        ratio,
-        logs,
-        tuple(prices),
-        ratio.outcome if sure else "open",
-        level,
-        tolerated,
+    found = result.Comparison(
+        case, beside, measure, ratio, logs, tuple(prices), ratio.outcome if sure else "open", level, tolerated,
         worse_off,
-    )
+    )  # fmt: skip
     return replace(found, outcome="at others' cost") if found.outcome == "better" and found.paid else found
 
 
-def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff | None:
+def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> result.WorseOff | None:
     """Return the share of users who are worse off under one case than under another; None where no user is known.
 
     Shaken seeds decide; where there are none, the logs as they are. Of several logs each seed's mean over them counts.
@@ -134,7 +94,7 @@ def users_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> WorseOff 
         return None
     table = used.pivot(index="seed", columns="log", values="share").dropna()
     each = table.mean(axis="columns").to_numpy(dtype=np.float64)
-    return WorseOff(float(np.median(each)), *median_interval(each)) if len(each) else None
+    return result.WorseOff(float(np.median(each)), *median_interval(each)) if len(each) else None
 
 
 def shares_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> "pd.DataFrame":
@@ -150,8 +110,8 @@ def shares_worse_off(groups: "pd.DataFrame", case: str, beside: str) -> "pd.Data
 
 
 def compare_all(
-    runs: "pd.DataFrame", beside: str | None = None, *, level: float = LEVEL, **options: Any
-) -> tuple[Comparison, ...]:
+    runs: "pd.DataFrame", beside: str | None = None, *, level: float = result.LEVEL, **options: Any
+) -> tuple[result.Comparison, ...]:
     """Compare every case of a table with one of them, by default the first; options as of `compare`.
 
     With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni): else
@@ -160,33 +120,30 @@ def compare_all(
     """
     cases = list(dict.fromkeys(runs["case"]))
     baseline = beside or cases[0]
-    each = of_each(level, max(1, len(cases) - 1))
+    each = result.of_each(level, max(1, len(cases) - 1))
     return tuple(compare(runs, case, baseline, level=each, **options) for case in cases if case != baseline)
 
 
-def choose(runs: "pd.DataFrame", *, level: float = LEVEL, **options: Any) -> Choice:
-    """Name the best case, if it is certainly better than each of the others, without cost to anyone.
-
-    With several others, the interval of what decides is so much wider that all of them hold together (Bonferroni).
-    """
+def choose(runs: "pd.DataFrame", *, level: float = result.LEVEL, **options: Any) -> result.Choice:
+    """Name the best case, if it is certainly better than each other one (Bonferroni) without cost to anyone."""
     cases = list(dict.fromkeys(runs["case"]))
     if len(cases) < 2:
         raise JobcastError("One case alone cannot be chosen from; sweep over two or more.")
-    each = of_each(level, len(cases) - 1)
+    each = result.of_each(level, len(cases) - 1)
     beside = {case: compare(runs, case, cases[0], **options).ratio.value for case in cases[1:]}
     first = min(cases, key=lambda case: beside.get(case, 1.0))
     against = tuple(compare(runs, first, other, level=each, **options) for other in cases if other != first)
     won = all(comparison.outcome == "better" for comparison in against)
-    return Choice(first if won else None, first, against)
+    return result.Choice(first if won else None, first, against)
 
 
 def _compared(
     runs: "pd.DataFrame", case: str, beside: str, measure: str, groups: "pd.DataFrame | None", level: float
-) -> tuple[tuple[LogResult, ...], Ratio]:
+) -> tuple[tuple[result.LogResult, ...], result.Ratio]:
     logs, values, draws = [], [], []
     for log, value, drawn, samples in _drawn(runs, case, beside, measure, groups):
         ratio = _ratio(value, drawn, samples, level)
-        logs.append(LogResult(log, ratio, samples, ratio.outcome if samples >= LEAST else "open"))
+        logs.append(result.LogResult(log, ratio, samples, ratio.outcome if samples >= result.LEAST else "open"))
         values.append(value)
         draws.append(drawn)
     if not logs:
@@ -196,7 +153,7 @@ def _compared(
     return tuple(logs), _ratio(float(np.mean(values)), drawn_over(draws), len(logs), level)
 
 
-def paired_ratio(pairs: Floats, measure: str, level: float = LEVEL) -> Ratio:
+def paired_ratio(pairs: Floats, measure: str, level: float = result.LEVEL) -> result.Ratio:
     """Return ours / theirs of a figure of one log, and its interval, from a row a seed, shape (n_seeds, 2)."""
     values = _logs(pairs, measure)
     return _ratio(float(values.mean()), drawn_means(values), len(values), level)
@@ -208,9 +165,9 @@ def _logs(pairs: Floats, measure: str) -> Floats:
     return floored[:, 0] - floored[:, -1]
 
 
-def _ratio(value: float, draws: Floats, samples: int, level: float) -> Ratio:
+def _ratio(value: float, draws: Floats, samples: int, level: float) -> result.Ratio:
     low, high = expanded(draws, samples, level)
-    return Ratio(float(np.exp(value)), float(np.exp(low)), float(np.exp(high)))
+    return result.Ratio(float(np.exp(value)), float(np.exp(low)), float(np.exp(high)))
 
 
 def _drawn(

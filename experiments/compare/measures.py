@@ -18,7 +18,7 @@ class Measure:
     as_ratio: bool = True  # whether ours / theirs makes sense, so that two cases can be compared by it
 
 
-MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
+MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(  # by column of `results.parquet` and key of `--json`
     {
         "mean_bounded_slowdown": Measure("mean bounded slowdown"),
         "median_bounded_slowdown": Measure("median bounded slowdown"),
@@ -68,12 +68,10 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(
         "dilated": Measure("jobs that took longer than alone", as_ratio=False),
     }
 )
-"""By column of `results.parquet` and key of `--json`."""
 
-BY_RESOURCE: Final = tuple(
+BY_RESOURCE: Final = tuple(  # figures by resource that tables show, where jobs take GPUs and memory of nodes
     f"{name}_{figure}" for name in ("processors", "gpus", "memory_kb") for figure in ("utilisation", "mean_wait_s")
 )
-"""Figures by resource that tables show, where jobs take GPUs and memory of nodes."""
 
 COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio and one.lower_is_better)
 """What can be compared: ratios make sense, and less is better."""
@@ -82,8 +80,6 @@ COMPARED: Final = tuple(name for name, one in MEASURES.items() if one.as_ratio a
 def heading(column: str) -> str:
     """Return a figure's name as the heading of a column: its title and unit, of other names their words.
 
-    Examples
-    --------
     >>> heading("p99_wait_s"), heading("killed"), heading("n_jobs"), heading("ratio_low"), heading("median wait_s")
     ('99th percentile of wait [s]', 'killed at the requested time', 'jobs', 'ratio low', 'median wait [s]')
     """
@@ -97,8 +93,6 @@ def heading(column: str) -> str:
 def titled(figures: Mapping[str, Any], names: Iterable[str]) -> list[tuple[str, Any, str]]:
     """Return figures as rows of a table: title, value, unit.
 
-    Examples
-    --------
     >>> titled({"mean_wait_s": 60.0, "killed": 1}, ["mean_wait_s"])
     [('mean wait', 60.0, 's')]
     """

@@ -9,35 +9,24 @@ import pandas as pd
 from experiments.compare.measures import AS_LOGGED
 from predictors.core.intervals import mean_interval, median_interval
 
-RATIOS: Final = {
-    "wait": "mean_wait_s",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest": "widest5_mean_wait_s",
-}
+RATIOS: Final = {"wait": "mean_wait_s", "p99": "p99_wait_s", "longest": "max_wait_s", "widest": "widest5_mean_wait_s"}
 """Columns relative to EASY: which figure of a schedule."""
 COLUMNS: Final = ("gap_closed", *RATIOS)
-FURTHER: Final = {
+FURTHER: Final = {  # more columns relative to EASY, where a study asks for them
     "response_by_area": "area_weighted_mean_response_s",
     "wait_by_area": "area_weighted_mean_wait_s",
     "throughput": "throughput_std",
     "user_gini": "user_slowdown_gini",
 }
-"""More columns relative to EASY, where a study asks for them."""
 WORSE_OFF: Final = "users_worse_off"  # share of users who are worse off than under EASY
 ALL: Final = (*COLUMNS, *FURTHER, WORSE_OFF)
 
 
 def relative(
-    own: Mapping[str, float],
-    easy: Mapping[str, float],
-    best: Mapping[str, float],
-    ratios: Mapping[str, str] = RATIOS,
+    own: Mapping[str, float], easy: Mapping[str, float], best: Mapping[str, float], ratios: Mapping[str, str] = RATIOS
 ) -> dict[str, float]:
     """Return the share of the gap closed, and what is paid relative to EASY; NaN where EASY leaves nothing to gain.
 
-    Examples
-    --------
     >>> easy = {"mean_bounded_slowdown": 9.0, **dict.fromkeys(RATIOS.values(), 40)}
     >>> own, best = {**easy, "mean_bounded_slowdown": 6.0, "max_wait_s": 50}, {**easy, "mean_bounded_slowdown": 5.0}
     >>> relative(own, easy, best)
@@ -55,10 +44,7 @@ def relative(
 def over_seeds(
     runs: pd.DataFrame, keys: Sequence[str], measures: Sequence[str] = (), middle: Literal["median", "mean"] = "median"
 ) -> pd.DataFrame:
-    """Return medians or means over the seeds with intervals, `_low` and `_high`, one row for each value of the keys.
-
-    Without `measures` these are all columns but the keys and the seed. Values that do not exist (NaN) do not count.
-    """
+    """Return medians or means over the seeds of measures (default: all), with `_low` and `_high`, a row a key."""
     interval = median_interval if middle == "median" else mean_interval
     rows, measures = [], measures or [column for column in runs.columns if column not in (*keys, "seed")]
     for key, group in runs.groupby(list(keys), sort=False):
@@ -74,8 +60,6 @@ def over_seeds(
 def with_intervals(rows: pd.DataFrame, column: str, form: str, scale: float = 1.0) -> list[str]:
     """Return a column of `over_seeds` as text: each median with its interval in brackets, unless that has no width.
 
-    Examples
-    --------
     >>> with_intervals(pd.DataFrame({"wait": [0.5], "wait_low": [0.25], "wait_high": [1.0]}), "wait", "+.1f", 10)
     ['+5.0 [+2.5, +10.0]']
     >>> with_intervals(pd.DataFrame({"wait": [0.5, np.nan], "wait_low": 0.5, "wait_high": 0.5}), "wait", ".1f")

@@ -12,27 +12,23 @@ LEVEL: Final = 0.95  # of the intervals
 TOLERATED: Final = 1.05  # a wait that is certainly longer by no more than this ratio is no price
 LEAST: Final = 5  # seeds (users, logs) from which on anything is called sure
 
-MEASURE: Final[Mapping[str, str]] = MappingProxyType(
+MEASURE: Final[Mapping[str, str]] = MappingProxyType(  # what decides, by kind of sweep, where nothing else is asked for
     {"simulate": "mean_bounded_slowdown", "evaluate": "sse_s2", "train": "sse_s2"}
 )
-"""What decides, by kind of sweep, where nothing else is asked for."""
 RESPONSE_BY_AREA: Final = "area_weighted_mean_response_s"
 _OF_PREDICTIONS: Final = ("mae_s", "underestimation_rate")
-PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+PRICES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # where it may be paid for, by kind of sweep
     {
         "simulate": ("mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s", RESPONSE_BY_AREA),
         "evaluate": _OF_PREDICTIONS,
         "train": _OF_PREDICTIONS,
     }
 )
-"""Where it may be paid for, by kind of sweep."""
 
 
 def of_each(level: float, several: int) -> float:
     """Return the level of each of several intervals that shall all hold together at a level (Bonferroni).
 
-    Examples
-    --------
     >>> of_each(0.95, 1), of_each(0.95, 5)
     (0.95, 0.99)
     """

@@ -15,8 +15,6 @@ MANIFOLD: Final = 3.0  # ratio from which on no one thinks in percent
 def of(found: Comparison | Choice) -> str:
     """Return a comparison, or a choice among several cases, as a sentence.
 
-    Examples
-    --------
     >>> from experiments.compare.result import LogResult
     >>> ratio = Ratio(0.8, 0.75, 0.9)
     >>> print(of(Comparison("sjbf", "easy", "mean_bounded_slowdown", ratio, (LogResult("kth", ratio, 10, "better"),),
@@ -32,8 +30,6 @@ def of(found: Comparison | Choice) -> str:
 def short(found: Comparison) -> str:
     """Return a comparison as one sentence without intervals, as a page begins.
 
-    Examples
-    --------
     >>> ratio, longest = Ratio(0.8, 0.75, 0.9), Price("max_wait_s", Ratio(1.5, 1.2, 1.9), True)
     >>> short(Comparison("agent", "EASY", "mean_wait_s", ratio, (), (longest,), "at others' cost"))
     'No winner: agent instead of EASY lowers the mean wait by 20 %, but the longest wait grows by 50 %.'
@@ -58,8 +54,6 @@ def short(found: Comparison) -> str:
 def by_words(ratio: float) -> str:
     """Return by how much a figure falls or grows.
 
-    Examples
-    --------
     >>> by_words(0.54), by_words(1.12), by_words(4)
     ('by 46 %', 'by 12 %', 'to 4.0 times')
     """
@@ -69,8 +63,6 @@ def by_words(ratio: float) -> str:
 def users(found: WorseOff) -> str:
     """Return how many users are worse off, as a sentence.
 
-    Examples
-    --------
     >>> users(WorseOff(0.125, 0.1, 0.15))
     'Of the users 12 % [10, 15] wait longer in the mean, by more than 5 % and 10 min.'
     """
@@ -116,8 +108,6 @@ def _choice(found: Choice) -> str:
 def in_percent(ratio: Ratio) -> str:
     """Return a ratio as a change with its interval; threefold and more as how many times.
 
-    Examples
-    --------
     >>> in_percent(Ratio(0.8, 0.75, 0.9)), in_percent(Ratio(1.1, float("nan"), float("nan")))
     ('-20.0 % [-25.0, -10.0]', '+10.0 %')
     >>> in_percent(Ratio(30.27, 25.6, 37.6))
@@ -133,8 +123,6 @@ def in_percent(ratio: Ratio) -> str:
 def allowed(tolerated: float) -> str:
     """Return how much worse a figure may be before it is a price.
 
-    Examples
-    --------
     >>> allowed(1.05), allowed(1.125), allowed(1.0)
     ('5 %', '12.5 %', '0 %')
     """
@@ -144,8 +132,6 @@ def allowed(tolerated: float) -> str:
 def listed(names: Sequence[str]) -> str:
     """Return names as a sentence lists them.
 
-    Examples
-    --------
     >>> listed(["a"]), listed(["a", "b", "c"])
     ('a', 'a, b and c')
     """
@@ -155,8 +141,6 @@ def listed(names: Sequence[str]) -> str:
 def together(level: float, several: int) -> str:
     """Return how sure the intervals of several comparisons are.
 
-    Examples
-    --------
     >>> together(0.95, 1)
     'Intervals are of 95 %.'
     >>> together(0.95, 5)

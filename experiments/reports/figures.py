@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 else:
     Axes = Any  # matplotlib is loaded where something is drawn
 
-Paint = Callable[[Axes, "pd.DataFrame"], None]
-"""Draws a table on axes, and sets title, labels with units, and legend."""
+Paint = Callable[[Axes, "pd.DataFrame"], None]  # draws a table on axes, and sets title, labels with units, and legend
 
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#CC79A7", "#56B4E9", "#D55E00", "#999999", "#000000")
 """Okabe and Ito's palette: distinct without full colour vision; markers and dashes are distinct without any."""
@@ -36,15 +35,9 @@ LONGEST_NAME = 60
 LONGEST_TITLE = 100  # letters of a line: next to an axis or in a legend, and above a picture
 
 _STYLE: dict[Any, Any] = {
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.grid": True,
-    "axes.titlesize": 11,
-    "font.size": 10,
-    "grid.alpha": 0.25,
-    "hatch.linewidth": 0.8,
-    "legend.frameon": False,
-}
+    "axes.spines.top": False, "axes.spines.right": False, "axes.grid": True, "axes.titlesize": 11, "font.size": 10,
+    "grid.alpha": 0.25, "hatch.linewidth": 0.8, "legend.frameon": False,
+}  # fmt: skip
 
 
 def report_folder(out: Path, name: str) -> Path:
@@ -92,10 +85,7 @@ class Picture:
 def draw(
     folder: Path, name: str, table: "pd.DataFrame", paint: Paint, *, width: float = 7.0, height: float = 4.2
 ) -> list[Path]:
-    """Draw a table on fresh axes into a folder that exists, see `Picture`; return the files: PNG, SVG and CSV.
-
-    The CSV alone is written where the table has no number that could be drawn: no picture is empty.
-    """
+    """Draw a `Picture`'s table into a folder; return the files: PNG, SVG and CSV, the CSV alone if it has no number."""
     numbers = table.select_dtypes("number")
     if table.empty or (len(numbers.columns) and not np.isfinite(numbers.to_numpy(dtype=float)).any()):
         return [write_table(table, folder / f"{name}.csv")]
@@ -148,8 +138,6 @@ def _as_written(figure: "Figure") -> None:
 def _shortened(text: str, longest: int = LONGEST_NAME) -> str:
     r"""Return text with lines of at most this length, their middle left out.
 
-    Examples
-    --------
     >>> _shortened("easy, requested"), _shortened("a-log-of-a-machine\nof 1996", 9)
     ('easy, requested', 'a-lo…hine\nof 1996')
     """
@@ -194,10 +182,7 @@ def bar_lengths(table: "pd.DataFrame", middle: str, low: str = "low", high: str 
 
 
 def paint_ratios(axes: Axes, table: "pd.DataFrame", rows: str, figure: str) -> int:
-    """Draw ratios with their intervals on a logarithmic axis, a row a value of one column, a marker one of the other.
-
-    The table has columns ratio, low and high. Return the number of rows.
-    """
+    """Draw the columns ratio, low and high, logarithmic, a marker a value of `figure`; return how many rows."""
     names, kinds = (list(dict.fromkeys(table[column])) for column in (rows, figure))
     axes.axvline(1.0, color="#555555", linewidth=1)
     for number, kind in enumerate(kinds):
@@ -241,8 +226,6 @@ def _one_line(text: str) -> str:
 def ticks_between(low: float, high: float) -> list[float]:
     """Return ratios to name on a logarithmic axis, 1 among them, none so near to another that they would overlap.
 
-    Examples
-    --------
     >>> ticks_between(0.8, 1.3)
     [0.8, 0.9, 1.0, 1.1, 1.2]
     >>> ticks_between(0.1, 34.0)
@@ -256,8 +239,7 @@ def ticks_between(low: float, high: float) -> list[float]:
     return sorted(chosen)
 
 
-TICKS: Final = {
+TICKS: Final = {  # what may be named on an axis of ratios; the lower number first
     **{tick * ten: 0 for ten in (0.01, 0.1, 1.0, 10.0, 100.0) for tick in (1.0, 2.0, 5.0)},
     **dict.fromkeys((0.3, 0.7, 0.8, 0.9, 1.1, 1.2, 1.5, 3.0, 7.0, 30.0, 70.0), 1),
 }
-"""What may be named on an axis of ratios; the lower number first."""

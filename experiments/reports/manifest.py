@@ -161,8 +161,6 @@ def _refuse_constant(name: str) -> NoReturn:
 def slug(title: str) -> str:
     """Return a title as the stem of a file's name.
 
-    Examples
-    --------
     >>> slug("all logs: lower ends")
     'all_logs_lower_ends'
     """
@@ -205,8 +203,6 @@ def _file(path: Path) -> dict[str, Any]:
 def _is_plain(name: str) -> bool:
     r"""Return whether a name can be that of a file in a folder, and nowhere else.
 
-    Examples
-    --------
     >>> [_is_plain(name) for name in ("a b.csv", "", "../a.csv", "/a.csv", ".lock", "a\\b.csv", "a\nb.csv", "x" * 300)]
     [True, False, False, False, False, False, False, False]
     """

@@ -31,17 +31,15 @@ MAX_SVG: Final = 400_000  # bytes up to which a picture is shown as SVG; bigger 
 
 LONGEST_LEAD: Final = 80
 COMMAND: Final = "command"  # column that is shown below the name of its row
-MOST_COLUMNS: Final = 4
-"""Columns of a table that a phone shows side by side; rows with more are shown one below the other."""
+MOST_COLUMNS: Final = 4  # columns of a table that a phone shows side by side; rows with more are shown stacked
 
 _UNITS: Final = {"_s": "s", "_s2": "s²", "_h": "h", "_us": "µs", "_pct": "%"}
 _PERCENT: Final = re.compile(r"(?<=\d) %")  # a sign that must not begin a line
-_UNSEEN: Final = dict.fromkeys(
+_UNSEEN: Final = dict.fromkeys(  # control characters, surrogates, and marks that turn the direction of text
     [*range(9), 11, 12, *range(14, 32), *range(127, 160), 0x200E, 0x200F, *range(0x202A, 0x202F),
      *range(0x2066, 0x206A), *range(0xD800, 0xE000)],
     "\ufffd",
 )  # fmt: skip
-"""Control characters, halves of characters, and marks that would turn the direction of the text after them."""
 
 
 def write_page(folder: Path) -> Path:
@@ -100,8 +98,6 @@ def page_of(document: Mapping[str, Any], folder: Path) -> str:
 def shown(value: object) -> object:
     r"""Return text from outside without what cannot or must not be shown; escaping comes after.
 
-    Examples
-    --------
     >>> ascii(shown("log\x00 \u202egnp.exe")), shown("50 %"), ascii(shown("\udce9\x9b"))
     ("'log\\ufffd \\ufffdgnp.exe'", '50\xa0%', "'\\ufffd\\ufffd'")
     """
@@ -112,8 +108,6 @@ def shown(value: object) -> object:
 def led(sentence: str) -> tuple[str, str]:
     """Return the subject of a sentence, if it stands before a colon, and the rest.
 
-    Examples
-    --------
     >>> led("Keep EASY: nothing is better."), led("P50 was off by 3 s.")
     (('Keep EASY', 'nothing is better.'), ('', 'P50 was off by 3 s.'))
     """
@@ -124,8 +118,6 @@ def led(sentence: str) -> tuple[str, str]:
 def label(column: str) -> str:
     """Return a column's name as a heading, its unit in brackets.
 
-    Examples
-    --------
     >>> label("mean_wait_s"), label("sse_s2"), label("gap_closed"), label("ratio to last-two")
     ('mean wait [s]', 'sse [s²]', 'gap closed', 'ratio to last-two')
     """
@@ -138,8 +130,6 @@ def label(column: str) -> str:
 def ranges(numbers: Sequence[int]) -> str:
     """Return whole numbers in few words.
 
-    Examples
-    --------
     >>> ranges([1, 2, 3, 7, 9, 10]), ranges([0]), ranges([])
     ('1-3, 7, 9, 10', '0', 'none')
     """
@@ -156,8 +146,6 @@ def ranges(numbers: Sequence[int]) -> str:
 def duration(seconds: float) -> str:
     """Return a time in words.
 
-    Examples
-    --------
     >>> duration(0.5), duration(75), duration(7260)
     ('0.5 s', '1 min 15 s', '2 h 1 min')
     """
@@ -218,12 +206,8 @@ def _environment() -> "Environment":
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     made = Environment(
-        loader=PackageLoader("experiments.reports", "templates"),
-        autoescape=True,
-        finalize=shown,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+        loader=PackageLoader("experiments.reports", "templates"), autoescape=True, finalize=shown,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
     made.filters |= {"ranges": ranges, "duration": duration, "fact": cell, "led": led, "address": quote}
     return made

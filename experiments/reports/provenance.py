@@ -28,8 +28,6 @@ PACKAGES: Final = ("jobcast", "predictors", "schedsim", "experiments")
 def provenance() -> dict[str, str]:
     """Return what a reader needs to make the same again: command, time, versions, machine; all of it text.
 
-    Examples
-    --------
     >>> sorted({"command", "made", "jobcast", "python", "numpy", "machine"} - set(provenance()))
     []
     """

@@ -70,7 +70,7 @@ CASES: Final = (
 QUICK: Final = (EASY, CLAIRVOYANT, "EASY-SJBF", "EASY++", "careful", "balanced", "bold")
 
 
-OPTIONS: Final = {
+OPTIONS: Final = {  # label and marker of each option, by policy and correction
     ("easy", "requested"): ("no backfill order", "X"),
     ("easy-sjbf", "requested"): ("expired: the request", "o"),
     ("easy-sjbf", "incremental"): ("expired: incremental", "^"),
@@ -79,7 +79,6 @@ OPTIONS: Final = {
     ("careful", "requested"): ("promise with slack", "D"),
     ("balanced", "requested"): ("priority with due dates", "*"),
 }
-"""Label and marker of each option, by policy and correction."""
 
 
 def paint_frontier(axes: Axes, table: pd.DataFrame, what: str) -> None:
@@ -118,8 +117,6 @@ def _bar(middle: float, low: float, high: float) -> list[list[float]]:
 def _family(case: str) -> str:
     """Return the estimates of a case without its options.
 
-    Examples
-    --------
     >>> [_family(name) for name in ("EASY++ + promise", "careful, factor 0.7", "bold")]
     ['EASY++', 'careful', 'bold']
     """
@@ -172,15 +169,9 @@ def run(setting: Setting) -> Report:
         notes.append(f"All logs: {', '.join(logs)}; the seeds that all have. {left_out(everything)}".rstrip())
         pictures += _pictures("", pooled, curves, f"mean of {len(logs)} logs")
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=tables,
-        data={f"runs_{log.name}": runs, f"families_{log.name}": families},
-        pictures=pictures,
-        notes=tuple(notes),
-        verdict=tuple(verdict),
-        account=account,
-    )
+        log=log.name, seeds=seeds, tables=tables, data={f"runs_{log.name}": runs, f"families_{log.name}": families},
+        pictures=pictures, notes=tuple(notes), verdict=tuple(verdict), account=account,
+    )  # fmt: skip
 
 
 def _able(cases: tuple[Case, ...], setting: Setting) -> tuple[Case, ...]:
@@ -221,12 +212,8 @@ def alike(runs: pd.DataFrame, folder: Path, stem: str = "runs") -> pd.DataFrame:
 def _split(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
     """Return a wide table as several that fit on a screen."""
     parts = {
-        "medians": "",
-        "lower ends": "_low",
-        "upper ends": "_high",
-        "as logged": "_as_logged",
-        "worst log": "_worst",
-    }
+        "medians": "", "lower ends": "_low", "upper ends": "_high", "as logged": "_as_logged", "worst log": "_worst",
+    }  # fmt: skip
     further = [name for name in (*FURTHER, WORSE_OFF) if name in table]
     return {
         about + name: table[["case", *(column + suffix for column in COLUMNS)]]

@@ -35,14 +35,13 @@ def _soft(name: str, estimates: str, budget: float | None = None) -> Case:
     return Case(name, "easy", estimates, "slurm", budget=budget, soft_limits="slurm")
 
 
-CASES: Final = (
+CASES: Final = (  # the limits as asked, and the rules for soft ones
     Case(REQUEST, "easy"),
     _soft("last-two", "last-two"),
     _soft("cesnet", "cesnet"),
     _soft(f"similar within {BUDGET:g}", "similar", BUDGET),
     _soft("perfect", "clairvoyant"),
 )
-"""The limits as asked, and the rules for soft ones."""
 NARROW: Final = ("1", "2", "3-4")
 WIDE: Final = ("9-16", "17-32")  # classes of width that count as narrow, and as wide
 
@@ -68,8 +67,6 @@ class Cluster:
     def workload(self, seed: int) -> JobLog:
         """Return a log of such jobs; equal seeds, equal logs.
 
-        Examples
-        --------
         >>> log = Cluster().workload(1)
         >>> len(log), int(log.procs.max()) <= 32, bool((log["run_time"] <= log["requested_time"]).all())
         (200, True, True)
@@ -104,8 +101,6 @@ POPULAR: Final = (900, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400)  # what
 def asked_for(seconds: float) -> int:
     """Return the least popular time that is enough, or a day.
 
-    Examples
-    --------
     >>> asked_for(901), asked_for(10**6)
     (1800, 86400)
     """

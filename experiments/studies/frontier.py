@@ -50,8 +50,6 @@ class Family:
 def told(value: float | None) -> str:
     """Return a family's value in words.
 
-    Examples
-    --------
     >>> told(0.5), told(12.0), told(None)
     ('0.5', '12', 'none')
     """
@@ -107,8 +105,6 @@ def _usual(name: str) -> Any:
 def _around(values: Sequence[float | None], usual: float) -> tuple[float | None, ...]:
     """Return values with the usual one among them.
 
-    Examples
-    --------
     >>> _around((0.0, 2.0, None), 1.0)
     (0.0, 1.0, 2.0, None)
     """
@@ -116,7 +112,7 @@ def _around(values: Sequence[float | None], usual: float) -> tuple[float | None,
     return (*numbers, *(None for one in values if one is None))
 
 
-FAMILIES: Final = (
+FAMILIES: Final = (  # order, estimates and guarantee, one number each, which in a registered setting is its value
     Family("weight of the estimate", "weight", _around(WEIGHTS, _usual("estimate")),
            lambda v: (_weighted(v), "balanced"), _usual("estimate"), "balanced"),
     Family("weight, no guarantee", "weight", WEIGHTS, lambda v: (_free(v), "balanced")),
@@ -131,7 +127,6 @@ FAMILIES: Final = (
     Family("candidates of careful", "factor", _around((0.4, 0.6, 1.0, 1.3), REVISED_ESTIMATES["careful"].factor),
            lambda v: (CAREFUL, _times(v)), REVISED_ESTIMATES["careful"].factor, "careful"),
 )  # fmt: skip
-"""Order, estimates and guarantee, one number each; a family that passes through a registered setting has its value."""
 
 
 def family_cases() -> tuple[Case, ...]:
@@ -142,8 +137,6 @@ def family_cases() -> tuple[Case, ...]:
 def along(table: pd.DataFrame, families: Sequence[Family] = FAMILIES) -> pd.DataFrame:
     """Return medians by case as a row a family and value, in the order of the curves.
 
-    Examples
-    --------
     >>> along(pd.DataFrame({"case": ["weight of the estimate 0"], "wait": [0.7]}), FAMILIES[:1]).to_numpy().tolist()
     [['weight of the estimate', 'weight', '0', 'weight of the estimate 0', 0.7]]
     """

@@ -58,17 +58,13 @@ def online_forests(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Dat
     return pd.DataFrame(
         [
             {
-                "predictor": score.name,
-                "jobs": found.n_test,
-                "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
-                "ratio_low": score.interval[0],
-                "ratio_high": score.interval[1],
-                "mae_s": score.figures.mae_s,
+                "predictor": score.name, "jobs": found.n_test, "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
+                "ratio_low": score.interval[0], "ratio_high": score.interval[1], "mae_s": score.figures.mae_s,
                 "us_per_job": score.predict_us_per_job + score.fit_seconds / found.n_test * 1e6,
             }
             for score in found.scores
         ]
-    )
+    )  # fmt: skip
 
 
 def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
@@ -94,28 +90,22 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
     for name, quantiles in predicted.items():
         losses = {level: pinball_loss(run_time, values, level) for level, values in quantiles.items()}
         low, high = quantiles[LEVELS[0]], quantiles[LEVELS[-1]]
-        rows.append(
-            {
-                "predictor": name,
-                "crps_s": 2 * float(np.mean(list(losses.values()))),
-                **{f"pinball_{level:g}_s": loss for level, loss in losses.items()},
-                "covered_90": coverage(run_time, low, np.maximum(low, high)),
-            }
-        )
+        rows.append({
+            "predictor": name, "crps_s": 2 * float(np.mean(list(losses.values()))),
+            **{f"pinball_{level:g}_s": loss for level, loss in losses.items()},
+            "covered_90": coverage(run_time, low, np.maximum(low, high)),
+        })  # fmt: skip
     table = pd.DataFrame(rows)
     base = float(table.loc[table["predictor"] == "last-two", "crps_s"].iloc[0])
     table.insert(2, "relative_crps", table["crps_s"] / base)
     return table
 
 
-SPLITS: Final = {
-    "none": "no category at all",
-    "codes": "codes read as numbers",
-    "one-hot": "one category against the others, as in the paper",
-    "grouped": "the best two groups of categories",
+SPLITS: Final = {  # how a tree may split on a category
+    "none": "no category at all", "codes": "codes read as numbers",
+    "one-hot": "one category against the others, as in the paper", "grouped": "the best two groups of categories",
     "full": "a forest for each user with enough jobs, else one for all",
-}
-"""How a tree may split on a category."""
+}  # fmt: skip
 ENOUGH: Final = 100  # jobs of a user from which on there is a forest of their own
 TREES: Final = 50
 QUICK_TREES: Final = 10
@@ -166,18 +156,11 @@ class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sc
         import xgboost
 
         settings = {
-            "num_parallel_tree": self.trees,
-            "learning_rate": 1.0,
-            "max_depth": 12,
-            "min_child_weight": 2,
-            "reg_lambda": 0.0,
-            "subsample": 0.63,
-            "colsample_bynode": 0.6,
-            "max_cat_to_onehot": 100_000 if self.splits == "one-hot" else 1,
-            "tree_method": "hist",
-            "seed": self.seed,
+            "num_parallel_tree": self.trees, "learning_rate": 1.0, "max_depth": 12, "min_child_weight": 2,
+            "reg_lambda": 0.0, "subsample": 0.63, "colsample_bynode": 0.6,
+            "max_cat_to_onehot": 100_000 if self.splits == "one-hot" else 1, "tree_method": "hist", "seed": self.seed,
             "nthread": 1,
-        }
+        }  # fmt: skip
         return xgboost.train(settings, self._matrix(rows, seconds), num_boost_round=1)
 
     def _matrix(self, rows: Floats, seconds: Floats | None = None) -> Any:
@@ -196,8 +179,6 @@ class CategoryForest(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # sc
 def _places(column: Floats, codes: Floats) -> Floats:
     """Return each value's place among the sorted codes; NaN for one that is not among them.
 
-    Examples
-    --------
     >>> _places(np.array([7.0, 5.0, 6.0, np.nan]), np.array([5.0, 7.0])).tolist()
     [1.0, 0.0, nan, nan]
     """
@@ -215,22 +196,17 @@ def category_splits(log: JobLog, seed: int = 0, *, quick: bool = False) -> pd.Da
     return pd.DataFrame(
         [
             {
-                "splits": splits,
-                "meaning": meaning,
-                "ratio_to_last_two": found[splits].figures.sse_ratio_to_last_two,
-                "ratio_low": found[splits].interval[0],
-                "ratio_high": found[splits].interval[1],
-                "mae_s": found[splits].figures.mae_s,
-                "fit_s": found[splits].fit_seconds,
+                "splits": splits, "meaning": meaning, "ratio_to_last_two": found[splits].figures.sse_ratio_to_last_two,
+                "ratio_low": found[splits].interval[0], "ratio_high": found[splits].interval[1],
+                "mae_s": found[splits].figures.mae_s, "fit_s": found[splits].fit_seconds,
             }
             for splits, meaning in SPLITS.items()
         ]
-    )
+    )  # fmt: skip
 
 
 BUDGETS: Final = (0.05, 0.1, 0.25, 0.5)
-LEARNT: Final = 0.2
-"""Share of the jobs, the earliest, that the predictor starts from; the others are scored as they come."""
+LEARNT: Final = 0.2  # share of the jobs, the earliest, that the predictor starts from; it is scored on the others
 QUICK_JOBS: Final = 20_000  # newest jobs that a quick look takes
 LEAST_JOBS: Final = 500  # jobs below which a month is not judged
 BLOCK: Final = 50  # neighbouring jobs that are drawn together: a user's jobs come in bursts and fail together
@@ -318,16 +294,9 @@ def paint_calibration(axes: Axes, table: pd.DataFrame) -> None:
         spread = bar_lengths(there, "observed")
         axes.axhline(nominal, color=colour, linestyle="--", linewidth=1)
         axes.errorbar(
-            range(len(months)),
-            there["observed"],
-            yerr=spread,
-            color=colour,
-            label=f"budget {nominal:g}",
-            marker=MARKERS[number % len(MARKERS)],
-            markersize=5,
-            capsize=2,
-            linewidth=1,
-        )
+            range(len(months)), there["observed"], yerr=spread, color=colour, label=f"budget {nominal:g}",
+            marker=MARKERS[number % len(MARKERS)], markersize=5, capsize=2, linewidth=1,
+        )  # fmt: skip
     step = max(1, len(months) // 8)
     axes.set_xticks(range(0, len(months), step), months[::step], rotation=30)
     axes.set(title=f"Jobs that outran {name} within a budget (dashed: the budget)", xlabel="month of submission")

@@ -113,10 +113,7 @@ def about(runs: Runs) -> pd.DataFrame:
 
 
 def without_drift(runs: Runs) -> Runs:
-    """Return the runs with each time divided by the median of its application within a week before and after it.
-
-    The median looks ahead: this is for measuring, not for forecasting.
-    """
+    """Return the runs, times over their application's median within a week: to measure, not to forecast."""
     times = runs.run_time.copy()
     for name in np.unique(runs.application):
         own = np.flatnonzero(runs.application == name)

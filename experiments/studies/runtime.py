@@ -93,18 +93,11 @@ def least_error(table: pd.DataFrame) -> str:
 def _errors(split: str, score: Score) -> dict[str, object]:
     figures = score.figures
     return {
-        "split": split,
-        "predictor": score.name,
-        "ratio_to_last_two": figures.sse_ratio_to_last_two,
-        "ratio_low": score.interval[0],
-        "ratio_high": score.interval[1],
-        "mae_s": figures.mae_s,
-        "median_ae_s": figures.median_ae_s,
-        "mean_accuracy": figures.mean_accuracy,
-        "within_10_min": figures.within_10_min,
-        "too_short": figures.underestimation_rate,
-        "r2": figures.r2,
-    }
+        "split": split, "predictor": score.name, "ratio_to_last_two": figures.sse_ratio_to_last_two,
+        "ratio_low": score.interval[0], "ratio_high": score.interval[1], "mae_s": figures.mae_s,
+        "median_ae_s": figures.median_ae_s, "mean_accuracy": figures.mean_accuracy,
+        "within_10_min": figures.within_10_min, "too_short": figures.underestimation_rate, "r2": figures.r2,
+    }  # fmt: skip
 
 
 def signed(found: Evaluation) -> pd.DataFrame:
@@ -117,14 +110,11 @@ def _signed(score: Score, found: Evaluation) -> dict[str, object]:
     over, under = error[error > 0], -error[error < 0]
     squared = float((error**2).sum()) or 1.0
     return {
-        "predictor": score.name,
-        "too_long": len(over) / len(error),
-        "too_short": len(under) / len(error),
+        "predictor": score.name, "too_long": len(over) / len(error), "too_short": len(under) / len(error),
         "mean_too_long_s": float(over.mean()) if len(over) else 0.0,
-        "mean_too_short_s": float(under.mean()) if len(under) else 0.0,
-        "bias_s": float(error.mean()),
+        "mean_too_short_s": float(under.mean()) if len(under) else 0.0, "bias_s": float(error.mean()),
         "squared_error_from_too_short": float((under**2).sum()) / squared,
-    }
+    }  # fmt: skip
 
 
 def sliced(found: Evaluation, by: str) -> pd.DataFrame:
@@ -153,17 +143,12 @@ def costs(found: Mapping[str, Evaluation]) -> pd.DataFrame:
     rows = []
     for score in split.scores:
         in_stream = alone.get(score.name, np.nan)
-        rows.append(
-            {
-                "predictor": score.name,
-                "fit_s": score.fit_seconds,
-                "learn_rows_per_s": split.n_train / max(score.fit_seconds, 1e-9),
-                "predict_us": score.predict_us_per_job,
-                "predict_rows_per_s": 1e6 / max(score.predict_us_per_job, 1e-9),
-                "stream_us": in_stream,
-                "jobs_per_s": 1e6 / in_stream,
-            }
-        )
+        rows.append({
+            "predictor": score.name, "fit_s": score.fit_seconds,
+            "learn_rows_per_s": split.n_train / max(score.fit_seconds, 1e-9), "predict_us": score.predict_us_per_job,
+            "predict_rows_per_s": 1e6 / max(score.predict_us_per_job, 1e-9), "stream_us": in_stream,
+            "jobs_per_s": 1e6 / in_stream,
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -175,8 +160,7 @@ QUESTION: Final = (
 QUICK: Final = ("last-two", "requested", "user-mean", "similar", "online-linear", "forest")  # what `--quick` looks at
 EXPLAINED: Final = ("forest", "boosted", "average")  # predictors with permuted attributes
 CALIBRATED: Final = ("similar", "boosted")  # who is moved to keep budgets
-LARGE: Final = 20_000
-"""Jobs from which on the slowest are not followed job by job, neither over the log nor in the simulator."""
+LARGE: Final = 20_000  # jobs from which on the slowest are not followed job by job
 SLOWEST: Final = ("online-tree", "average", "stack", "chain", "censored")
 
 Makers = Mapping[str, Callable[[], pd.DataFrame]]
@@ -222,15 +206,12 @@ def _makers(setting: Setting, log: JobLog, names: tuple[str, ...], found: Mappin
     strict, quick, seed = found["strict"], setting.quick, setting.seed
     place = setting.checkpoints and setting.checkpoints / "sweep"
     makers: dict[str, Callable[[], pd.DataFrame]] = {
-        "errors": lambda: errors(found),
-        "signed_errors": lambda: signed(strict),
-        "by_run_time": lambda: sliced(strict, "run time"),
-        "by_user": lambda: sliced(strict, "user"),
-        "by_month": lambda: sliced(strict, "month"),
-        "costs": lambda: costs(found),
+        "errors": lambda: errors(found), "signed_errors": lambda: signed(strict),
+        "by_run_time": lambda: sliced(strict, "run time"), "by_user": lambda: sliced(strict, "user"),
+        "by_month": lambda: sliced(strict, "month"), "costs": lambda: costs(found),
         "scheduling": lambda: scheduling(_cleaned(setting, log), names, setting.pool, place),
         "importances": lambda: _importances(log, strict, seed),
-    }
+    }  # fmt: skip
     questions: dict[str, Callable[[], pd.DataFrame]] = {
         "calibration": lambda: _calibration(log, quick, seed),
         "errors_to_order": lambda: errors_to_order(_cleaned(setting, log), seed, quick=quick),

@@ -29,15 +29,13 @@ from schedsim.results.metrics import estimate_errors, figures
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
-WAYS: Final = (
+WAYS: Final = (  # what becomes of an expired estimate, or the promise; policy and correction
     ("request", "easy-sjbf", "requested"),
     ("incremental", "easy-sjbf", "incremental"),
     ("doubling", "easy-sjbf", "doubling"),
     ("promise with slack", "careful", "requested"),
 )
-"""What becomes of an expired estimate, or the promise; policy and correction."""
-SOME: Final = 20_000
-"""Jobs from which on predictors that are fitted again and again are simulated in the first way alone."""
+SOME: Final = 20_000  # jobs from which on predictors that are fitted repeatedly are simulated in the first way alone
 EASY: Final = "EASY"
 ERRORS: Final = ("rmse_s", "bias_s", "too_short")
 REVISED_ESTIMATES: Final = ("careful", "bold")
@@ -130,8 +128,6 @@ def errors_to_order(log: JobLog, seed: int, *, quick: bool = False) -> pd.DataFr
 def blurred(workload: Workload, factor: float, spread: float, z: npt.NDArray[np.float64]) -> Ints:
     """Return run times, cut at the request, x factor x exp(spread x z), whole seconds in [1, request], shape (n_jobs,).
 
-    Examples
-    --------
     >>> jobs = Workload.from_columns([1, 2], submit=[0, 0], procs=[1, 1], requested=[600, 50], run_time=[40, 40],
     ...                              machine_procs=4)
     >>> blurred(jobs, 2.0, 0.0, np.zeros(2)).tolist()

@@ -44,35 +44,21 @@ def run(setting: Setting) -> Report:
     asked = ask(log, QUICK_JOBS if setting.quick else JOBS, QUICK_DRAWS if setting.quick else DRAWS, setting.seed)
     table = by_horizon(asked)
     return Report(
-        log=log.name,
-        seeds=(setting.seed,),
-        tables={"start_times": table},
-        data={"asked": asked},
-        pictures=(Picture("coverage", table, paint_coverage), Picture("error", table, paint_error)),
-        notes=NOTES,
-        verdict=_verdict(asked),
-        account=account.using(len(log)),
-    )
+        log=log.name, seeds=(setting.seed,), tables={"start_times": table}, data={"asked": asked},
+        pictures=(Picture("coverage", table, paint_coverage), Picture("error", table, paint_error)), notes=NOTES,
+        verdict=_verdict(asked), account=account.using(len(log)),
+    )  # fmt: skip
 
 
-def ask(log: JobLog, n_jobs: int, n_draws: int, seed: int) -> pd.DataFrame:
+def ask(
+    log: JobLog,  # a cleaned log
+    n_jobs: int,  # how many jobs to ask about, chosen by hash(seed, job id); all, if there are fewer
+    n_draws: int,  # draws of run times for each
+    seed: int,  # of the choice and of the draws
+) -> pd.DataFrame:
     """Return, for jobs that do not start at once, what was forecast at their submission and when they started.
 
-    Parameters
-    ----------
-    log : JobLog
-        A cleaned log.
-    n_jobs : int
-        How many jobs to ask about, chosen by hash(seed, job id); all, if there are fewer.
-    n_draws : int
-        Draws of run times for each.
-    seed : int
-        Of the choice and of the draws.
-
-    Returns
-    -------
-    DataFrame
-        One row a job, waits in seconds since the submission: `wait` (the truth), `p10`, `p50`, `p90`, `by_requests`.
+    Waits are in seconds since the submission: `wait` (the truth), `p10`, `p50`, `p90`, `by_requests`.
     """
     workload, policy = Workload.from_log(log), make_policy(POLICY)
     simulation, sampler, by_requests = Simulation(workload, policy), RecentRatios(log), Requested(workload.requested)
@@ -107,17 +93,12 @@ def _figures(label: str, part: pd.DataFrame) -> dict[str, Any]:
     wait = part["wait"]
     error, requested = (part["p50"] - wait).abs(), (part["by_requests"] - wait).abs()
     return {
-        "horizon": label,
-        "jobs": len(part),
-        "p10_to_p90_holds": float(wait.between(part["p10"], part["p90"]).mean()),
-        "earlier_than_p10": float((wait < part["p10"]).mean()),
-        "later_than_p90": float((wait > part["p90"]).mean()),
-        "median_width_s": float((part["p90"] - part["p10"]).median()),
-        "p50_median_error_s": float(error.median()),
-        "p50_mean_error_s": float(error.mean()),
-        "by_requests_median_error_s": float(requested.median()),
+        "horizon": label, "jobs": len(part), "p10_to_p90_holds": float(wait.between(part["p10"], part["p90"]).mean()),
+        "earlier_than_p10": float((wait < part["p10"]).mean()), "later_than_p90": float((wait > part["p90"]).mean()),
+        "median_width_s": float((part["p90"] - part["p10"]).median()), "p50_median_error_s": float(error.median()),
+        "p50_mean_error_s": float(error.mean()), "by_requests_median_error_s": float(requested.median()),
         "by_requests_mean_error_s": float(requested.mean()),
-    }
+    }  # fmt: skip
 
 
 def _verdict(asked: pd.DataFrame) -> tuple[str, ...]:

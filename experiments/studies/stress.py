@@ -54,10 +54,8 @@ HALVED, DOUBLED = "requests halved", "requests doubled"
 ALONE, WITHIN = "four weeks, no history", "four weeks, with history"
 SCENARIOS: Final = (USUAL, HALVED, DOUBLED, *(f"load {load:g}" for load in LOADS), ALONE, WITHIN)
 
-RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}
-"""Columns relative to EASY: which figure of a schedule."""
-GAMING: Final = ("gamers", "others")
-"""Mean wait of those who game, and of the others, relative to what it is without gaming under the same setting."""
+RATIOS: Final = {"slowdown": "mean_bounded_slowdown", **WAITS}  # columns relative to EASY: which figure of a schedule
+GAMING: Final = ("gamers", "others")  # mean wait of those who game, and of others, relative to no gaming
 
 QUESTION: Final = "What does each setting do when users game it, when load grows, and on a machine without history?"
 
@@ -72,15 +70,10 @@ def run(setting: Setting) -> Report:
     medians = over_seeds(runs, ["scenario", "case"])
     paint = partial(paint_stress, what=log.name)
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=dict(tables_of(medians)),
-        data={f"runs_{log.name}": runs},
-        pictures=(Picture(f"stress_{log.name}", medians, paint, 12.5, 8.5),),
-        notes=tuple(_notes(runs, log)),
-        verdict=tuple(_verdict(medians)),
-        account=account.using(len(log)),
-    )
+        log=log.name, seeds=seeds, tables=dict(tables_of(medians)), data={f"runs_{log.name}": runs},
+        pictures=(Picture(f"stress_{log.name}", medians, paint, 12.5, 8.5),), notes=tuple(_notes(runs, log)),
+        verdict=tuple(_verdict(medians)), account=account.using(len(log)),
+    )  # fmt: skip
 
 
 # --- scenarios -------------------------------------------------------------------------------------------------------
@@ -89,8 +82,6 @@ def run(setting: Setting) -> Report:
 def gamers(log: JobLog, seed: int, share: float = GAMERS) -> npt.NDArray[np.bool_]:
     """Return which jobs are of users who game: that share of the known users, at least one, drawn by seed.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 1, 2], "user": [4, 5, 4]}, {})
     >>> gamers(log, seed=1).tolist() in ([True, False, True], [False, True, False])
     True
@@ -111,10 +102,7 @@ def with_requests(log: JobLog, rows: npt.NDArray[np.bool_], factor: float) -> Jo
 
 
 def offered_load(log: JobLog) -> float:
-    """Return the work submitted by what the machine can do between the first and the last submission.
-
-    A job's work is its processors x run time, within its request.
-    """
+    """Return processors x run time within the request, by what the machine can do from first to last submission."""
     run_time = np.minimum(log.values["run_time"], log.values["requested_time"])
     work = float((log.procs.astype(np.float64) * run_time).sum())
     return work / (float(log.values["submit"][-1]) * float(log.max_procs or 1))
@@ -123,8 +111,6 @@ def offered_load(log: JobLog) -> float:
 def at_load(log: JobLog, load: float) -> JobLog:
     """Return a log with its submissions moved together or apart by one factor, so that the offered load is this one.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 100], "run_time": [40, 40],
     ...                            "requested_time": [60, 60], "requested_procs": [1, 1]}, {}, max_procs=1)
     >>> offered_load(log), at_load(log, 1.0)["submit"].tolist()

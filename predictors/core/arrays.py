@@ -20,8 +20,6 @@ Singles = npt.NDArray[np.float32]
 def jobs_in(count: int, seconds: Ints) -> str:
     """Return how many jobs there are, and in which span of time.
 
-    Examples
-    --------
     >>> jobs_in(1000, np.array([0, 43_200]))
     '1,000 jobs in 0.5 days'
     """
@@ -51,8 +49,6 @@ _short.maxother = _short.maxstring = 500
 def short_repr(value: "DataclassInstance") -> str:
     """Return the `repr` of a dataclass in one line: arrays, tables and long collections by their sizes.
 
-    Examples
-    --------
     >>> from dataclasses import dataclass
     >>> @dataclass
     ... class Jobs:

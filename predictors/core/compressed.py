@@ -15,8 +15,7 @@ from predictors.core.errors import JobcastError
 _GZIP: Final = b"\x1f\x8b"
 
 HARMLESS: Final = 64 << 20  # bytes that every gzip file may hold
-MOST_TIMES: Final = 200
-"""Multiple of its own size that a larger one may hold; job logs are packed to a tenth, a thirtieth at best."""
+MOST_TIMES: Final = 200  # multiple of its size that a larger file may hold; logs are packed to a thirtieth at best
 _PIECE: Final = 8 << 20
 MOST_PIPED: Final = 1 << 30  # most bytes that a pipe may give, since its length is unknown beforehand
 
@@ -46,8 +45,6 @@ def read_text(path: str | os.PathLike[str], what: str = "text") -> str:
 def log_name(path: str | os.PathLike[str]) -> str:
     """Return the name of a file's log: the file's name without the endings of its format.
 
-    Examples
-    --------
     >>> log_name("/data/KTH-SP2-1996-2.1-cln.swf.gz")
     'KTH-SP2-1996-2.1-cln'
     """

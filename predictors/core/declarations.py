@@ -37,8 +37,6 @@ class _Checked(ModelMetaclass):
 class Declaration(BaseModel, metaclass=_Checked):
     """Base of declarations: immutable, no conversion of types, no unknown keys.
 
-    Examples
-    --------
     >>> class Job(Declaration):
     ...     nodes: int = 1
     >>> Job(nodes="4")
@@ -52,12 +50,11 @@ class Declaration(BaseModel, metaclass=_Checked):
 Texts = Annotated[tuple[str, ...], Field(strict=False)]  # a list of texts
 Text = Annotated[str, Field(min_length=1)]  # a text that is not empty
 
-STRICT: Final = {"extra": "forbid", "arbitrary_types_allowed": True}
-"""What a dataclass that is a declaration has as its `__pydantic_config__`."""
+STRICT: Final = {"extra": "forbid", "arbitrary_types_allowed": True}  # `__pydantic_config__` of a declaration
 
 D = TypeVar("D")
 
-_RULES: Final[Mapping[str, str]] = MappingProxyType(
+_RULES: Final[Mapping[str, str]] = MappingProxyType(  # what a value must be, by pydantic's type of the error
     {
         "string_type": "a text",
         "string_too_short": "a text that is not empty",
@@ -85,7 +82,6 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(
         "less_than": "below {lt}",
     }
 )
-"""What a value must be, by pydantic's type of the error."""
 
 
 def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
@@ -128,8 +124,6 @@ def declared(
 ) -> D:
     """Return the declaration that a table describes.
 
-    Examples
-    --------
     >>> class Job(Declaration):
     ...     nodes: int = 1
     >>> declared(Job, {"nodes": 4}, "[job]").nodes
@@ -210,17 +204,13 @@ def _first(error: ValidationError, kind: Any, table: Any, at: tuple[str, ...] = 
     return f"{key} must be {' or '.join(rules)}; got {_brief(first['input'])}."
 
 
-_UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")
-"""What pydantic calls a key that a dataclass or a declaration does not have."""
-_KINDS: Final = ("int", "str", "float", "bool")
-"""Parts of a place that only say as which kind a value of several was tried."""
+_UNKNOWN: Final = ("unexpected_keyword_argument", "extra_forbidden")  # pydantic's errors of a key that is too much
+_KINDS: Final = ("int", "str", "float", "bool")  # parts of a place that only say as which kind a value was tried
 
 
 def _path(loc: Sequence[Any], table: Any = None) -> str:
     """Return the place of a value as text: entries of lists counted from 1, with their names if they have any.
 
-    Examples
-    --------
     >>> _path(["queue", 0, "share"], {"queue": [{"name": "prod-long", "share": "x"}]})
     'queue 1 ("prod-long"): share'
     """

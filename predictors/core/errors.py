@@ -19,8 +19,6 @@ class JobcastError(ValueError):
 def printable(text: str) -> str:
     r"""Return text that is safe to print: without line breaks and control characters.
 
-    Examples
-    --------
     >>> ascii(printable("a\x1b[2Jb\nc")), printable("KTH, übung")
     ("'a\\ufffd[2Jb\\ufffdc'", 'KTH, übung')
     """
@@ -30,8 +28,6 @@ def printable(text: str) -> str:
 def counted(number: int, thing: str) -> str:
     """Return a number of things in words.
 
-    Examples
-    --------
     >>> counted(1, "job"), counted(2000, "job")
     ('1 job', '2,000 jobs')
     """
@@ -41,8 +37,6 @@ def counted(number: int, thing: str) -> str:
 def percent(share: float, digits: int = 0) -> str:
     """Return a share as a percentage in words.
 
-    Examples
-    --------
     >>> percent(1), percent(0.7823, 1)
     ('100 %', '78.2 %')
     """
@@ -52,8 +46,6 @@ def percent(share: float, digits: int = 0) -> str:
 def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
     """Return the error for what is no registered name, with the nearest one that is.
 
-    Examples
-    --------
     >>> print(unknown_name("policy", "eazy", ["easy", "fcfs"]))
     No policy 'eazy'; did you mean 'easy'? Known: easy, fcfs.
     >>> print(unknown_name("column", "procs", ["project", "requested_procs"]))
@@ -71,7 +63,7 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")
 
 
-EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
+EXTRAS: Final[Mapping[str, str]] = MappingProxyType(  # the extra that brings a package, by the package's name in Python
     {
         **dict.fromkeys(("sklearn", "skops", "xgboost", "polars"), "models"),
         **dict.fromkeys(("matplotlib",), "plots"),
@@ -88,14 +80,11 @@ EXTRAS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(("mpi4py",), "probes"),
     }
 )
-"""The extra that brings a package, by the package's name in Python."""
 
 
 def require(*packages: str) -> None:
     """Raise a ModuleNotFoundError for the first package that is not installed; none is imported.
 
-    Examples
-    --------
     >>> require("numpy", "no_such_package")
     Traceback (most recent call last):
     ModuleNotFoundError: No module named 'no_such_package'
@@ -108,8 +97,6 @@ def require(*packages: str) -> None:
 def missing(error: ImportError) -> str:
     """Return what to install for a package that is missing.
 
-    Examples
-    --------
     >>> missing(ModuleNotFoundError(name="sklearn.ensemble"))
     "This needs the package sklearn, which is missing: pip install 'jobcast[models]'."
     """

@@ -15,8 +15,7 @@ ENDED: Final = 2
 CANCELLED: Final = 3
 RETURNED: Final = 4
 """A running job was stopped by a failure and waits again; an event of simulations, which predictors do not get."""
-FORGOTTEN: Final = 5
-"""The service dropped a queued or running job because its end will never be known; only the service has this event."""
+FORGOTTEN: Final = 5  # the service dropped a live job because its end will never be known; only it has this event
 
 TIME: Final = 0
 KIND: Final = 1
@@ -27,16 +26,15 @@ JOB: Final = 2
 class Forecast(Protocol):
     """Estimates for the jobs of one log while its events, real or simulated, go by."""
 
-    def advance(self, events: Ints, seconds: Floats) -> None:
-        """Take in the events since the last call; write `seconds[job]` for each submission among them.
-
-        Parameters
-        ----------
-        events : int64 array of shape (n_events, 3)
-            (time [s], kind, row of the log), in order; all ends of an instant precede its submissions.
-        seconds : float64 array of shape (n_jobs,)
-            Estimates by row of the log. Each depends only on events before its job's submission.
-        """
+    def advance(
+        self,
+        # shape (n_events, 3); (time [s], kind, row of the log), in order; all ends of an instant precede its
+        # submissions
+        events: Ints,
+        # shape (n_jobs,); estimates by row of the log. Each depends only on events before its job's submission
+        seconds: Floats,
+    ) -> None:
+        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
         ...
 
 

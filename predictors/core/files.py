@@ -20,8 +20,6 @@ def whole_file(
 
     It refuses a folder, a device, a pipe, and an input of the command (`kept`).
 
-    Examples
-    --------
     >>> import tempfile
     >>> out = Path(tempfile.mkdtemp()) / "table.csv"
     >>> with whole_file(out) as part:
@@ -48,15 +46,12 @@ def whole_file(
         part.unlink(missing_ok=True)
 
 
-_UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")
-"""The names by `whole_file` of files that are not finished."""
+_UNFINISHED: Final = re.compile(r"\..+\.[a-z0-9_]{8}(\.[^.]*)?")  # names by `whole_file` of unfinished files
 
 
 def drop_unfinished(folder: Path) -> None:
     """Remove the unfinished files below a folder, left by programs that were killed.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> for name in (".table.csv.k3j_9a0b.csv", ".gitignore", "table.csv"):
@@ -123,8 +118,6 @@ def _refuse_no_file(out: str | os.PathLike[str]) -> None:
 def resolved(path: str | os.PathLike[str]) -> Path:
     """Return the absolute path behind all links; a link that leads back to itself stays.
 
-    Examples
-    --------
     >>> resolved("/tmp/../etc").as_posix()
     '/etc'
     """

@@ -32,16 +32,10 @@ def ratio_interval(
     level: float = 0.95,  # share of the resamples that lies within
     seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
-    """Return the bootstrap interval of Σ squares / Σ baseline over users drawn with replacement.
+    """Return the bootstrap interval of Σ squares / Σ baseline over users drawn with replacement, 2,000 times.
 
-    Returns
-    -------
-    tuple of float
-        Lower and upper end, the percentiles of 2,000 resamples; NaN of fewer than two users, who tell nothing about
-        others, and where the baseline has no error.
+    It is NaN of fewer than two users, who tell nothing about others, and where the baseline has no error.
 
-    Examples
-    --------
     >>> ratio_interval([1, 1, 2], np.array([1.0, 1.0, 3.0]), np.array([2.0, 2.0, 6.0]))
     (0.5, 0.5)
     >>> ratio_interval([1, 1], np.array([1.0, 1.0]), np.array([2.0, 3.0]))
@@ -61,10 +55,7 @@ def drawn_ratios(
     *,
     seed: int = 0,  # equal seeds, equal draws: two ratios drawn by one seed are paired
 ) -> Floats:
-    """Return Σ ours / Σ theirs of 2,000 resamples of the users; NaN where theirs is 0.
-
-    How often each user is drawn is multinomial, so that all resamples are one product of matrices, however many users.
-    """
+    """Return Σ ours / Σ theirs of 2,000 resamples of the users, as one product of matrices; NaN where theirs is 0."""
     names, which = np.unique(np.asarray(users), return_inverse=True)
     n_users = len(names)
     if not n_users:
@@ -84,8 +75,6 @@ def drawn_medians(
 ) -> Floats:
     """Return the medians of 2,000 resamples of blocks of values; of an even number of values the lower middle one.
 
-    Examples
-    --------
     >>> drawn_medians([1, 1, 1], np.array([3.0, 1.0, 2.0]))[:3].tolist()
     [2.0, 2.0, 2.0]
     """
@@ -102,8 +91,6 @@ def drawn_medians(
 def drawn_times(n: int, *, seed: int = 0) -> Ints:
     """Return how often each of n things is drawn in each of 2,000 resamples, shape (2000, n).
 
-    Examples
-    --------
     >>> drawn_times(3).sum(axis=1)[:2].tolist()
     [3, 3]
     """
@@ -113,8 +100,6 @@ def drawn_times(n: int, *, seed: int = 0) -> Ints:
 def percentiles(draws: Floats, level: float = 0.95) -> tuple[float, float]:
     """Return the ends between which a share `level` of the draws lies, NaN left out; NaN if none is left.
 
-    Examples
-    --------
     >>> percentiles(np.array([0.0, 1.0, np.nan]), 0.5)
     (0.25, 0.75)
     """
@@ -128,8 +113,6 @@ def percentiles(draws: Floats, level: float = 0.95) -> tuple[float, float]:
 def drawn_means(values: Floats, *, seed: int = 0) -> Floats:
     """Return the means of 2,000 resamples of some values.
 
-    Examples
-    --------
     >>> drawn_means(np.array([2.0, 2.0]))[:3].tolist()
     [2.0, 2.0, 2.0]
     """
@@ -139,12 +122,8 @@ def drawn_means(values: Floats, *, seed: int = 0) -> Floats:
 
 
 def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
-    """Return the 95 % bootstrap interval of a mean, the percentiles of 2,000 resamples.
+    """Return the 95 % bootstrap interval of a mean without NaN: the percentiles of 2,000 resamples.
 
-    Values that do not exist (NaN) do not count.
-
-    Examples
-    --------
     >>> mean_interval(np.array([2.0, np.nan, 2.0]))
     (2.0, 2.0)
     """
@@ -156,12 +135,8 @@ def mean_interval(values: Floats, *, seed: int = 0) -> tuple[float, float]:
 
 
 def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """Return the narrowest pair of order statistics that holds the median with this confidence; else least and largest.
+    """Return the narrowest order statistics around the median with this confidence, else the outermost; without NaN.
 
-    Values that do not exist (NaN) do not count.
-
-    Examples
-    --------
     >>> median_interval(np.arange(10.0))
     (1.0, 8.0)
     >>> median_interval(np.array([3.0, np.nan, 1.0]))
@@ -199,8 +174,6 @@ def expanded(draws: Floats, n: int, level: float = 0.95) -> tuple[float, float]:
     the draws. Of fewer than five values that would be as good as everything, and the outermost draws are taken: what
     is said is said of these values alone.
 
-    Examples
-    --------
     >>> draws = np.arange(2000.0)
     >>> [tuple(round(end) for end in expanded(draws, n)) for n in (4, 10, 10_000)]
     [(0, 1999), (17, 1982), (50, 1949)]

@@ -19,14 +19,12 @@ from predictors.core.files import whole_file
 
 FORMAT: Final = 1
 ABOUT: Final = "predictor.json"
-TREE: Final = "sklearn.tree._tree.Tree"
-"""A type that saved forests hold and that skops does not trust by itself; the nodes are checked after loading."""
+TREE: Final = "sklearn.tree._tree.Tree"  # a type in saved forests, checked after loading since skops does not trust it
 HARMLESS: Final = ("numpy.dtype",)  # what skops does not list, though it can do nothing; imputers hold one
-DAMAGE: Final = (
+DAMAGE: Final = (  # what reading damaged arrays raises
     ValueError, KeyError, TypeError, IndexError, AttributeError, EOFError, OSError, RuntimeError, OverflowError,
     MemoryError, zipfile.BadZipFile, zlib.error, struct.error,
 )  # fmt: skip
-"""What reading damaged arrays raises."""
 _TRUSTED: ContextVar[tuple[str, ...]] = ContextVar("trusted types", default=HARMLESS)
 
 
@@ -36,8 +34,6 @@ def trusting(*types: str) -> Iterator[None]:
 
     Trusting a type means trusting the file: skops rebuilds such objects from what the file says.
 
-    Examples
-    --------
     >>> with trusting("sklearn.tree._tree.Tree"):
     ...     pass
     """
@@ -102,8 +98,6 @@ def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
     A small file cannot fill the memory so. A damaged, compressed or encrypted file, or one with objects, raises
     ValueError or another of `DAMAGE`.
 
-    Examples
-    --------
     >>> file = BytesIO()
     >>> np.savez(file, weights=np.zeros(3))
     >>> read_stored(file.getvalue())
@@ -123,10 +117,7 @@ def read_stored(data: bytes) -> dict[str, npt.NDArray[Any]]:
 
 
 def save_sklearn(path: Path, model: Any, only: Sequence[str] | None = None) -> None:
-    """Write a scikit-learn model by skops, unless it holds types that skops does not trust by itself.
-
-    A model of ours may hold the types in `only` as well; a user's model (None) those that `trusting` names.
-    """
+    """Write a scikit-learn model by skops, refusing types other than those in `only` (None: that `trusting` names)."""
     from skops.io import dumps
 
     try:

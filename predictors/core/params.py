@@ -20,8 +20,6 @@ Rule = tuple[str, Callable[[Any], bool]]  # what a value must be, in words, and 
 def whole(least: int) -> Rule:
     """Return the rule of whole numbers from `least` on.
 
-    Examples
-    --------
     >>> rule, holds = whole(1)
     >>> rule, holds(3), holds(0), holds(True), holds(2.0)
     ('a whole number, at least 1', True, False, False, False)
@@ -32,8 +30,6 @@ def whole(least: int) -> Rule:
 def number(words: str, holds: Callable[[float], bool]) -> Rule:
     """Return the rule of finite numbers for which something holds.
 
-    Examples
-    --------
     >>> _, holds = ABOVE_0
     >>> holds(0.5), holds(0), holds(math.inf), holds("1")
     (True, False, False, False)
@@ -63,8 +59,6 @@ def rule_of(kind: Any) -> Rule | None:
 
     `Annotated` carries a rule; `Literal` and `bool` are their own; with `| None`, None is allowed as well.
 
-    Examples
-    --------
     >>> for kind in (Count, Count | None, Literal["mean", "median"], str):
     ...     rule = rule_of(kind)
     ...     print(rule and rule[0])
@@ -86,10 +80,7 @@ def rule_of(kind: Any) -> Rule | None:
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class Parameters:
-    """Base of classes with a constructor that stores each keyword argument, unchanged, under its name.
-
-    It keeps `sklearn.base.clone`'s contract without importing scikit-learn, which takes a second.
-    """
+    """Base of classes that store each keyword argument: the contract of `sklearn.base.clone`, without sklearn."""
 
     name: ClassVar[str]  # what the thing is called in its registry
 

@@ -15,8 +15,6 @@ LATEST: Final = 1 << 48  # no second, and no number of nodes, is larger
 def check_whole(value: object, what: str, least: int = -LATEST, most: int = LATEST) -> None:
     """Refuse what is not a whole number within bounds.
 
-    Examples
-    --------
     >>> check_whole(1.5, "the start")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: The start must be a whole number; got 1.5.
@@ -31,8 +29,6 @@ def check_whole(value: object, what: str, least: int = -LATEST, most: int = LATE
 def whole_numbers(values: npt.ArrayLike, what: str, unknown: Bools | None = None) -> Ints:
     """Return a column as int64; what stands in rows where `unknown` is True does not count and becomes 0.
 
-    Examples
-    --------
     >>> whole_numbers([1, 2.0], "the wait").tolist()
     [1, 2]
     >>> whole_numbers([1, 2.5], "the wait")
@@ -67,8 +63,6 @@ def _is_int64(value: object) -> bool:
 def check_part(value: object, needs: tuple[str, ...], what: str, way_out: str) -> None:
     """Refuse a part of a simulation that lacks what such parts have; None is no part.
 
-    Examples
-    --------
     >>> check_part("first-fit", ("topology", "place"), "an allocator", "make one with make_allocator")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: 'first-fit' is not an allocator; make one with make_allocator.

@@ -5,5 +5,4 @@ from typing import Final
 NONE: Final = "none"
 LITTLE: Final = "little"
 VARIATION: Final = "variation"
-CLASSES: Final = (NONE, LITTLE, VARIATION)
-"""The classes of a run: the answers of a classifier, and the input of RUSH's gate."""
+CLASSES: Final = (NONE, LITTLE, VARIATION)  # classes of a run: a classifier's answers, and the input of RUSH's gate

@@ -82,10 +82,7 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
 
 
 def of_partition(log: JobLog, partition: str | int | None) -> tuple[JobLog, ReadingReport]:
-    """Return the jobs of one partition of the machine, or of all; and an account of the others.
-
-    `partition` is its name, in Slurm's logs the queue's; or its number, where the log numbers partitions.
-    """
+    """Return the jobs of one partition, by name or number, or of all; and an account of the others."""
     report = ReportBuilder(log.name, RULES, place="job")
     if partition is None:
         return log, report.close()
@@ -122,8 +119,6 @@ _FACTOR: Final = re.compile(r"run-time\s*\*\s*(\d{1,6}(?:\.\d{1,6})?)", re.ASCII
 class RequestsFrom:
     """Where requested times come from, for jobs of a log without them: a rule, as users write it.
 
-    Examples
-    --------
     >>> RequestsFrom("run-time*2").factor, RequestsFrom("1-12:00:00").seconds, RequestsFrom("3600").seconds
     (2.0, 129600, 3600)
     """
@@ -185,8 +180,6 @@ def within_requests(log: JobLog) -> JobLog:
 
     Jobs without a known requested time keep their run time.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "run_time": [90, 20],
     ...                            "requested_time": [60, 60]}, {})
     >>> within_requests(log)["run_time"].tolist()
@@ -234,8 +227,6 @@ def _refuse_wide(log: JobLog, machine: int, wide: Bools) -> None:
 def _reasons(n_jobs: int, account: ReadingReport) -> str:
     """Return why each of a log's jobs was dropped, as one sentence.
 
-    Examples
-    --------
     >>> _reasons(0, ReadingReport("a.swf"))
     'The log holds none.'
     """

@@ -41,7 +41,7 @@ COLUMNS: Final[Mapping[str, str]] = MappingProxyType(
         "think_time": "pause between the preceding job's end and this submission [s]",
     }
 )
-FURTHER: Final[Mapping[str, str]] = MappingProxyType(
+FURTHER: Final[Mapping[str, str]] = MappingProxyType(  # columns that SWF lacks, where the source has them
     {
         "project": "project or account that pays (code)",
         "exit_code": "exit code of the job's script; 128 + n where signal n ended it",
@@ -77,14 +77,12 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(
         "signature_2": "the other 52",
     }
 )
-"""Columns that SWF lacks: in a log only if its source has them; Parquet keeps them."""
 
 SIGNATURE_BITS: Final = 52  # signs in each word of a signature; a word of a vector's signature has the next bit set too
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns of codes that may have names."""
-SIGNED: Final = ("nice", "site_factor")
-"""Columns of numbers that may be below 0."""
+SIGNED: Final = ("nice", "site_factor")  # columns of numbers that may be below 0
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
 
@@ -269,12 +267,9 @@ class JobLog:
         shift = int(values["submit"][0]) if len(values["submit"]) else 0
         values["submit"] = values["submit"] - shift
         return replace(
-            self,
-            values=values,
-            unknown={column: mask[rows] for column, mask in self.unknown.items()},
-            origin=self.origin + shift,
-            epoch=None if self.epoch is None else self.epoch + shift,
-        )
+            self, values=values, unknown={column: mask[rows] for column, mask in self.unknown.items()},
+            origin=self.origin + shift, epoch=None if self.epoch is None else self.epoch + shift,
+        )  # fmt: skip
 
     def to_frame(self) -> "pd.DataFrame":
         """Return the table as a pandas frame of nullable integers, unknown values `<NA>`."""

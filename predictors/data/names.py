@@ -15,8 +15,7 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import UNKNOWN, JobLog
 
-MOST_NAMES: Final = 100_000
-"""Names that are kept of a column, those of the newest jobs: as many groups of a kind as a history keeps."""
+MOST_NAMES: Final = 100_000  # names kept of a column, the newest jobs': as many as a history's groups of a kind
 _MOST_CODES: Final = 1 << 26
 _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names come after the greatest number
 
@@ -25,8 +24,6 @@ _MOST_NUMBER: Final = 1_000_000  # where numbers and names are mixed, new names 
 class Codes:
     """The names behind the codes of one column.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [1, 0]}, {},
     ...                           categories={"user": ("ana", "ben")})
     >>> Codes.of(log, "user")
@@ -97,8 +94,6 @@ def renumbered(
     without a name stay as they are. A log that has names where the other has numbers, or the reverse, is refused: its
     users cannot be matched.
 
-    Examples
-    --------
     >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "user": [0, 1]}, {},
     ...                             categories={"user": ("ana", "ben")})
     >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
@@ -128,8 +123,6 @@ def renumbered(
 def new_names(log: JobLog, known: Mapping[str, Codes]) -> dict[str, tuple[int, int]]:
     """Return how many names of a log's jobs are known, and how many are new, by column; none where there are no names.
 
-    Examples
-    --------
     >>> april = JobLog.from_columns({"job_id": [3, 4], "submit": [0, 9], "user": [0, 1]}, {},
     ...                             categories={"user": ("cem", "ana")})
     >>> new_names(april, {"user": Codes({"ana": 0}, 1)})

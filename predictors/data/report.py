@@ -56,21 +56,13 @@ class Finding:
         """Join two findings of the same rule; the text and the example are those of the first place."""
         first = min(self, other, key=lambda finding: finding.places[:1] or (0,))
         return Finding(
-            self.rule,
-            self.effect,
-            first.text,
-            self.count + other.count,
-            self.places + other.places,
-            self.place,
-            self.column,
-            first.example,
-        )
+            self.rule, self.effect, first.text, self.count + other.count, self.places + other.places, self.place,
+            self.column, first.example,
+        )  # fmt: skip
 
     def where(self) -> str:
         """Return the places as text.
 
-        Examples
-        --------
         >>> Finding("blank", "noted", "", 7, (3, 4, 9, 12, 15, 16)).where()
         'lines 3, 4, 9, 12, 15, …'
         """
@@ -83,23 +75,15 @@ class Finding:
     def to_dict(self) -> dict[str, object]:
         """Return the finding as plain values for JSON."""
         return {
-            "effect": self.effect,
-            "rule": self.rule,
-            "column": self.column or None,
-            "count": self.count,
-            "place": self.place,
-            "first": list(self.places),
-            "example": self.example or None,
-            "text": self.text,
-        }
+            "effect": self.effect, "rule": self.rule, "column": self.column or None, "count": self.count,
+            "place": self.place, "first": list(self.places), "example": self.example or None, "text": self.text,
+        }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class ReadingReport:
     """What a reader dropped, changed or noted.
 
-    Examples
-    --------
     >>> negative = Finding("negative", "changed", "read as unknown", 2, (31, 40), column="wait")
     >>> no_run_time = Finding("no-run-time", "dropped", "run time is 0 or unknown", 3, (5,), "job")
     >>> both = ReadingReport("kth.swf", (negative,)) + ReadingReport("kth.swf", (no_run_time,))
@@ -179,8 +163,6 @@ class ReadingReport:
     def summary(self) -> str:
         """Return one line.
 
-        Examples
-        --------
         >>> ReadingReport("a.swf").summary()
         'a.swf: nothing dropped, nothing changed'
         """
@@ -216,21 +198,14 @@ class ReadingReport:
     def to_dict(self) -> dict[str, object]:
         """Return the account as plain values for JSON."""
         return {
-            "source": self.source,
-            "read": self.read,
-            "used": self.used,
-            "dropped": self.dropped,
-            "changed": self.changed,
-            "noted": self.noted,
-            "findings": [finding.to_dict() for finding in self.findings],
-        }
+            "source": self.source, "read": self.read, "used": self.used, "dropped": self.dropped,
+            "changed": self.changed, "noted": self.noted, "findings": [finding.to_dict() for finding in self.findings],
+        }  # fmt: skip
 
 
 class ReportBuilder:
     """Collects the findings of a reader while it reads.
 
-    Examples
-    --------
     >>> report = ReportBuilder("a.swf", {"negative": ("changed", "read as unknown")})
     >>> report.add("negative", [7, 3], "wait", "-4")
     >>> print(report.close().summary())
@@ -258,8 +233,6 @@ class ReportBuilder:
     def note_unused(self, names: Iterable[str], used: Iterable[str]) -> None:
         """Count the columns of a file, by their `names`, of which nothing goes into the log; case makes no difference.
 
-        Examples
-        --------
         >>> report = ReportBuilder("a.csv", {"unused": ("noted", "")})
         >>> report.note_unused(["JobID", "Comment", "Flags"], ["jobid"])
         >>> report.close().findings[0].count, report.close().findings[0].text

@@ -30,16 +30,13 @@ if TYPE_CHECKING:
 
 Words = npt.NDArray[np.str_]
 
-WORKLOADS: Final = ("compute", "network", "io")
-"""What an application's run time depends on most; the order of the three one-hot inputs."""
+WORKLOADS: Final = ("compute", "network", "io")  # what a run time depends on most, as the one-hot inputs
 
-PROBES: Final = tuple(
+PROBES: Final = tuple(  # waits in the calls of a ring and an all-reduce just before the job, over its nodes [s]; nine
     f"{extreme}_{call}_wait" for call in ("send", "recv", "allreduce") for extreme in ("min", "max", "mean")
 )
-"""Waits in the blocking calls of a ring and an all-reduce run just before the job, over its nodes [s]; nine."""
 
-TRUTH: Final = "true_"
-"""Prefix of columns that only a simulation can fill, such as true loads; no classifier may see them."""
+TRUTH: Final = "true_"  # prefix of columns that only a simulation can fill, such as true loads; no classifier sees them
 NEAR: Final = "near_"  # prefix of columns that describe what ran next to a run when it started, such as near_jobs
 FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 
@@ -48,8 +45,6 @@ FREE: Final = (TRUTH, NEAR)  # prefixes of columns that are free in number
 class Runs:
     """Finished jobs.
 
-    Examples
-    --------
     >>> runs = Runs.of(
     ...     job_id=[1, 2], application=["AMG", "LBANN"], nodes=[[3, 2], [0, 1, 7]], start=[0, 60], end=[300, 390.5],
     ...     workload=["compute", "io"],
@@ -254,8 +249,6 @@ class Runs:
     def from_frame(cls, table: "pd.DataFrame") -> Self:
         """Return the runs of a frame by `to_frame`.
 
-        Examples
-        --------
         >>> runs = Runs.of(job_id=[4], application=["AMG"], nodes=[[3, 2]], start=[0], end=[0.1], workload=["io"])
         >>> again = Runs.from_frame(runs.to_frame())
         >>> again.nodes(0).tolist(), again.end.tolist()
@@ -279,8 +272,6 @@ def remade(kind: Callable[..., object], about: dict[str, object]) -> object:
 def compact(nodes: Iterable[int]) -> str:
     """Return an ascending set of node ids as text.
 
-    Examples
-    --------
     >>> compact([0, 1, 2, 3, 8, 12, 13])
     '0-3 8 12-13'
     """
@@ -296,8 +287,6 @@ def compact(nodes: Iterable[int]) -> str:
 def expand(text: str) -> list[int]:
     """Return the node ids that `compact` wrote, ascending; any other text raises ValueError.
 
-    Examples
-    --------
     >>> expand("0-3 8 12-13")
     [0, 1, 2, 3, 8, 12, 13]
     """
@@ -324,18 +313,11 @@ MOST_NODES: Final = 10_000_000  # a run cannot have more nodes
 
 _KINDS: Final[Mapping[str, Any]] = MappingProxyType(
     {
-        "job_id": np.int64,
-        "application": np.str_,
-        "node_count": np.int64,
-        "start": np.float64,
-        "end": np.float64,
-        "workload": np.str_,
-        "node_ids": np.int64,
-        "node_offsets": np.int64,
-        "region_time": np.float64,
+        "job_id": np.int64, "application": np.str_, "node_count": np.int64, "start": np.float64, "end": np.float64,
+        "workload": np.str_, "node_ids": np.int64, "node_offsets": np.int64, "region_time": np.float64,
         "probes": np.float64,
     }
-)
+)  # fmt: skip
 _BY_ROW: Final = tuple(f.name for f in fields(Runs) if f.name not in ("node_ids", "node_offsets", "truth"))
 
 
@@ -348,7 +330,7 @@ def _positive(values: Floats) -> npt.NDArray[np.bool_]:
     return np.isfinite(values) & (values >= 0)
 
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the report on a file of runs
     {
         "unreadable": ("dropped", "a run has an id of at most 18 digits, a name, finite times, and node ids or none"),
         "ended-before-start": ("dropped", "end is before start"),
@@ -358,9 +340,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-number": ("changed", "read as unknown"),
     }
 )
-"""The rules of the report on a file of runs."""
-REQUIRED: Final = ("job_id", "application", "start", "end")
-"""Columns that a table must have, together with `nodes` or `node_count`."""
+REQUIRED: Final = ("job_id", "application", "start", "end")  # of a table, together with `nodes` or `node_count`
 OPTIONAL: Final = ("node_count", "nodes", "region_time", "workload", *PROBES)
 
 
@@ -378,16 +358,14 @@ def write_runs(runs: Runs, path: str | os.PathLike[str]) -> None:
             table.to_csv(part, index=False, lineterminator="\n")
 
 
-def read_runs(path: str | os.PathLike[str], strict: bool = False) -> tuple[Runs, ReadingReport]:
+def read_runs(
+    path: str | os.PathLike[str],  # CSV with a header, or Parquet
+    strict: bool = False,
+) -> tuple[Runs, ReadingReport]:
     """Read a table of runs, and account for each row that could not be used.
 
     `RULES` says which rows are dropped. A workload that is none of the three, and a time or probe that is no number,
     are changed to unknown.
-
-    Parameters
-    ----------
-    path : path-like
-        CSV with a header, or Parquet.
     """
     data, source = read_bytes(path), os.fspath(path)
     rows = _parquet_rows(data, source) if data[:4] == MAGIC else _csv_rows(data, source)

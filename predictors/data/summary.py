@@ -28,8 +28,6 @@ def summarise(log: JobLog) -> dict[str, Any]:
     `span_s` runs from the first submission to the last; `utilisation` is sum(run time * processors) over (machine *
     time from the first submission to the last end), an unknown wait counted as 0.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns(
     ...     {"job_id": [1, 2], "submit": [0, 50], "run_time": [100, 50], "requested_procs": [2, 4]}, {}, max_procs=4
     ... )
@@ -72,10 +70,7 @@ def _asking(log: JobLog, *columns: str) -> int | None:
 
 
 def utilisation(log: JobLog, size: int | None = None) -> float | None:
-    """Return the share of the machine that the log's jobs filled, from the first submission to the last end.
-
-    The machine has the processors that the log names; where it names none, `size`.
-    """
+    """Return the share of the machine, as named by the log or else `size`, that the log's jobs filled."""
     procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
     ran, size = (procs > 0) & (run_time > 0), log.max_procs or size
     if size is None or not ran.any():
@@ -156,24 +151,15 @@ def prepare(
     return Prepared(part, used, others, made + cleaning, unread)
 
 
-UNREAD: Final = (
-    "too-few-fields",
-    "surplus-fields",
-    "no-job-id",
-    "no-submission",
-    "not-a-record",
-    "no-clock",
-    "repeated-id",
-)
-"""Rules by which a reader drops rows that were jobs of their own; by others it drops what is no further job."""
+UNREAD: Final = (  # rules by which a reader drops rows that were jobs of their own, not further records of one
+    "too-few-fields", "surplus-fields", "no-job-id", "no-submission", "not-a-record", "no-clock", "repeated-id",
+)  # fmt: skip
 SUMMED_UP: Final = ("partial-execution",)  # rules by which a reader drops rows that another row of the file sums up
 
 
 def lacks_of_reading(log: JobLog, reading: ReadingReport) -> tuple[Lack, ...]:
     """Return what a log lacks since rows of its file could not be read, were dropped, or are parts of a job.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0]}, {})
     >>> from predictors.data.report import Finding
     >>> found = lacks_of_reading(log, ReadingReport("a.swf", (Finding("too-few-fields", "dropped", "18 fields", 39),)))
@@ -218,8 +204,6 @@ def lacks_for_schedules(
 ) -> tuple[Lack, ...]:
     """Return what a log lacks for simulations, what weighs most first.
 
-    Examples
-    --------
     >>> columns = {"submit": [0, 50], "wait": [0, 0], "run_time": [20, 50], "requested_time": [60, 60], "user": [3, 3]}
     >>> log = JobLog.from_columns({"job_id": [1, 2], "requested_procs": [2, 4], **columns}, {}, max_procs=4)
     >>> [lack.name for lack in lacks_for_schedules(log, *clean(log))]
@@ -279,10 +263,7 @@ def lacks_of(log: JobLog) -> tuple[Lack, ...]:
 
 
 def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
-    """Return the command to type after `jobcast log info`.
-
-    It asks for advice with the options that the log needs; where these do not help, for an evaluation of predictors.
-    """
+    """Return the command to type next: for advice, or where options do not help for an evaluation of predictors."""
     names = {lack.name: lack for lack in lacks}
     if "no-run-times" in names:
         return "jobcast log fetch"
@@ -301,14 +282,13 @@ def next_command(log: JobLog, path: str, lacks: tuple[Lack, ...]) -> str:
     return " ".join(["jobcast advise", path, *options])
 
 
-WAYS_OUT: Final = {
+WAYS_OUT: Final = {  # what to do about the jobs that a rule drops
     "no-request": f"Have them made: {DEFAULT_REQUEST}, the site's default, or --requests-from 'run-time*2'.",
     "too-wide": "Give the machine's true size: --procs N.",
     "no-processors": "Export the processors of each job too.",
     "no-run-time": "Take a log of jobs that have ended.",
     "ran-for-0-s": "Export the run times in seconds, not in minutes or hours.",
 }
-"""What to do about the jobs that a rule drops."""
 
 
 SIZE: Final = "Give the machine's true size, --procs N, or one partition of it, --partition P."
@@ -421,8 +401,6 @@ def _distinct(log: JobLog, column: str) -> int | None:
 def date_of(log: JobLog, second: int) -> str | None:
     """Return the date and time of a second of a log, in the machine's time zone; None where its epoch is unknown.
 
-    Examples
-    --------
     >>> date_of(JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, epoch=1_706_659_200), 60)
     '2024-01-31T00:01:00+00:00'
     """

@@ -46,8 +46,6 @@ _BLOCKS_PER_YEAR: Final = 365.25 * 86_400 / BLOCK
 def checked_rate(per_year: float) -> float:
     """Return a rate of false alarms [1 / year], if it lies above 0 and is at most 12.
 
-    Examples
-    --------
     >>> checked_rate(0.05)
     0.05
     """
@@ -77,14 +75,10 @@ class Drift:
         told = (value if np.isfinite(value) else None for value in (self.squared, self.absolute))
         squared, absolute = told
         return {
-            "stands": self.stands,
-            "since": self.since,
-            "alarm_at": self.alarm_at,
-            "evidence": self.evidence,
-            "squared_error_ratio_since": squared,
-            "absolute_error_ratio_since": absolute,
+            "stands": self.stands, "since": self.since, "alarm_at": self.alarm_at, "evidence": self.evidence,
+            "squared_error_ratio_since": squared, "absolute_error_ratio_since": absolute,
             "false_alarms_per_year": self.alarms_per_year,
-        }
+        }  # fmt: skip
 
     @classmethod
     def from_json(cls, document: Mapping[str, Any]) -> Self:
@@ -107,8 +101,6 @@ class Drift:
 class DriftTest:
     """Gathers errors in blocks, and evidence from the blocks.
 
-    Examples
-    --------
     A model that errs by twice as much as last-two from the fortieth day on:
 
     >>> test, random = DriftTest(), np.random.default_rng(1)

@@ -153,21 +153,11 @@ def evaluate(
         for name, found in predictions.items()
     )
     return Evaluation(
-        log=log.name,
-        split="prequential" if train is None else f"train {train:g}",
-        protocol=protocol,
-        partition=partition,
-        capped=cap,
-        n_train=int(learnt.sum()),
-        n_test=int(tested.sum()),
-        n_overran=int((overran(jobs) & tested).sum()),
-        account=account,
-        lacks=lacks,
-        run_time=run_time[tested],
-        user=users,
-        submit=jobs.filled("submit")[tested],
-        scores=scores,
-    )
+        log=log.name, split="prequential" if train is None else f"train {train:g}", protocol=protocol,
+        partition=partition, capped=cap, n_train=int(learnt.sum()), n_test=int(tested.sum()),
+        n_overran=int((overran(jobs) & tested).sum()), account=account, lacks=lacks, run_time=run_time[tested],
+        user=users, submit=jobs.filled("submit")[tested], scores=scores,
+    )  # fmt: skip
 
 
 def check(predictors: Iterable[str], train: float | None, protocol: str, budget: float | None = None) -> None:

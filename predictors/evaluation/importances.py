@@ -17,15 +17,12 @@ MOST: Final = 5000  # jobs that a permutation looks at
 
 
 def importances(forest: Forest) -> "pd.DataFrame":
-    """Return what each attribute is worth to a fitted forest, the most important first.
+    """Return what each attribute is worth to a fitted forest, a row each, the most important first.
 
-    Returns
-    -------
-    DataFrame
-        One row an attribute: `attribute`; `importance`, the share of the explained variance (scikit-learn's, the
-        one-hot columns of a category summed); `first_depth`, the depth of its topmost split, averaged over the trees
-        (0 is the root; a tree without such a split counts its own depth); `mean_depth` over all its splits; `height`,
-        the share of 1 / (1 + first_depth): Reis ranks attributes by their average height in the trees.
+    `importance` is the share of the explained variance (scikit-learn's, the one-hot columns of a category summed);
+    `first_depth` the depth of its topmost split, averaged over the trees (0 is the root; a tree without such a split
+    counts its own depth); `mean_depth` that of all its splits; `height` the share of 1 / (1 + first_depth): Reis ranks
+    attributes by their average height in the trees.
     """
     import pandas as pd
 
@@ -65,11 +62,8 @@ def permuted(
 ) -> "pd.DataFrame":
     """Return by how much the squared error of a fitted predictor grows when one attribute is permuted [1]_.
 
-    Returns
-    -------
-    DataFrame
-        One row an attribute, the most important first: `predictor`, `attribute`, `growth` of the sum of squared errors,
-        relative to it (0: not needed). Attributes of equal information replace each other: all may look unneeded.
+    A row an attribute, the most important first: `growth` of the sum of squared errors is relative to it (0: not
+    needed). Attributes of equal information replace each other: all may look unneeded.
 
     References
     ----------

@@ -37,8 +37,6 @@ class Figures:
 def figures(run_time: npt.ArrayLike, predicted: npt.ArrayLike, baseline: npt.ArrayLike) -> Figures:
     """Return every figure of `predicted`, the ratio being to the squared error of `baseline`.
 
-    Examples
-    --------
     >>> found = figures([100, 200], [100, 100], baseline=[0, 200])
     >>> found.sse_s2, found.sse_ratio_to_last_two, found.mae_s, found.mean_accuracy, found.underestimation_rate
     (10000.0, 1.0, 50.0, 0.75, 0.5)
@@ -73,8 +71,6 @@ def ratio(part: float, whole: float) -> float:
 def pinball_loss(run_time: npt.ArrayLike, predicted: npt.ArrayLike, quantile: float) -> float:
     """Mean of q (r - p) where r >= p, and (1 - q)(p - r) elsewhere [s]: least for the true `quantile` of r.
 
-    Examples
-    --------
     >>> pinball_loss([100, 100], [80, 110], quantile=0.9)
     9.5
     """

@@ -102,16 +102,15 @@ class Standing:
         return f"{about} {name} is worse than last-two there." if self.worse else about
 
 
-def standing_of(predicted: Floats, baseline: Floats, ran: Floats) -> Standing | None:
+def standing_of(
+    # predicted, baseline, ran: shape (n_jobs,); what was predicted, what last-two said, how long the jobs ran [s], in
+    # the order of their ends
+    predicted: Floats,
+    baseline: Floats,
+    ran: Floats,
+) -> Standing | None:
     """Return how predictions compare with last-two's; None where fewer than `LEAST` jobs have ended.
 
-    Parameters
-    ----------
-    predicted, baseline, ran : float64 arrays of shape (n_jobs,)
-        What was predicted, what last-two said, how long the jobs ran [s], in the order of their ends.
-
-    Examples
-    --------
     >>> ran = np.exp(np.random.default_rng(1).normal(6, 1, 1000))
     >>> found = standing_of(3 * ran, 1.5 * ran, ran)
     >>> found.absolute.value, found.worse
@@ -158,8 +157,6 @@ class _Ended(NamedTuple):
 class Monitor:
     """Follows a model's predictions from their issue to the jobs' ends.
 
-    Examples
-    --------
     >>> monitor = Monitor()
     >>> monitor.submitted(1, 60.0, baseline=80.0, request=600.0) is None  # no quantiles yet
     True
@@ -368,10 +365,7 @@ def monitored(
 
 
 def last_two_of(predictor: Predictor, log: JobLog, *, warm: bool) -> Floats:
-    """Return what last-two says of a log's jobs [s], by a predictor's as-of rule, cap and, if `warm`, its history.
-
-    A history that keeps nothing that last-two needs is not gone on from.
-    """
+    """Return what last-two says of a log's jobs [s], by a predictor's as-of rule, cap and usable history."""
     base = LastTwo(cap=predictor.cap, as_of=predictor.as_of)
     history: JobHistory | None = vars(predictor).get("history_")
     if warm and history is not None and not families_of(base.features) & ~families_of(history.features):
@@ -388,8 +382,6 @@ def refuse_worse(
 ) -> None:
     """Raise unless a model's squared error on the last part of its log is below last-two's.
 
-    Examples
-    --------
     >>> refuse_worse("forest on kth", 0.4, "champion")
     >>> refuse_worse("forest on kth", 1.39, "champion")
     Traceback (most recent call last):
@@ -410,8 +402,6 @@ def refuse_worse(
 def refit_with(predictor: str, name: str | None, alias: str | None) -> str:
     """Return the command that trains such a model again.
 
-    Examples
-    --------
     >>> refit_with("forest", "runtime", "champion")
     'Refit with: jobcast train LOG --predictor forest --register runtime --alias champion'
     >>> refit_with("average", None, None)

@@ -20,10 +20,9 @@ from predictors.history._tables import utc_offsets
 from predictors.models.base import Predictor
 from predictors.models.baselines import ColumnPredictor, LastTwo, Requested
 
-RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(
+RUN_TIME_BINS: Final[Mapping[str, float]] = MappingProxyType(  # upper ends [s], included; longer jobs are one more bin
     {"<= 10 min": 600, "<= 1 h": 3600, "<= 4 h": 14_400, "<= 12 h": 43_200, "<= 24 h": 86_400, "<= 10 d": 864_000}
 )
-"""Upper ends of the run-time bins [s], each included; longer jobs make one more bin."""
 
 
 @dataclass(frozen=True)
@@ -35,16 +34,15 @@ class Slice:
     figures: Figures  # of these jobs alone; the ratio is to last-two on the same jobs
 
 
-def slices(log: JobLog, rows: Bools, ended_count: Floats, predicted: Floats, baseline: Floats) -> tuple[Slice, ...]:
-    """Return the figures of `predicted` on every slice that has jobs.
-
-    Parameters
-    ----------
-    ended_count : float64 array of shape (n_jobs,)
-        Ended jobs of the user at the submission; NaN for unknown users. Users without one are cold.
-    predicted, baseline : float64 arrays of shape (n_jobs,)
-        Predictions [s]; only those of `rows` are read.
-    """
+def slices(
+    log: JobLog,
+    rows: Bools,
+    # shape (n_jobs,); ended jobs of the user at the submission; NaN for unknown users. Users without one are cold
+    ended_count: Floats,
+    predicted: Floats,  # predicted, baseline: shape (n_jobs,); predictions [s]; only those of `rows` are read
+    baseline: Floats,
+) -> tuple[Slice, ...]:
+    """Return the figures of `predicted` on every slice that has jobs."""
     run_time = log.filled("run_time").astype(np.float64)
     return tuple(
         Slice(by, label, figures(run_time[chosen], predicted[chosen], baseline[chosen]))
@@ -70,8 +68,6 @@ def _parts(log: JobLog, run_time: Floats, ended_count: Floats) -> Iterator[tuple
 def months_of(log: JobLog) -> npt.NDArray[np.str_]:
     """Return the month of each submission in the machine's time zone; without an epoch, months of 30 days from 01 on.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 86400]}, {}, epoch=1_706_659_200)
     >>> months_of(log).tolist()
     ['2024-01', '2024-02']
@@ -88,16 +84,9 @@ def months_of(log: JobLog) -> npt.NDArray[np.str_]:
 
 
 JSON_FIGURES: Final = (
-    "n_test",
-    "sse_s2",
-    "sse_ratio_to_last_two",
-    "mae_s",
-    "rmse_s",
-    "median_ae_s",
-    "r2",
-    "mean_accuracy",
+    "n_test", "sse_s2", "sse_ratio_to_last_two", "mae_s", "rmse_s", "median_ae_s", "r2", "mean_accuracy",
     "underestimation_rate",
-)
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,7 +167,7 @@ class Recommendation:
         return {**vars(self), **lists, "sentence": self.sentence}
 
 
-PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
+PURPOSES: Final[Mapping[str, str]] = MappingProxyType(  # what a predictor may be wanted for, and how advice begins
     {
         "squared error": "Least squared error",
         "typical job": "Typical job",
@@ -186,7 +175,6 @@ PURPOSES: Final[Mapping[str, str]] = MappingProxyType(
         "no training": "Cheapest, nothing to train",
     }
 )
-"""What a predictor may be wanted for, and how a recommendation begins."""
 
 _SAID: Final[Mapping[str, Callable[[float], str]]] = MappingProxyType(
     {
@@ -211,8 +199,6 @@ def blocks_of(user: Ints, submit: Ints) -> tuple[Ints, str, bool]:
 
     Users, since the jobs of one user err together. Weeks of submission where there are fewer than ten users.
 
-    Examples
-    --------
     >>> blocks_of(np.arange(12), np.zeros(12, dtype=np.int64))[1:]
     ('12 users', True)
     >>> blocks_of(np.full(12, -1), np.arange(12) * 604_800)[1:]
@@ -279,17 +265,16 @@ class Evaluation:
     def _lacks_requests(self) -> bool:
         return any(lack.name == "no-requests" for lack in self.lacks)
 
-    def recommendations(self, *, seed: int = 0) -> tuple[Recommendation, ...]:
+    def recommendations(
+        self,
+        *,
+        seed: int = 0,  # of the resamples; equal seeds, equal intervals
+    ) -> tuple[Recommendation, ...]:
         """Return which predictor serves each of `PURPOSES` best, as far as the scored jobs can tell.
 
         A predictor that lacks a prediction for a scored job is left out. `no training` is the least squared error of
         those that read their answer off the history, last-two among them. Where the log has no requests, `requested`
         answers one hour for each job, which is no advice: it is left out too.
-
-        Parameters
-        ----------
-        seed : int
-            Of the resamples; equal seeds, equal intervals.
         """
         blocks, resampled, enough = blocks_of(self.user, self.submit)
         errors: dict[str, Floats] = {
@@ -330,26 +315,16 @@ class Evaluation:
         near = [name for name in others if drawn and percentiles(drawn[name] - drawn[first])[0] <= 0]
         better = bool(drawn) and percentiles(drawn[LastTwo.name] - drawn[first])[0] > 0
         return Recommendation(
-            purpose=purpose,
-            predictor=first,
-            figure=figure,
-            value=value[first],
-            interval=percentiles(drawn[first]) if drawn else None,
-            resampled=resampled,
-            within_noise=tuple(near),
+            purpose=purpose, predictor=first, figure=figure, value=value[first],
+            interval=percentiles(drawn[first]) if drawn else None, resampled=resampled, within_noise=tuple(near),
             beats_last_two=better,
-        )
+        )  # fmt: skip
 
     def to_json(self, detailed: bool = False) -> dict[str, Any]:
         """Return the document that `jobcast evaluate --json` prints; NaN stands for figures that do not exist."""
         return {
-            "lacks": [lack.to_dict() for lack in self.lacks],
-            "log": self.log,
-            "split": self.split,
-            "protocol": self.protocol,
-            "n_train": self.n_train,
-            "n_test": self.n_test,
-            "n_overran": self.n_overran,
+            "lacks": [lack.to_dict() for lack in self.lacks], "log": self.log, "split": self.split,
+            "protocol": self.protocol, "n_train": self.n_train, "n_test": self.n_test, "n_overran": self.n_overran,
             "baseline": {"name": LastTwo.name, "capped": self.capped, "rows": self.n_test},
             "predictors": [score.to_json(detailed) for score in self.scores],
-        }
+        }  # fmt: skip

@@ -31,8 +31,6 @@ class Week(NamedTuple):
 class WeeklyErrors:
     """Sums by week, of the newest weeks.
 
-    Examples
-    --------
     >>> errors = WeeklyErrors()
     >>> errors.add(1_700_000_000, predicted=60.0, baseline=80.0, seconds=70.0, held=1.0)
     >>> errors.add(1_700_000_500, predicted=90.0, baseline=80.0, seconds=70.0, held=float("nan"))
@@ -62,13 +60,10 @@ class WeeklyErrors:
         for number, sums in sorted(self._weeks.copy().items()):
             n, ours, theirs, squared, theirs_squared, told, held = sums
             yield Week(
-                begin=number * WEEK + _MONDAY,
-                n_jobs=int(n),
-                error=ours / n,
-                last_two_error=theirs / n,
+                begin=number * WEEK + _MONDAY, n_jobs=int(n), error=ours / n, last_two_error=theirs / n,
                 squared_ratio=squared / theirs_squared if theirs_squared else float("nan"),
                 covered=held / told if told else float("nan"),
-            )
+            )  # fmt: skip
 
     def table(self) -> Floats:
         """Return everything as one array."""

@@ -13,8 +13,6 @@ _AT_ONCE: Final = 256
 class Rows:
     """Rows by slot, each as the bytes of its float64 values, so that a copy of the table shares them.
 
-    Examples
-    --------
     >>> rows = Rows(2)
     >>> rows.put([0, 1], np.array([[np.nan, 600.0], [3.0, 0.1]]))
     >>> kept = rows.picked([1])

@@ -31,8 +31,6 @@ def utc_offsets(
 ) -> Ints:
     """Return the offsets of a zone's local time from UTC, as (from Unix time [s], offset [s]) of shape (n, 2).
 
-    Examples
-    --------
     >>> utc_offsets("Europe/Paris")[1:3].tolist()  # summer time was introduced on 28 March 1976, at 01:00
     [[196819200, 7200], [212540400, 3600]]
     """
@@ -68,11 +66,7 @@ KEY_LENGTH: Final = 4
 
 
 def new_clock(
-    features: Sequence[str],
-    as_of: AsOfRule,
-    epoch: int | None,
-    time_zone: str | None,
-    machine_procs: int | None = None,
+    features: Sequence[str], as_of: AsOfRule, epoch: int | None, time_zone: str | None, machine_procs: int | None = None
 ) -> Ints:
     """Return the clock of a history before its first event."""
     fields = np.zeros(at.CLOCK_FIELDS, dtype=np.int64)
@@ -100,8 +94,6 @@ def widths(clock: Ints) -> tuple[int, int]:
 def kinds_of(job_width: int) -> int:
     """Return how many kinds of groups, the first of KEYS, jobs of records that wide are in.
 
-    Examples
-    --------
     >>> [kinds_of(width) for width in (at.JOB_COLUMNS, at.JOB_AND_GROUP_COLUMNS, at.WIDE_JOB_COLUMNS)]
     [1, 8, 10]
     """
@@ -150,8 +142,6 @@ def keys_of_users(users: Ints) -> Ints:
 def key_of(record: Sequence[int], kind: int) -> Key | None:
     """Return (kind, codes …, NONE …) of a job's group of one kind; None if the job is in no such group.
 
-    Examples
-    --------
     >>> record = job_record(Job(1, 0, procs=4, user=7), ())
     >>> key_of(record, 0), key_of(record, 1), key_of(record, 2)
     ((0, 7, -1, -1), (1, 7, 4, -1), None)
@@ -167,11 +157,7 @@ def groups_of_jobs(
     jobs: Ints,  # shape (n_jobs, at least JOB_COLUMNS); records
     n_kinds: int,  # kinds of groups to number, the first of KEYS
 ) -> tuple[Ints, Ints]:
-    """Number the groups of many jobs.
-
-    Returned are keys, shape (n_groups, 4), and for each job the number of its group of each kind, shape (n_jobs,
-    n_kinds).
-    """
+    """Number the groups of jobs: keys, shape (n_groups, 4), and each job's groups, shape (n_jobs, n_kinds)."""
     slots = np.full((len(jobs), n_kinds), NONE, dtype=np.int64)
     parts, base = [np.empty((0, KEY_LENGTH), dtype=np.int64)], 0
     for kind, columns in enumerate(at.KEYS[:n_kinds]):
@@ -203,10 +189,7 @@ def code(value: int | None) -> int:
 
 
 def job_record(job: Job, slots: Sequence[int], wide: bool = False) -> tuple[int, ...]:
-    """Return the record of a job that is about to be submitted; `slots` of its user and further groups.
-
-    A `wide` record has room for slots of all kinds, and goes on with what the job is called.
-    """
+    """Return the record of a job about to be submitted, by its groups' `slots`; a `wide` one goes on with its names."""
     user_slot = slots[0] if slots else NONE
     groups = slots[1:] if slots or not wide else (NONE,) * (at.SLOTS_END - at.JOB_COLUMNS)
     further: tuple[int, ...] = ()
@@ -270,13 +253,9 @@ def packed(
     slots = (at.USER_SLOT, *range(at.JOB_COLUMNS, min(jobs.shape[1], at.SLOTS_END)))
     job_columns = dict.fromkeys((at.OLDER, at.NEWER, at.NEXT), job_slot) | dict.fromkeys(slots, user_slot)
     return {
-        "jobs": _picked(jobs, live, job_columns),
-        "users": _picked(users, kept, user_columns),
-        "clock": clock,
-        "recent": recent,
-        "rows": rows,
-        "issued": issued[live],
-    }
+        "jobs": _picked(jobs, live, job_columns), "users": _picked(users, kept, user_columns), "clock": clock,
+        "recent": recent, "rows": rows, "issued": issued[live],
+    }  # fmt: skip
 
 
 def _picked(table: Ints, rows: Ints, new_slots: Mapping[int, Ints]) -> Ints:
@@ -313,8 +292,7 @@ class LiveTables:
         self._n_kinds: Final = kinds_of(job_width)
         self._wide: Final = job_width == at.WIDE_JOB_COLUMNS
         self.jobs: Ints = np.empty((0, job_width), dtype=np.int64)
-        self.rows = Rows(n_features)
-        """Row of each job as of its submission, by slot; it stays until the slot has another job."""
+        self.rows = Rows(n_features)  # row of each job as of its submission, by slot, until that has another
         self.issued: Floats = np.empty(0)
         self.users = new_users([], self._user_width)
         self._run_columns: Final = run_columns(clock)
@@ -445,10 +423,7 @@ class LiveTables:
         self.users[slot, at.RECENT] = row
 
     def _forget_one(self, kind: int) -> int:
-        """Forget the group of a kind without live jobs and with the oldest last event; its slot, `NONE` if none.
-
-        The oldest ones are looked up many at a time; one that had an event since then is passed over.
-        """
+        """Forget the group of a kind without live jobs that is idle for longest; return its slot, or `NONE`."""
         users, queue = self.users[: len(self.slot_of)], self._next_to_forget[kind]
         for _ in range(2):
             while queue:

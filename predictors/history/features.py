@@ -15,8 +15,7 @@ from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.history import _layout as at
 
-REQUESTED_TIME: Final = "requested_time"
-"""The feature that every predictor reads: predictions are capped by it, and fall back on it."""
+REQUESTED_TIME: Final = "requested_time"  # read by every predictor: a cap of predictions, and their fallback
 
 
 @dataclass(frozen=True)
@@ -33,7 +32,7 @@ class Feature:
 _J, _C, _E, _R = at.JOB_FAMILY, at.CALENDAR_FAMILY, at.ENDED_FAMILY, at.RUNNING_FAMILY
 _S, _M = at.SUBMISSIONS_FAMILY, at.MACHINE_FAMILY
 
-_GROUPS: Final[dict[str, str]] = {
+_GROUPS: Final[dict[str, str]] = {  # names of the kinds of groups, in the order of `_layout.KEYS`
     "user": "ended jobs of the user",
     "user_procs": "ended jobs of the user with the same processors",
     "user_request": "ended jobs of the user with the same requested time",
@@ -43,15 +42,11 @@ _GROUPS: Final[dict[str, str]] = {
     "group": "ended jobs of the group",
     "queue": "ended jobs of the queue",
 }
-"""Names of the kinds of groups, in the order of `_layout.KEYS`."""
 
 _OF_GROUP: Final[dict[str, tuple[str, str]]] = {
     "count": ("jobs", "number of the {}"),
     "last": ("s", "run time of the last of the {}"),
-    "weighted": (
-        "s",
-        "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same",
-    ),
+    "weighted": ("s", "weighted mean run time of the {}: newest 1/10, all earlier 9/10; the first ten weigh the same"),
     "ratio": ("1", "the same mean of run time / requested time, of requests above 0"),
     "mean": ("s", "mean run time of the last ten {}"),
     "geometric": ("s", "geometric mean run time of the last ten {}, each at least 1 s"),
@@ -84,8 +79,7 @@ def _of_group(name: str, members: str, first: int, family: int) -> "dict[str, Fe
     }
 
 
-KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")
-"""Names of the kernel means, in the order of `_layout.KERNELS`."""
+KERNEL_MEANS: Final = ("kernel_near", "kernel_wide", "kernel_timed")  # names, in the order of `_layout.KERNELS`
 _KERNEL: Final = (
     f"mean run time of the user's last {at.MEMORY} ended jobs, each of weight exp(-d): d = {{}}; what is unknown or "
     "below 1 counts as 1"
@@ -101,7 +95,7 @@ def _distance(request: float, procs: float, runs: float, hours: float) -> str:
     )
 
 
-FEATURES: Final[dict[str, Feature]] = {
+FEATURES: Final[dict[str, Feature]] = {  # every feature by name
     "procs": Feature(at.F_PROCS, _J, "number", "processors", "processors requested"),
     "requested_time": Feature(at.F_REQUESTED, _J, "number", "s", "walltime requested"),
     "last_two_mean": Feature(
@@ -218,29 +212,15 @@ FEATURES: Final[dict[str, Feature]] = {
         at.F_SOFT, at.LOGGED_FAMILY, "number", "s", "run time that the site's own system predicted for it, by the log"
     ),
 }  # fmt: skip
-"""Every feature by name."""
 
 REIS_FEATURES: Final[tuple[str, ...]] = (
-    "procs",
-    "requested_time",
-    "last_two_mean",
-    "last_run_time",
-    "second_last_run_time",
-    "think_time",
-    "longest_running",
-    "running_sum",
-    "running_count",
-    "running_mean",
-    "procs_held",
-    "user",
-    "group",
-    "weekday",
-    "last_status",
-    "second_last_status",
-)
+    "procs", "requested_time", "last_two_mean", "last_run_time", "second_last_run_time", "think_time",
+    "longest_running", "running_sum", "running_count", "running_mean", "procs_held", "user", "group", "weekday",
+    "last_status", "second_last_status",
+)  # fmt: skip
 """The sixteen of V. Reis, Learning job run-times in HPC systems (master's report, MoSIG, Grenoble), Table 1."""
 
-RICH_FEATURES: Final[tuple[str, ...]] = (
+RICH_FEATURES: Final[tuple[str, ...]] = (  # forty for learners that take more: above all the history of similar jobs
     "procs",
     "requested_time",
     "user",
@@ -269,7 +249,6 @@ RICH_FEATURES: Final[tuple[str, ...]] = (
     "of_group_weighted",
     "of_queue_weighted",
 )
-"""Forty for learners that take more than the sixteen: above all the history of similar jobs."""
 
 WIDE_FEATURES: Final[tuple[str, ...]] = (
     *RICH_FEATURES,
@@ -292,22 +271,18 @@ WIDE_FEATURES: Final[tuple[str, ...]] = (
 )
 """The forty and twenty-one more: kernel means, the machine's state, more of similar jobs and of the user's newest."""
 
-NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(
+NAMELESS_FEATURES: Final[tuple[str, ...]] = tuple(  # those that need neither a job's names nor what its site predicted
     name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES
 )
-"""Those that need neither a job's names nor what its site predicted."""
 
 CATEGORIES: Final[frozenset[str]] = frozenset(name for name, one in FEATURES.items() if one.kind == "category")
 
-CODED: Final = ("user", "group", "executable", "queue", "partition")
-"""The categories that each log codes in its own way."""
+CODED: Final = ("user", "group", "executable", "queue", "partition")  # categories that each log codes in its own way
 
 
 def feature_plan(names: Sequence[str]) -> Ints:
     """Return the positions of features in the compiled step's facts, int64 of shape (n_features,).
 
-    Examples
-    --------
     >>> feature_plan(["requested_time", "procs"]).tolist()
     [1, 0]
     """
@@ -330,8 +305,6 @@ def families_of(names: Sequence[str]) -> int:
 def codes_read(names: Sequence[str], past: bool = False) -> tuple[str, ...]:
     """Return the columns of a log that these features hold as codes; if `past`, those of their history, too.
 
-    Examples
-    --------
     >>> codes_read(["requested_time", "last_two_mean"]), codes_read(["requested_time", "last_two_mean"], past=True)
     ((), ('user',))
     """
@@ -378,8 +351,6 @@ _PAGE_FACTS: Final = """
 def _sets(name: str) -> str:
     """Return the sets that hold a feature, by their sizes; the 40 are part of the 61.
 
-    Examples
-    --------
     >>> _sets("procs"), _sets("second_last_status"), _sets("queue"), _sets("partition")
     ('16, 40', '16', '61', '')
     """
@@ -391,8 +362,6 @@ def _sets(name: str) -> str:
 def _unit(unit: str, kind: str = "number") -> str:
     """Return the unit as the page has it behind a definition: none for seconds.
 
-    Examples
-    --------
     >>> _unit("s"), _unit("jobs"), _unit("user code", "category")
     ('', ' [jobs]', ' [category: user code]')
     """

@@ -379,10 +379,7 @@ def take_in_many(
 ) -> tuple[Floats, Ints]:
     """Take in events in order; each must be able to follow from those before, else the history is of no more use.
 
-    Returns
-    -------
-    tuple of (float64 array of shape (n_told, n_features), int64 array of shape (n_told,))
-        Of the submissions and ends, in their order: the job's row as of its submission; run times of the ended [s].
+    Returned are, of submissions and ends in their order, the job's row as of its submission; run times of the ended.
     """
     tables, slot_of_job = history.tables, history.slot_of_job
     asked = np.flatnonzero(kind == SUBMITTED)

@@ -14,8 +14,6 @@ V = TypeVar("V", int, float)
 class KeyedRows(Generic[V]):
     """Rows of numbers by a whole-number key, which go to and from arrays at once.
 
-    Examples
-    --------
     >>> table = KeyedRows(2, np.float64)
     >>> table.put(7, (1.0, 2.0))
     >>> table.put_many([3, 7, 4], [(3.0, 4.0), (5.0, 6.0), (7.0, 8.0)])

@@ -39,8 +39,6 @@ def program_of(line: str) -> Program | None:
 
     Slurm writes submit lines without quotes. A job name with blanks can thus be taken for a script.
 
-    Examples
-    --------
     >>> program_of("sbatch -N 2 -J run17 relax.sh case_17")
     Program(executable='relax.sh', arguments='case', source='batch script')
     >>> program_of("srun -n 64 --cpu-bind=cores env A=1 /opt/bin/lmp -in in.0012")
@@ -64,14 +62,13 @@ _SHELLS: Final = frozenset(("sh", "bash", "dash", "ksh", "zsh", "csh", "tcsh"))
 _INTERPRETER: Final = re.compile(r"python[0-9.]*|perl|ruby|Rscript|julia")
 _SHELL_VALUES: Final = frozenset(("-o", "-O", "--rcfile", "--init-file"))
 _INTERPRETER_VALUES: Final = frozenset(("-W", "-X", "-t"))
-_BUILT_IN: Final = frozenset(
+_BUILT_IN: Final = frozenset(  # what prepares a run in a line of several commands
     (
         ".", ":", "[", "alias", "cd", "chmod", "cp", "date", "echo", "exit", "export", "hostname", "ln", "ls", "mkdir",
         "ml", "module", "mv", "printf", "pwd", "rm", "set", "setenv", "sleep", "source", "spack", "test", "touch",
         "true", "ulimit", "umask", "unset", "wait",
     )
 )  # fmt: skip
-"""What prepares a run in a line of several commands."""
 _CONTROL: Final = frozenset(
     ("case", "do", "done", "else", "esac", "fi", "for", "function", "if", "then", "until", "while")
 )
@@ -144,8 +141,7 @@ _MPIRUN: Final = _Options(
     _names("mca gmca env genv omca pmixmca prtemca"),
 )
 _NUMACTL: Final = _Options(
-    _names("l localalloc a all"),
-    _names("i interleave m membind N cpunodebind C physcpubind p preferred P"),
+    _names("l localalloc a all"), _names("i interleave m membind N cpunodebind C physcpubind p preferred P")
 )
 _LAUNCHERS: Final[Mapping[str, _Options]] = MappingProxyType(
     {

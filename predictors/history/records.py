@@ -26,10 +26,7 @@ class AsOfRule:
             raise JobcastError(f"AsOfRule.least_ended must be 1 or 2; got {self.least_ended!r}.")
 
 
-AS_OF_RULES: Final[dict[str, AsOfRule]] = {
-    "strict": AsOfRule(),
-    "reis": AsOfRule(same_second=False, least_ended=2),
-}
+AS_OF_RULES: Final[dict[str, AsOfRule]] = {"strict": AsOfRule(), "reis": AsOfRule(same_second=False, least_ended=2)}
 """The rules by protocol: `strict` (ends come before submissions); `reis`, as in his report (see `REIS_FEATURES`)."""
 
 
@@ -62,8 +59,6 @@ class Job:
     def coded(cls, job_id: int, submit: int, codes: Iterable[int]) -> Self:
         """Return a job by processors, requested time, user, group, executable, queue and partition; < 0 is unknown.
 
-        Examples
-        --------
         >>> Job.coded(7, 50, (4, 600, 3, -1, -1, -1, -1)).user
         3
         """
@@ -79,8 +74,7 @@ class Outcome(NamedTuple):
     seconds: float  # run time, or elapsed time of a job that still runs [s]
     observed: bool  # whether the job has ended: otherwise its run time is censored at `seconds`
     time: int  # the second of the outcome: the job's end, or now [s]
-    told: bool = False
-    """Whether an outcome was sent before, while the job still ran, that it had run longer than `issued`."""
+    told: bool = False  # whether an outcome was sent before, while the job ran, as longer than `issued`
 
 
 @dataclass(frozen=True)

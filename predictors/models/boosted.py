@@ -36,24 +36,14 @@ class TreeGrowth(Parameters):
 
 
 def grow_trees(
-    how: TreeGrowth, rows: Floats, objective: Mapping[str, Any], min_child_weight: float, **labels: Any
+    how: TreeGrowth,  # how they grow
+    rows: Floats,  # shape (n, n_features); what they learn from; missing is NaN
+    objective: Mapping[str, Any],  # what is made small: XGBoost's `objective` and the settings that belong to it
+    min_child_weight: float,  # least weight in a leaf, for so many rows
+    # what is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and `label_upper_bound`
+    **labels: Any,
 ) -> bytes:
-    """Return trees in XGBoost's own JSON.
-
-    Parameters
-    ----------
-    how : TreeGrowth
-        How they grow.
-    rows : float64 array of shape (n, n_features)
-        What they learn from; missing is NaN.
-    objective : mapping
-        What is made small: XGBoost's `objective` and the settings that belong to it.
-    min_child_weight : float
-        Least weight in a leaf, for so many rows.
-    **labels
-        What is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and
-        `label_upper_bound`.
-    """
+    """Return trees in XGBoost's own JSON."""
     import xgboost
 
     settings = {
@@ -113,8 +103,6 @@ class BoostedEstimator:
 def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
     """Return what residuals are learnt over [s]: a column, else the request, none above the request or `longest`.
 
-    Examples
-    --------
     >>> base_of(np.array([[600.0, 70.0], [600.0, np.nan], [1e9, np.nan], [np.nan, 70.0]]), 1, 0, 5000.0).tolist()
     [70.0, 600.0, 5000.0, 70.0]
     """
@@ -124,11 +112,7 @@ def base_of(rows: Floats, base: int, request: int, longest: float) -> Floats:
     return np.where(np.isnan(found), limit, np.where(asked > 0, np.minimum(found, limit), found))
 
 
-_OBJECTIVES: Final = {
-    "squared": "reg:squarederror",
-    "absolute": "reg:absoluteerror",
-    "quantile": "reg:quantileerror",
-}
+_OBJECTIVES: Final = {"squared": "reg:squarederror", "absolute": "reg:absoluteerror", "quantile": "reg:quantileerror"}
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

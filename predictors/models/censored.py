@@ -107,8 +107,6 @@ def correction(
 ) -> float:
     """Return what predictions have to be multiplied with.
 
-    Examples
-    --------
     >>> ended = np.array([0.5, 1.5, 2.0])
     >>> correction("median", ended, np.ones(3), np.empty(0)), correction("median", ended, np.ones(3), np.full(3, 1.8))
     (1.5, 2.0)

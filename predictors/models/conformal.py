@@ -56,10 +56,8 @@ LEAST_OF_GROUP: Final = 50  # ended jobs of a group before it has factors of its
 LEVEL_STEP: Final = 0.003  # the step by which one outcome moves a level, once there are many
 START: Final = 1.0  # the step is no less than this over the number of outcomes: the first jobs teach more [2]_
 _FURTHEST_LEVEL: Final = 1.5
-_BEYOND: Final = 10.0
-"""A level beyond 1 takes the factor beyond the greatest ratio by so much, in logarithms, for each 1; below 0 alike."""
-_SHARES: Final = (0.03, 0.2, 0.6, 0.97)
-"""Bounds of the groups by the share of the request that the prediction takes; no request makes one more."""
+_BEYOND: Final = 10.0  # the factor's logarithm beyond the greatest ratio, for each 1 of a level beyond 1; below 0 alike
+_SHARES: Final = (0.03, 0.2, 0.6, 0.97)  # of the groups: prediction / request; one more without request
 _LENGTHS: Final = (30.0, 300.0, 3000.0, 20_000.0)  # bounds of the groups by the predicted run time [s]
 _OF_LENGTH: Final = len(_LENGTHS) + 1
 _GROUPS: Final = (len(_SHARES) + 2) * _OF_LENGTH
@@ -120,13 +118,6 @@ class ConformalQuantiles:
 
     Described at the top of this module.
 
-    Parameters
-    ----------
-    kills : bool
-        Whether the site ends jobs at their request: no quantile then goes beyond it.
-
-    Examples
-    --------
     >>> random = np.random.default_rng(1)
     >>> layer, held = ConformalQuantiles(), []
     >>> for ran in np.exp(random.normal(6, 1, 4000)).round().tolist():
@@ -139,7 +130,11 @@ class ConformalQuantiles:
     (102.0, 361.0, 1580.0)
     """
 
-    def __init__(self, *, kills: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        kills: bool = False,  # whether the site ends jobs at their request: no quantile then goes beyond it
+    ) -> None:
         self.kills = kills
         self.outcomes = 0  # ended jobs that it has learnt from
         self._levels = list(LEVELS)
@@ -164,18 +159,15 @@ class ConformalQuantiles:
             self._now = Quantiles(tuple(own.get(group, whole) for group in range(_GROUPS)), self.kills)
         return self._now
 
-    def learn(self, predicted: float, request: float, ran: float, issued: Triple | None) -> None:
-        """Learn from an ended job.
-
-        Parameters
-        ----------
-        predicted, request : float
-            The prediction that was issued and the requested time [s]; NaN is an unknown request.
-        ran : float
-            Run time [s].
-        issued : tuple of three float, or None
-            The quantiles that were issued at the submission, if there were any.
-        """
+    def learn(
+        self,
+        # predicted, request: the prediction that was issued and the requested time [s]; NaN is an unknown request
+        predicted: float,
+        request: float,
+        ran: float,  # run time [s]
+        issued: Triple | None,  # the quantiles that were issued at the submission, if there were any
+    ) -> None:
+        """Learn from an ended job."""
         ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
         if issued is not None:
             step = max(LEVEL_STEP, START / self.outcomes)
@@ -287,8 +279,6 @@ FURTHEST: Final = 2.0  # the greatest share; the least is its negative
 def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
     """Return estimates [s] moved by a share, for predictions and limits of at least 1 s.
 
-    Examples
-    --------
     >>> at_share(np.array([100.0, 100.0]), np.array([10_000.0, 50.0]), 0.5).round(6).tolist()
     [1000.0, 100.0]
     >>> at_share(np.array([100.0]), np.array([10_000.0]), -0.5).round(6).tolist()
@@ -307,8 +297,6 @@ def at_share(predicted: Floats, limit: Floats, share: float) -> Floats:
 def shares(seconds: Floats, predicted: Floats, limit: Floats) -> Floats:
     """Return the least share at which each estimate would have been long enough; 1 where the limit was too short.
 
-    Examples
-    --------
     >>> shares(np.array([1000.0, 10.0, 9e9]), np.full(3, 100.0), np.full(3, 10_000.0)).round(6).tolist()
     [0.5, -0.5, 1.0]
     """
@@ -327,8 +315,6 @@ def limits(requested: Floats) -> Floats:
 def reachable(seconds: Floats, requested: Floats) -> Floats:
     """Return run times [s] as a prediction can reach them: a job that outran its request counts as long as that.
 
-    Examples
-    --------
     >>> reachable(np.array([70.0, 70.0, 70.0]), np.array([60.0, 600.0, np.nan])).tolist()
     [60.0, 70.0, 70.0]
     """
@@ -338,8 +324,6 @@ def reachable(seconds: Floats, requested: Floats) -> Floats:
 def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[Floats, Floats]:
     """Return the ends of intervals around predictions [s], moved from them by shares.
 
-    Examples
-    --------
     >>> lower, upper = ends_around(np.array([100.0]), np.array([10_000.0]), -0.5, 0.5)
     >>> lower.round(6).tolist(), upper.round(6).tolist()
     ([10.0], [1000.0])
@@ -352,8 +336,6 @@ def ends_around(point: Floats, limit: Floats, low: float, high: float) -> tuple[
 def conformal_share(found: Floats, budget: float) -> float:
     """Return the share that would have sufficed for all but `budget` of past jobs, and for one more for safety.
 
-    Examples
-    --------
     >>> conformal_share(np.linspace(0, 1, 101), 0.1)
     0.91
     >>> conformal_share(np.empty(0), 0.1)
@@ -531,10 +513,7 @@ class WithBudget(Wrapper):
         return found._replace(lower=float(low[0]), upper=float(high[0]))
 
     def predict_interval(self, rows: Floats) -> tuple[Floats, Floats]:
-        """Return lower and upper ends [s], each of shape (n_rows,), with the prediction between them.
-
-        Where nothing is known they are 1 s and the request.
-        """
+        """Return lower and upper ends [s] around the predictions; 1 s and the request where nothing is known."""
         rows = self._checked(rows)
         limit = limits(rows[:, self._request])
         estimator = self.estimator_
@@ -627,19 +606,12 @@ class WithBudget(Wrapper):
             self.shares_ = moved(share, seconds > issued, self.budget), low, high
 
     def _move_ends(self, seconds: float, issued: float, limit: Floats) -> None:
-        """Move the interval by a job that ran for `seconds`; its interval is the present one around issued.
-
-        The predictor inside is not used: it may have learnt from this very job.
-        """
+        """Move the interval by a job that ran for `seconds`, without the model: it may have learnt from this job."""
         share, low, high = self.shares_
         point = np.array([max(issued, SHORTEST)])
         lower, upper = ends_around(point, limit, low, high)
         outside = self._outside
-        self.shares_ = (
-            share,
-            moved(low, seconds > lower[0], outside[0]),
-            moved(high, seconds > upper[0], outside[1]),
-        )
+        self.shares_ = (share, moved(low, seconds > lower[0], outside[0]), moved(high, seconds > upper[0], outside[1]))
 
     def _shares(self) -> tuple[float, float, float]:
         found: tuple[float, float, float] = vars(self).get("shares_", (0.0, 0.0, 0.0))

@@ -28,8 +28,6 @@ _FILE: Final = "file_"
 class Window:
     """The newest outcomes: feature rows and run times, the oldest dropped first.
 
-    Examples
-    --------
     >>> window = Window(2, 1)
     >>> for second in (5.0, 6.0, 7.0):
     ...     window.add(np.array([second]), second)
@@ -99,24 +97,12 @@ class RefittingPredictor(Predictor):
 
     The first fit comes after `FIRST_FIT` outcomes. From then on it is fitted again whenever `refit_every` seconds have
     gone by, or twice as many outcomes have been seen as at the last fit. Jobs that ran for 0 s are not learnt from.
-
-    Parameters
-    ----------
-    refit_every : int or None
-        Seconds between fits on a stream; None: a stream teaches nothing.
-    window : int
-        Newest outcomes that a fit on a stream learns from.
-
-    Attributes
-    ----------
-    window_ : Window
-        What the next fit learns from. `fit` fills it with the newest of its jobs.
-    fits_ : int
-        Number of fits on a stream since the last `fit`.
+    `window_` is what the next fit learns from (`fit` fills it), `fits_` the number of fits on a stream since `fit`.
     """
 
+    # seconds between fits on a stream; None: a stream teaches nothing
     refit_every: Annotated[int, ABOVE_0] | None = 30 * 86400
-    window: Count = 60_000
+    window: Count = 60_000  # newest outcomes that a fit on a stream learns from
     _fitted_at: int | None = field(default=None, init=False)
     _fitted_on: int = field(default=0, init=False)
 

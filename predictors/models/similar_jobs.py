@@ -92,11 +92,7 @@ class SimilarRuns:
 
 
 class SimilarRunsForecast:
-    """The revised estimates of `SimilarRuns` on one log, driven by events.
-
-    The protocol is `schedsim.workload.estimates.RevisedEstimates`. The events name the log's rows; only user and
-    requested time are read.
-    """
+    """The `RevisedEstimates` of `SimilarRuns` on one log: events name its rows, of which user and request are read."""
 
     def __init__(self, about: SimilarRuns, log: JobLog) -> None:
         request = log.values["requested_time"]
@@ -159,15 +155,12 @@ REVISED_ESTIMATES: Final[Mapping[str, SimilarRuns]] = MappingProxyType(
 """Rules of revised estimates by name: `careful` and `balanced`, the same for the policies of these names and for all
 machines; and `bold`, which favours short jobs more."""
 
-ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})
-"""Older names that still work, and the names that results give in their place."""
+ALIASES: Final[Mapping[str, str]] = MappingProxyType({"default": "careful"})  # older names, and those that results give
 
 
 def estimates_name(name: str) -> str:
     """Return the name of estimates as results show it: an older one is replaced by today's.
 
-    Examples
-    --------
     >>> estimates_name("default"), estimates_name("bold"), estimates_name("last-two")
     ('careful', 'bold', 'last-two')
     """

@@ -34,8 +34,6 @@ from predictors.models.base import Predictor
 def overrun_at(start: float, predicted: float) -> float:
     """Return the first whole second at which a job that started then has outrun its prediction.
 
-    Examples
-    --------
     >>> overrun_at(100, 5.5), overrun_at(100, 6)
     (106, 107)
     """
@@ -45,8 +43,6 @@ def overrun_at(start: float, predicted: float) -> float:
 class OutcomeStream:
     """Delayed labels: turns the events of live jobs into training outcomes at the time they become known.
 
-    Examples
-    --------
     >>> from predictors.registry import make_predictor
     >>> seen = []
     >>> stream = OutcomeStream(make_predictor("with-budget"), seen.append)
@@ -214,10 +210,7 @@ def forecast(predictor: Predictor, log: JobLog, *, warm: bool = False) -> Forkab
 
 
 class LearningForecast:
-    """A `Forecast` that learns from each job when it ends in this clock, and from nothing else.
-
-    When it learns is described at the top of this module.
-    """
+    """A `Forecast` that learns from each job when it ends in this clock, as described above, and from nothing else."""
 
     def __init__(
         self,
@@ -281,17 +274,14 @@ class LearningForecast:
         self.learning_seconds += process_time() - begin
 
 
-ALL_FAMILIES: Final = tuple(
+ALL_FAMILIES: Final = tuple(  # one feature of each, for a history with what any feature needs but names
     {one.family: name for name, one in FEATURES.items() if not one.family & at.WIDE_FAMILIES}.values()
 )
-"""One feature of each family: a history of these keeps what any feature needs, but for those that read names."""
 
 
 def keep_full_history(predictor: Predictor, log: JobLog) -> None:
     """Give a fitted predictor the full history of its log, and the names behind every code of it.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> from predictors.registry import make_predictor
     >>> log = generate_log(40, seed=1)

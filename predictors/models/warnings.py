@@ -27,8 +27,6 @@ class TrainingDataWarning(UserWarning):
 def warn_about_training_data(name: str, features: Sequence[str], rows: Floats, seconds: Floats) -> None:
     """Warn, once for each kind, of suspicious feature rows and run times [s] to learn from.
 
-    Examples
-    --------
     >>> with warnings.catch_warnings(record=True) as caught:
     ...     warnings.simplefilter("always")
     ...     warn_about_training_data("forest", ["requested_time"], np.array([[600.0]] * 3), np.full(3, 60.0))

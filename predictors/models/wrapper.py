@@ -52,20 +52,12 @@ class Wrapper(Predictor):
     `predictors.registry.make_predictor` makes the one inside from its registered name and settings; `named_params` and
     saved models name it by these. `get_params` and `set_params` are scikit-learn's: `predictor__NAME` is the parameter
     NAME of the predictor inside.
-
-    Parameters
-    ----------
-    predictor : Predictor or None
-        What to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`.
-
-    Attributes
-    ----------
-    base_ : Predictor
-        The predictor inside that has learnt; absent before.
+    `base_` is the predictor inside that has learnt; absent before.
     """
 
     default: ClassVar[type[Predictor]]
 
+    # what to have inside, as a pattern: clones of it learn, with this one's `cap` and `as_of`. None: `default`
     predictor: Predictor | None = None
 
     # --- parameters ---------------------------------------------------------------------------------------------------

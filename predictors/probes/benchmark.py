@@ -26,10 +26,7 @@ _BLOCK: int = 1 << 20
 
 
 def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
-    """Run both probes; every rank of the communicator must call this.
-
-    It needs at least two ranks of mpi4py's; best one a node. Rank 0 gets the row, the others None.
-    """
+    """Run both probes on every rank, at least two; rank 0 gets the row, the others None."""
     if comm.Get_size() < 2:
         raise JobcastError("Probes need at least two ranks, best one a node; start them as `mpirun -n 2 …`.")
     began = time.time()
@@ -42,14 +39,9 @@ def measure(comm: Any, settings: Settings, job: str = "") -> ProbeRow | None:
     figures = nine(*(np.array([of_rank[call] for of_rank in waits]) for call in range(3)))
     now = time.time()
     return ProbeRow(
-        time=now,
-        seconds=max(0.0, now - began),
-        job=job,
-        hosts=tuple(dict.fromkeys(hosts)),
-        ranks=comm.Get_size(),
-        settings=settings,
-        waits=tuple(figures.tolist()),
-    )
+        time=now, seconds=max(0.0, now - began), job=job, hosts=tuple(dict.fromkeys(hosts)), ranks=comm.Get_size(),
+        settings=settings, waits=tuple(figures.tolist()),
+    )  # fmt: skip
 
 
 def ring(comm: Any, settings: Settings) -> tuple[Floats, Floats]:

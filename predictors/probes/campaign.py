@@ -102,10 +102,7 @@ class Campaign:
         by_schedule: bool = True,  # whether runs that come due are submitted
         wait: bool = False,  # whether to stay until all runs have ended; on this machine itself that is always so
     ) -> CampaignResult:
-        """Run the applications in `wanted` now and, by schedule, each whenever it is due; return what happened.
-
-        A run that was due while no program was running is not repeated later.
-        """
+        """Run `wanted` applications now and, by schedule, each when due, never later; return what happened."""
         control = self.control
         names = [application.name for application in control.applications]
         todo, last = [control.named(name).name for name in wanted], self._clock()
@@ -139,13 +136,10 @@ class Campaign:
         control, application = self.control, self.control.named(name)
         run = ControlRun.made(control, application, self._clock())
         request = Request(
-            script=run.folder / "job.sh",
-            name=f"jobcast-{name}",
-            nodes=application.nodes,
-            seconds=application.walltime + control.limit + SPARE,
-            options=(*control.options, *application.options),
+            script=run.folder / "job.sh", name=f"jobcast-{name}", nodes=application.nodes,
+            seconds=application.walltime + control.limit + SPARE, options=(*control.options, *application.options),
             nodes_option=control.nodes_option,
-        )
+        )  # fmt: skip
         try:
             run = replace(run, job=self._scheduler.submit(request))
         except JobcastError as error:
@@ -196,10 +190,7 @@ class Campaign:
 
 
 def add_run(path: Path, row: Runs) -> bool:
-    """Add one run to a table, which appears whole or stays as it was; return whether it was not there yet.
-
-    If another run has its job id already, as after a scheduler counts from 1 again, it gets the next free one.
-    """
+    """Add a run to a table, under the next free id if its own is taken; return whether it was not there yet."""
     if not path.exists():
         write_runs(row, path)
         return True

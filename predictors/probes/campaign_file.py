@@ -191,12 +191,8 @@ def start_times(
     day: int,  # days since 1 January 1970, UTC
     per_day: Sequence[int] = (2, 3),  # least and most runs a day; the number is drawn as well
 ) -> list[int]:
-    """Return the random start times of an application's control jobs on a day.
+    """Return the random start times of an application's control jobs on a day: Unix seconds, ascending, each once.
 
-    They are Unix seconds, ascending, each once.
-
-    Examples
-    --------
     >>> [second % DAY // 3600 for second in start_times(1, "AMG", 20_000)]
     [0, 15]
     """

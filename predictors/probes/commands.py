@@ -28,8 +28,6 @@ def run(
 ) -> Done:
     r"""Run a command; one that cannot run or takes too long has a status of its own, as from a shell.
 
-    Examples
-    --------
     >>> run(["echo", "7 jobs"])
     Done(code=0, out='7 jobs\n', problem='')
     >>> run(["no-such-command"]).code
@@ -40,14 +38,9 @@ def run(
     kept = {name: value for name, value in os.environ.items() if not name.startswith(without)}
     try:
         done = subprocess.run(
-            command,
-            input="" if stdin is None else stdin,
-            capture_output=True,
-            encoding="utf-8",
-            errors="replace",
-            timeout=patience,
-            env={**kept, **(environment or {})},
-        )
+            command, input="" if stdin is None else stdin, capture_output=True, encoding="utf-8", errors="replace",
+            timeout=patience, env={**kept, **(environment or {})},
+        )  # fmt: skip
     except subprocess.TimeoutExpired:
         return Done(TIMED_OUT, "", f"gave no answer within {patience:.0f} s")
     except OSError as error:

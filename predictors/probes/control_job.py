@@ -129,16 +129,11 @@ class ControlRun:
         probes, problem = self._probes()
         nodes = self._nodes(probes, node_ids)
         return Runs.of(
-            job_id=[int(self.job) if self.job.isdecimal() else 1],
-            application=[application.name],
-            node_count=[application.nodes],
-            nodes=[nodes if len(nodes) == application.nodes else []],
-            start=[began],
-            end=[ended],
-            workload=[application.workload],
-            region_time=[region],
+            job_id=[int(self.job) if self.job.isdecimal() else 1], application=[application.name],
+            node_count=[application.nodes], nodes=[nodes if len(nodes) == application.nodes else []], start=[began],
+            end=[ended], workload=[application.workload], region_time=[region],
             probes=None if probes is None else [probes.waits],
-        ), problem
+        ), problem  # fmt: skip
 
     def _result(self) -> tuple[float, float, float, int]:
         try:

@@ -23,13 +23,12 @@ from predictors.core.files import whole_file
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import PROBES, Runs
 
-RINGS: Final = MappingProxyType(
+RINGS: Final = MappingProxyType(  # the patterns of the ring; neither can deadlock, however large the message
     {
         "token": "one message goes round: rank 0 sends first, every other rank passes it on",
         "exchange": "all ranks send at once: even ranks send first, odd ranks receive first",
     }
 )
-"""The patterns of the ring; neither can deadlock, however large the message."""
 
 LARGEST: Final = 2**31 - 8  # bytes of a message: MPI counts in 32 bits
 
@@ -166,8 +165,6 @@ def hosts_to_nodes(hosts: Sequence[str], known: Mapping[str, int] | None = None)
 
     The list is empty if a host has no id or two hosts have the same one: the nodes are then not known.
 
-    Examples
-    --------
     >>> hosts_to_nodes(["quartz12.llnl.gov", "quartz7"]), hosts_to_nodes(["quartz12", "login-a"])
     ([7, 12], [])
     >>> hosts_to_nodes(["quartz12", "login-a"], {"quartz12": 12, "login-a": 900})
@@ -195,8 +192,6 @@ PROBE_USES: Final[Mapping[str, str]] = MappingProxyType(
 class ProbeHistory:
     """Measurements in the order of time.
 
-    Examples
-    --------
     >>> known = ProbeHistory(np.array([100.0, 400.0]), np.array([[0.1] * 9, [0.4] * 9]))
     >>> waits, age = known.last_known([50, 400, 460])
     >>> waits[:, 0].tolist(), age.tolist()
@@ -230,10 +225,7 @@ class ProbeHistory:
 
     @classmethod
     def of_runs(cls, runs: Runs) -> Self:
-        """Return the history of the probes of runs; runs without probes add none.
-
-        Probes are run as their run starts, so they are known after that start and not as of it.
-        """
+        """Return the history of the probes that runs have; each is known after its run's start, not as of it."""
         runs = runs.select(np.flatnonzero(~np.isnan(runs.probe_waits).all(axis=1))).sorted_by_start()
         return cls(runs.start, runs.probe_waits)
 
@@ -243,10 +235,7 @@ class ProbeHistory:
         start: npt.ArrayLike,
         oldest: float = np.inf,  # largest age [s]
     ) -> tuple[Floats, Floats]:
-        """Return the last known waits before each start, and their age; NaN if none are known or they are too old.
-
-        Waits have the shape (n, 9), ages (n,), both in seconds.
-        """
+        """Return the last known waits before each start, shape (n, 9), and their age [s]; NaN if none or too old."""
         if not oldest >= 0:
             raise JobcastError(f"Probes: the largest age must not be below 0; got {oldest}.")
         start = np.asarray(start, dtype=np.float64)
@@ -324,13 +313,8 @@ def _table(path: str | os.PathLike[str], source: str) -> tuple[list[tuple[int, P
 
 
 def nine(send: npt.ArrayLike, recv: npt.ArrayLike, allreduce: npt.ArrayLike) -> Floats:
-    """Return minimum, maximum and mean of each call's waits, in the order of `predictors.data.runs.PROBES`.
+    """Return least, largest and mean of each call's waits [s], shape (n_ranks, n_iterations), as in `PROBES`.
 
-    Each call has the time spent in it [s], shape (n_ranks, n_iterations); every wait counts alike. The nine are in
-    seconds.
-
-    Examples
-    --------
     >>> nine([[1, 3]], [[2, 2]], [[0.5], [1.5]]).tolist()
     [1.0, 3.0, 2.0, 2.0, 2.0, 2.0, 0.5, 1.5, 1.0]
     """

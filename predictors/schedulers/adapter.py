@@ -52,13 +52,11 @@ SHADOW: Final = "shadow"
 WRITE: Final = "write"
 MODES: Final = (WATCH, SHADOW, WRITE)
 _BACKWARDS: Final = 60  # a clock that went back by more than this [s] is not to be trusted in this cycle
-_ATTEMPTS: Final = 3
-"""A soft limit that the scheduler did not take is tried so often, and again after an hour; clearing always."""
+_ATTEMPTS: Final = 3  # of a soft limit that the scheduler did not take, then again after an hour; clearing always
 _AGAIN_AFTER: Final = 3600
 _ACCOUNTS_EVERY: Final = 600
 _OVERLAP: Final = 900
-MOST_WAITING: Final = 10_000
-"""Records that cannot be made again wait in memory for a journal that cannot be written, so many at most."""
+MOST_WAITING: Final = 10_000  # records waiting in memory for a journal that cannot be written, at most
 _QUIET: Final = frozenset(("not-pending", "unchanged"))
 
 
@@ -92,8 +90,7 @@ class Case:
     jobs: tuple[QueuedJob, ...]
     bound: Bound
     decision: Decision
-    whole: bool = True
-    """Whether the id names them; else a user has given other tasks of the array a soft limit, and each is named."""
+    whole: bool = True  # whether the id names them; else other tasks of the array have a user's soft limit
 
     @property
     def names(self) -> str:
@@ -129,8 +126,6 @@ def about(job: QueuedJob, now: int, what: str, minutes: int) -> dict[str, Any]:
 def combined(decisions: Sequence[Decision]) -> Decision:
     """Return the one decision on rows that can only be changed together: the most conservative one.
 
-    Examples
-    --------
     >>> combined([Decision(SET, "predicted", "", 5), Decision(SET, "predicted", "", 9)]).minutes
     9
     >>> combined([Decision(SET, "predicted", "", 5), Decision(LEAVE, "user-soft-limit", "")]).code
@@ -521,16 +516,10 @@ class Adapter:
         try:
             classes = classes_in(self._journal, config.now)
             made = submission_table(
-                classes,
-                self._forecaster,
-                config.cluster,
-                config.now,
-                self._scheduler.reservations(),
-                self._rules,
-                lasts=plan.lasts,
-                sets=self._mode == WRITE and not config.refusal,
+                classes, self._forecaster, config.cluster, config.now, self._scheduler.reservations(), self._rules,
+                lasts=plan.lasts, sets=self._mode == WRITE and not config.refusal,
                 starts=self._starts(plan, classes, done),
-            )
+            )  # fmt: skip
             write_table(made, plan.path)
             self._advises = not made.sets
         except JobcastError as error:

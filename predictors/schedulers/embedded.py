@@ -49,21 +49,14 @@ class Embedded:
         found = self._service.predict([msgspec.convert(dict(one), JobIn).codes(self._key) for one in jobs], None)
         return [
             Runtime(
-                one.seconds,
-                one.lower,
-                one.upper,
-                p10=None if one.quantiles is None else one.quantiles[0],
+                one.seconds, one.lower, one.upper, p10=None if one.quantiles is None else one.quantiles[0],
                 p50=None if one.quantiles is None else one.quantiles[1],
-                p90=None if one.quantiles is None else one.quantiles[2],
-                answered_by=one.answered_by,
-                fallback=one.why is not None,
-                why=one.why,
-                model=found.identity.name,
-                version=found.identity.version,
+                p90=None if one.quantiles is None else one.quantiles[2], answered_by=one.answered_by,
+                fallback=one.why is not None, why=one.why, model=found.identity.name, version=found.identity.version,
                 sequence=found.sequence,
             )
             for one in found.answers
-        ]
+        ]  # fmt: skip
 
     def close(self) -> None:
         """Keep a snapshot, and give the database back."""

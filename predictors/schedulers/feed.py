@@ -18,8 +18,6 @@ _REFUSED: Final = 422
 def has_ended(job: QueuedJob) -> bool:
     """Return whether a job has ended, or was cancelled.
 
-    Examples
-    --------
     >>> has_ended(QueuedJob(1, "TIMEOUT", end=60)), has_ended(QueuedJob(1, "RUNNING", end=60))
     (True, False)
     """

@@ -28,12 +28,8 @@ class Forecaster(Protocol):
 
 
 def described(job: QueuedJob) -> dict[str, Any]:
-    """Return a job as predictors know it.
+    """Return a job as predictors know it: Slurm's account, name and partition are group, executable and queue.
 
-    What Slurm calls account, name and partition is group, executable and queue.
-
-    Examples
-    --------
     >>> described(QueuedJob(1, limit=3600, procs=8, user="eve", account="bio", name="fit"))
     {'procs': 8, 'requested_time': 3600, 'user': 'eve', 'group': 'bio', 'executable': 'fit'}
     """
@@ -50,11 +46,6 @@ def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bo
     A prediction that is a fallback has no quantile that could be relied on, so there is none. A P90 below the
     prediction itself comes of a calibration that has seen little: then the prediction counts. One above the requested
     time is that time: no job runs longer.
-
-    Raises
-    ------
-    JobcastError
-        If the service does not answer.
     """
     keys = [tuple(sorted(one.items())) for one in jobs]
     different = list(dict.fromkeys(keys))

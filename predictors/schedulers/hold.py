@@ -40,8 +40,6 @@ WORKLOADS = ("compute", "network", "io")
 class HoldRules:
     """A site's rules for holding jobs.
 
-    Examples
-    --------
     >>> HoldRules(workloads={"lammps*": "network"}).workload_of("lammps-7")
     'network'
     """
@@ -94,8 +92,6 @@ def decide_start(
     Jobs that may have no soft limit are never held, either: heterogeneous ones, with a deadline, in a reservation or
     before one, and those of users or partitions that the site leaves out. It uses nothing but the arguments.
 
-    Examples
-    --------
     >>> job, site = QueuedJob(1, limit=3600), SiteState(now=0)
     >>> decide_start(job, Answer(0.8, "variation"), 0, site, SiteRules(), HoldRules()).action
     'hold'

@@ -101,10 +101,7 @@ class JobClass:
 
 
 class Journal:
-    """The journal in a folder, for one process: another one is refused.
-
-    The folder is made if it is not there; only its owner may read what it holds.
-    """
+    """The journal in a folder, made if missing, readable for its owner alone, and refused to a second process."""
 
     def __init__(self, folder: Path) -> None:
         self.folder: Final = folder

@@ -16,8 +16,6 @@ _HOLDS: Final = "variability"
 def read_rules(path: str | os.PathLike[str]) -> SiteRules:
     r"""Return the site's rules in the table `[soft_limits]` of a TOML file.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "site.toml"
@@ -35,8 +33,6 @@ def read_rules(path: str | os.PathLike[str]) -> SiteRules:
 def read_hold_rules(path: str | os.PathLike[str]) -> HoldRules:
     r"""Return the rules for holding jobs in the table `[variability]` of the same file.
 
-    Examples
-    --------
     >>> import tempfile
     >>> from pathlib import Path
     >>> file = Path(tempfile.mkdtemp()) / "site.toml"

@@ -62,10 +62,7 @@ class Begun:
 
 
 class ShadowedHolds:
-    """What holding jobs by a classifier would have done.
-
-    The journal's records of starts that are not over are continued.
-    """
+    """What holding jobs by a classifier would have done; goes on with the journal's open records of starts."""
 
     def __init__(
         self, judge: Judge, hold: HoldRules, rules: SiteRules, journal: Journal, forecaster: Forecaster

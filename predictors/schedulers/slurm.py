@@ -8,18 +8,7 @@ from typing import Final, Protocol
 
 from predictors.core.errors import JobcastError, printable, unknown_name
 from predictors.probes.commands import Done, run
-from predictors.schedulers.slurm_text import (
-    SACCT_FIELDS,
-    Config,
-    Rows,
-    parse_config,
-    parse_partitions,
-    parse_refusals,
-    parse_reservations,
-    parse_sacct,
-    parse_squeue,
-    squeue_format,
-)
+from predictors.schedulers import slurm_text
 from predictors.schedulers.soft_limit import PENDING, QueuedJob, Reservation
 
 _ENVIRONMENT: Final = {"SLURM_TIME_FORMAT": "%s", "LC_ALL": "C.UTF-8"}
@@ -37,13 +26,13 @@ MARKS: Final = (ADMIN_COMMENT, "comment", "none")
 class Scheduler(Protocol):
     """What the adapter asks of a scheduler."""
 
-    def config(self) -> Config:
+    def config(self) -> slurm_text.Config:
         """Return clock, version and options."""
 
-    def queue(self) -> Rows:
+    def queue(self) -> slurm_text.Rows:
         """Return all jobs that the scheduler has in memory, those that ended a moment ago, too."""
 
-    def ended_since(self, second: int) -> Rows | None:
+    def ended_since(self, second: int) -> slurm_text.Rows | None:
         """Return the jobs that ended since; None if no accounts are kept."""
 
     def reservations(self) -> tuple[Reservation, ...]:
@@ -74,17 +63,17 @@ class Slurm:
             raise unknown_name("mark", mark, MARKS)
         self._patience, self._mark = patience, mark
 
-    def config(self) -> Config:
+    def config(self) -> slurm_text.Config:
         """Return clock, version and options."""
-        return parse_config(self._output("scontrol", "show", "config"))
+        return slurm_text.parse_config(self._output("scontrol", "show", "config"))
 
-    def queue(self) -> Rows:
+    def queue(self) -> slurm_text.Rows:
         """Return all jobs that slurmctld has in memory; of an array each task, as each may have its own soft limit."""
         separator = _separator()
-        fields = squeue_format(separator)
-        return parse_squeue(self._output("squeue", "-h", "-a", "-r", "-t", "all", "-O", fields), separator)
+        fields = slurm_text.squeue_format(separator)
+        return slurm_text.parse_squeue(self._output("squeue", "-h", "-a", "-r", "-t", "all", "-O", fields), separator)
 
-    def ended_since(self, second: int) -> Rows | None:
+    def ended_since(self, second: int) -> slurm_text.Rows | None:
         """Return the jobs that ended since a second, by sacct; None where no accounts are kept.
 
         Runs before a requeue count as jobs of their own. Jobs that were cancelled before they could ever start are
@@ -92,29 +81,27 @@ class Slurm:
         """
         separator = _separator()
         command = ["sacct", "--noheader", "--allusers", "--allocations", "--duplicates", "--parsable"]
-        command += [f"--delimiter={separator}", f"--format={','.join(SACCT_FIELDS)}"]
+        command += [f"--delimiter={separator}", f"--format={','.join(slurm_text.SACCT_FIELDS)}"]
         command += [f"--starttime={_local(second)}", "--endtime=now"]
         command += ["--state=BF,CA,CD,DL,F,NF,OOM,PR,RQ,TO"]
         done = self._run(*command)
         if done.code != 0 and "accounting storage is disabled" in done.problem.lower():
             return None
-        return parse_sacct(_good(done, "sacct"), separator)
+        return slurm_text.parse_sacct(_good(done, "sacct"), separator)
 
     def reservations(self) -> tuple[Reservation, ...]:
         """Return the reservations."""
-        return parse_reservations(self._output("scontrol", "-a", "-o", "show", "reservation"))
+        return slurm_text.parse_reservations(self._output("scontrol", "-a", "-o", "show", "reservation"))
 
     def partitions(self) -> Mapping[str, frozenset[str]]:
         """Return the nodes of each partition."""
-        return parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
+        return slurm_text.parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
 
     def mark(self, jobs: Sequence[QueuedJob], minutes: int) -> str:
         """Return the words that mark jobs with this soft limit [min] as ours, or take their marks away (0).
 
         They are empty where there is nothing to be done, and where somebody else's comment stands already.
 
-        Examples
-        --------
         >>> Slurm().mark([QueuedJob(7)], 25), Slurm().mark([QueuedJob(7, mark="see ticket 9")], 25)
         ('AdminComment=jobcast:soft=25m', '')
         >>> Slurm(mark="none").mark([QueuedJob(7, comment="jobcast:soft=25m")], 0)
@@ -129,15 +116,10 @@ class Slurm:
         return f"{name}=jobcast:soft={minutes}m" if free else ""
 
     def write(self, minutes: Mapping[str, int], marks: Mapping[str, str] = MappingProxyType({})) -> Mapping[str, str]:
-        """Set soft limits by one scontrol, which reads all changes on stdin.
+        """Set soft limits by one scontrol; return why a job was not changed, by id or by array and task.
 
-        It raises JobcastError if scontrol cannot be run, or fails without a word on any job.
-
-        Returns
-        -------
-        mapping of str to str
-            Why a job was not changed, by id or by array and task. A job that is missing here may still be unchanged:
-            scontrol has status 0 for a running job, and changes nothing. Read the queue again.
+        A job that is missing there may still be unchanged: scontrol has status 0 for a running job, and changes
+        nothing. Read the queue again. It raises JobcastError if scontrol fails without a word on any job.
         """
         if not minutes:
             return {}
@@ -147,13 +129,10 @@ class Slurm:
         lines = [line for job, line in words.items() if minutes[job]] + lines
         lines += [line for job, line in words.items() if not minutes[job]]
         done = run(
-            ["scontrol"],
-            stdin="\n".join([*lines, "quit", ""]),
-            environment=_ENVIRONMENT,
-            without=FILTERS,
+            ["scontrol"], stdin="\n".join([*lines, "quit", ""]), environment=_ENVIRONMENT, without=FILTERS,
             patience=self._patience,
-        )
-        refused = parse_refusals(done.problem)
+        )  # fmt: skip
+        refused = slurm_text.parse_refusals(done.problem)
         if done.code != 0 and not refused:
             _good(done, "scontrol")
         return refused
@@ -168,8 +147,6 @@ class Slurm:
 def called(target: int, jobs: Sequence[QueuedJob], *, whole: bool) -> str:
     """Return what scontrol calls jobs with one id: the id alone, or each task where others of the array must stay.
 
-    Examples
-    --------
     >>> tasks = [QueuedJob(9, array_id=5, task="1"), QueuedJob(5, array_id=5, task="3")]
     >>> called(5, tasks, whole=True), called(5, tasks, whole=False)
     ('5', '5_1,5_3')

@@ -16,19 +16,16 @@ from predictors.data.formats.slurm import state_of
 from predictors.data.slurm.hosts import hostnames
 from predictors.schedulers.soft_limit import QueuedJob, Reservation
 
-SQUEUE_FIELDS: Final = (
+SQUEUE_FIELDS: Final = (  # fields of `squeue -O`
     "JobID", "ArrayJobID", "ArrayTaskID", "HetJobID", "UserName", "Account", "Partition", "QOS", "State",
     "SubmitTime", "EligibleTime", "StartTime", "EndTime", "TimeLimit", "MinTime", "NumCPUs", "NumNodes", "Deadline",
     "Reservation", "RestartCnt", "admin_comment", "Comment", "Name",
 )  # fmt: skip
-"""Fields of `squeue -O`."""
-SACCT_FIELDS: Final = (
+SACCT_FIELDS: Final = (  # fields of `sacct --format`
     "JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End",
     "TimelimitRaw", "ReqCPUS", "NNodes", "Restarts", "JobName",
 )  # fmt: skip
-"""Fields of `sacct --format`."""
-OPTION: Final = "time_min_as_soft_limit"
-"""The option of SchedulerParameters without which a soft limit shortens the hard one."""
+OPTION: Final = "time_min_as_soft_limit"  # without it in SchedulerParameters a soft limit shortens the hard one
 LEAST_VERSION: Final = (23, 11)  # the first version that has the option
 GOOD_VERSION: Final = (25, 5, 4)  # the first one that plans running jobs by it, too, and has none of its earlier faults
 
@@ -52,8 +49,6 @@ class Rows:
 def squeue_format(separator: str) -> str:
     """Return the argument of `squeue -O`, with a text behind each field.
 
-    Examples
-    --------
     >>> squeue_format("|a1|")[:36]
     'JobID:|a1|,ArrayJobID:|a1|,ArrayTask'
     """
@@ -63,8 +58,6 @@ def squeue_format(separator: str) -> str:
 def parse_squeue(text: str, separator: str) -> Rows:
     r"""Return the jobs that `squeue -O` printed with a separator behind each field; a text that is cut off is refused.
 
-    Examples
-    --------
     >>> values = ["7", "7", "N/A", "N/A", "eve", "(null)", "p", "q", "PENDING", "100", "N/A", "N/A", "N/A", "1:00:00",
     ...     "0:00", "8", "1", "N/A", "(null)", "0", "(null)", "(null)", "a|b\nc"]
     >>> job = parse_squeue("".join(value + "|x|" for value in values) + "\n", "|x|").jobs[0]
@@ -108,30 +101,16 @@ def _queued(row: dict[str, str]) -> QueuedJob:
     task = _or_empty(row["ArrayTaskID"])
     limit, least = row["TimeLimit"].strip(), row["MinTime"].strip()
     return QueuedJob(
-        job_id=number,
-        state=state_of(row["State"]),
-        limit=None if limit in _NO_LIMIT else _span(row, "TimeLimit"),
+        job_id=number, state=state_of(row["State"]), limit=None if limit in _NO_LIMIT else _span(row, "TimeLimit"),
         soft=None if least in _NO_LIMIT else _span(row, "MinTime") or None,
-        array_id=_number(row, "ArrayJobID") if task else number,
-        task=task,
-        is_het=_or_empty(row["HetJobID"]) not in ("", "0"),
-        user=_or_empty(row["UserName"]),
-        account=_or_empty(row["Account"]),
-        partition=_or_empty(row["Partition"]),
-        qos=_or_empty(row["QOS"]),
-        submit=_time(row, "SubmitTime"),
-        eligible=_time(row, "EligibleTime"),
-        start=_time(row, "StartTime"),
-        end=_time(row, "EndTime"),
-        procs=_number(row, "NumCPUs"),
-        nodes=_nodes(row["NumNodes"]),
-        deadline=_time(row, "Deadline"),
-        reservation=_or_empty(row["Reservation"]),
-        restarts=_number(row, "RestartCnt"),
-        mark=_or_empty(row["admin_comment"]),
-        comment=_or_empty(row["Comment"]),
-        name=row["Name"],
-    )
+        array_id=_number(row, "ArrayJobID") if task else number, task=task,
+        is_het=_or_empty(row["HetJobID"]) not in ("", "0"), user=_or_empty(row["UserName"]),
+        account=_or_empty(row["Account"]), partition=_or_empty(row["Partition"]), qos=_or_empty(row["QOS"]),
+        submit=_time(row, "SubmitTime"), eligible=_time(row, "EligibleTime"), start=_time(row, "StartTime"),
+        end=_time(row, "EndTime"), procs=_number(row, "NumCPUs"), nodes=_nodes(row["NumNodes"]),
+        deadline=_time(row, "Deadline"), reservation=_or_empty(row["Reservation"]), restarts=_number(row, "RestartCnt"),
+        mark=_or_empty(row["admin_comment"]), comment=_or_empty(row["Comment"]), name=row["Name"],
+    )  # fmt: skip
 
 
 def _accounted(row: dict[str, str]) -> QueuedJob:
@@ -143,25 +122,14 @@ def _accounted(row: dict[str, str]) -> QueuedJob:
     start, end = _time(row, "Start"), _time(row, "End")
     limit = row["TimelimitRaw"].strip()
     return QueuedJob(
-        job_id=number,
-        state=state_of(row["State"]),
+        job_id=number, state=state_of(row["State"]),
         limit=None if limit in _NO_LIMIT else 60 * _number(row, "TimelimitRaw"),
-        array_id=int(found[1]) if task else number,
-        task=task,
-        is_het=found[3] is not None,
-        user=_or_empty(row["User"]),
-        account=_or_empty(row["Account"]),
-        partition=_or_empty(row["Partition"]),
-        qos=_or_empty(row["QOS"]),
-        submit=_time(row, "Submit"),
-        eligible=_time(row, "Eligible"),
-        start=start,
-        end=end,
-        procs=_number(row, "ReqCPUS"),
-        nodes=_nodes(row["NNodes"]),
-        restarts=int(row["Restarts"]) if row["Restarts"].isdecimal() else 0,
-        name=row["JobName"],
-    )
+        array_id=int(found[1]) if task else number, task=task, is_het=found[3] is not None, user=_or_empty(row["User"]),
+        account=_or_empty(row["Account"]), partition=_or_empty(row["Partition"]), qos=_or_empty(row["QOS"]),
+        submit=_time(row, "Submit"), eligible=_time(row, "Eligible"), start=start, end=end,
+        procs=_number(row, "ReqCPUS"), nodes=_nodes(row["NNodes"]),
+        restarts=int(row["Restarts"]) if row["Restarts"].isdecimal() else 0, name=row["JobName"],
+    )  # fmt: skip
 
 
 def _or_empty(text: str) -> str:
@@ -232,8 +200,6 @@ class Config:
 def parse_config(text: str) -> Config:
     r"""Return what `scontrol show config` printed with SLURM_TIME_FORMAT=%s.
 
-    Examples
-    --------
     >>> lines = ["Configuration data as of 1700000000", "SLURM_VERSION           = 26.05.5",
     ...     "SchedulerParameters     = bf_interval=30,time_min_as_soft_limit", "ClusterName             = big"]
     >>> found = parse_config("\n".join(lines))
@@ -260,12 +226,8 @@ def parse_config(text: str) -> Config:
 
 
 def parse_reservations(text: str) -> tuple[Reservation, ...]:
-    """Return the reservations that `scontrol -o show reservation` printed with SLURM_TIME_FORMAT=%s.
+    """Return the reservations that scontrol printed with SLURM_TIME_FORMAT=%s; refuse unreadable times.
 
-    One without readable times is refused: no job could be kept clear of it.
-
-    Examples
-    --------
     >>> line = "ReservationName=maint StartTime=100 EndTime=200 Nodes=n[1-2] Flags=MAINT,SPEC_NODES State=INACTIVE"
     >>> found = parse_reservations(line)[0]
     >>> found.name, found.start, sorted(found.nodes), sorted(found.flags)
@@ -284,21 +246,17 @@ def parse_reservations(text: str) -> tuple[Reservation, ...]:
         nodes = _or_empty(values.get("Nodes", ""))
         found.append(
             Reservation(
-                name=values["ReservationName"],
-                start=int(start),
-                end=int(end),
+                name=values["ReservationName"], start=int(start), end=int(end),
                 nodes=None if nodes in ("", "ALL") else frozenset(hostnames(nodes)),
                 flags=frozenset(_or_empty(values.get("Flags", "")).split(",")) - {""},
             )
-        )
+        )  # fmt: skip
     return tuple(found)
 
 
 def parse_partitions(text: str) -> Mapping[str, frozenset[str]]:
     r"""Return the nodes of each partition, as `sinfo -h -N -o '%R %N'` printed them.
 
-    Examples
-    --------
     >>> sorted(parse_partitions("p n1\np n2\nbig n2")["p"])
     ['n1', 'n2']
     """
@@ -313,8 +271,6 @@ def parse_partitions(text: str) -> Mapping[str, frozenset[str]]:
 def parse_refusals(text: str) -> Mapping[str, str]:
     r"""Return what scontrol said on stderr of each job that it did not change, by id, or by array and task.
 
-    Examples
-    --------
     >>> dict(parse_refusals("Invalid job id specified for job 99\n"))
     {'99': 'Invalid job id specified'}
     >>> dict(parse_refusals("5_3: Job is no longer pending execution\n5_4: No error\n"))

@@ -73,8 +73,6 @@ class QueuedJob:
     def marked(self) -> frozenset[int]:
         """The soft limits that a comment marks as ours [min].
 
-        Examples
-        --------
         >>> QueuedJob(1, mark="jobcast:soft=25m").marked, QueuedJob(1, comment="soft=25m").marked
         (frozenset({25}), frozenset())
         """
@@ -96,8 +94,6 @@ class Reservation:
     def next_start(self, now: int) -> int | None:
         """Return when it begins next; None if it has begun and does not recur.
 
-        Examples
-        --------
         >>> Reservation("maintenance", 100, 200).next_start(150) is None
         True
         >>> Reservation("lecture", 100, 200, flags=frozenset({"DAILY"})).next_start(150)
@@ -192,8 +188,6 @@ def decide(
 
     `ours` are the soft limits that we set for this job [min]; any other is the user's own, and never touched.
 
-    Examples
-    --------
     >>> decide(QueuedJob(1, limit=4 * 3600), Bound(600.0), SiteState(now=0), SiteRules()).minutes
     25
     >>> decide(QueuedJob(1, limit=4 * 3600, is_het=True), Bound(600.0), SiteState(now=0), SiteRules()).code
@@ -223,10 +217,7 @@ def decide(
 
 
 def soft_minutes(seconds: float, limit: int, rules: SiteRules) -> int:
-    """Return the soft limit [min], rounded up, of a job with this quantile of its run time.
-
-    It may exceed the hard limit: then there is nothing to be gained.
-    """
+    """Return the soft limit [min], rounded up, by a quantile of the run time; at the hard one it gains nothing."""
     factor = rules.long_factor if limit > rules.long_hours * 3600 else rules.factor
     return max(math.ceil(seconds * factor / MINUTE) + rules.pad_minutes, rules.least_minutes)
 

@@ -8,18 +8,9 @@ from typing import Final, Protocol
 
 from predictors.core.files import whole_file
 from predictors.data.joblog import JobLog
+from predictors.schedulers import soft_limit
 from predictors.schedulers.forecaster import Forecaster, bounds, described
 from predictors.schedulers.journal import JobClass, Journal
-from predictors.schedulers.soft_limit import (
-    MINUTE,
-    QueuedJob,
-    Reservation,
-    SiteRules,
-    SiteState,
-    earliest,
-    forbidden,
-    soft_minutes,
-)
 from predictors.schedulers.table import ExpectedStart, Row, Table, table_of
 
 _SINCE: Final = 90 * 86_400
@@ -29,7 +20,7 @@ _MOST: Final = 5000
 class StartSource(Protocol):
     """Who tells when a job that is submitted now would start. The simulator that does lies above this package."""
 
-    def learn(self, jobs: Iterable[QueuedJob]) -> None:
+    def learn(self, jobs: Iterable[soft_limit.QueuedJob]) -> None:
         """Take in the run times of those jobs that have ended; it may receive a job again."""
 
     def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
@@ -53,8 +44,6 @@ def classes_in(journal: Journal, now: int) -> list[JobClass]:
 def classes_of(log: JobLog) -> list[JobClass]:
     """Return the 5,000 most frequent classes of a log's jobs; jobs without a user's name or a limit are in none.
 
-    Examples
-    --------
     >>> columns = {"job_id": [1, 2], "submit": [0, 9], "user": [0, 0], "requested_procs": [4, 4],
     ...     "requested_time": [3600, 3600], "run_time": [60, 80]}
     >>> classes_of(JobLog.from_columns(columns, {}, categories={"user": ("eve",)}))
@@ -63,9 +52,9 @@ def classes_of(log: JobLog) -> list[JobClass]:
     texts = [_texts(log, name) for name in ("user", "group", "queue", "executable")]
     numbers = (log.procs.tolist(), log.filled("requested_time").tolist())
     counts = Counter(
-        (user, group, queue, procs, limit // MINUTE, name)
+        (user, group, queue, procs, limit // soft_limit.MINUTE, name)
         for user, group, queue, name, procs, limit in zip(*texts, *numbers, strict=True)
-        if user and limit >= MINUTE and procs > 0
+        if user and limit >= soft_limit.MINUTE and procs > 0
     )
     return [JobClass(*about, ended) for about, ended in counts.most_common(_MOST)]
 
@@ -80,8 +69,8 @@ def submission_table(
     forecaster: Forecaster,
     cluster: str,
     now: int,
-    reservations: Iterable[Reservation],
-    rules: SiteRules,
+    reservations: Iterable[soft_limit.Reservation],
+    rules: soft_limit.SiteRules,
     *,
     lasts: int = 900,  # how long it holds [s]
     sets: bool = False,  # whether plug-ins may set soft limits by it, or only give advice
@@ -89,18 +78,18 @@ def submission_table(
 ) -> Table:
     """Return the table for classes of jobs."""
     jobs = [
-        QueuedJob(
-            0, limit=one.limit * MINUTE, user=one.user, account=one.account, partition=one.partition, procs=one.procs,
-            name=one.name,
+        soft_limit.QueuedJob(
+            0, limit=one.limit * soft_limit.MINUTE, user=one.user, account=one.account, partition=one.partition,
+            procs=one.procs, name=one.name,
         )
         for one in classes
     ]  # fmt: skip
     given = bounds(forecaster, [described(job) for job in jobs]) if jobs else []
-    site, rows = SiteState(now), []
+    site, rows = soft_limit.SiteState(now), []
     for one, job, bound in zip(classes, jobs, given, strict=True):
-        if bound.seconds is None or forbidden(job, site, rules) is not None:
+        if bound.seconds is None or soft_limit.forbidden(job, site, rules) is not None:
             continue
-        minutes = soft_minutes(bound.seconds, one.limit * MINUTE, rules)
+        minutes = soft_limit.soft_minutes(bound.seconds, one.limit * soft_limit.MINUTE, rules)
         gains = minutes <= one.limit - rules.least_gain_minutes
         model = f"{bound.model}@{bound.version}" if bound.version is not None else bound.model
         rows.append(
@@ -109,9 +98,9 @@ def submission_table(
                 round(bound.seconds), one.ended, "_".join(model.split()) or "-",
             )
         )  # fmt: skip
-    margin = rules.reservation_margin_minutes * MINUTE
+    margin = rules.reservation_margin_minutes * soft_limit.MINUTE
     everywhere = rules.partitions is None and not rules.without_partitions
-    begins = earliest(reservations, now)
+    begins = soft_limit.earliest(reservations, now)
     return table_of(cluster, now, lasts, begins, margin, rows, sets=sets, wide=everywhere, starts=starts)
 
 

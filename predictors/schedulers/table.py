@@ -72,8 +72,6 @@ class ExpectedStart:
 def width_class(procs: int) -> int:
     """Return the most processors of a job's class of widths: the power of four that it does not exceed.
 
-    Examples
-    --------
     >>> [width_class(procs) for procs in (1, 2, 4, 5, 64, 65)]
     [1, 4, 4, 16, 64, 256]
     """
@@ -135,8 +133,6 @@ def table_of(
 
     Rows that cannot stand in a table, for a tab, a line break or a blank name of a user, are left out; so are starts.
 
-    Examples
-    --------
     >>> made = table_of("c", 100, 60, None, 0, [Row("eve", "p", "4", 60, "fit", 9, 500, 3, "m@1")])
     >>> made.find("eve", "p", 4, 60, "fit").minutes, made.find("eve", "p", 8, 60, "other").minutes
     (9, 9)
@@ -165,8 +161,6 @@ def _keep_longest(
 def parse(text: str, cluster: str, now: int) -> Table:
     r"""Return the table in a text; one that is damaged, expired or another cluster's raises ValueError.
 
-    Examples
-    --------
     >>> parse("jobcast-table 1 other set 0 9 0 0 0\nend 0\n", "mine", 5)
     Traceback (most recent call last):
     ValueError: the table is of the cluster other, not of mine

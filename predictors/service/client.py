@@ -218,13 +218,10 @@ def _runtimes(document: Any) -> list[Runtime]:
     return [
         Runtime(
             **{name: one[name] for name in ("seconds", "lower", "upper", "answered_by", "fallback", "why")},
-            **(one["quantiles"] or {}),
-            model=model["name"],
-            version=model["version"],
-            sequence=sequence,
+            **(one["quantiles"] or {}), model=model["name"], version=model["version"], sequence=sequence,
         )
         for one in document["predictions"]
-    ]
+    ]  # fmt: skip
 
 
 def _open(job: Job) -> Runtime:

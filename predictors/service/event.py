@@ -21,8 +21,6 @@ UNKNOWN: Final = -1
 class Event(NamedTuple):
     """One event about one job; a column of the database each.
 
-    Examples
-    --------
     >>> Event(5, STARTED, 60).described_as(Event(5, STARTED, 60, sequence=9))
     True
     """

@@ -36,8 +36,6 @@ _PERSONAL: Final = ("user", "group", "project", "executable", "directory", "comm
 class Pseudonymiser:
     """Turns names into keyed hashes.
 
-    Examples
-    --------
     >>> plain, secret = Pseudonymiser(), Pseudonymiser(b"k" * 16)
     >>> plain.code("alice") == Pseudonymiser().code("alice"), plain.code("alice") == secret.code("alice")
     (True, False)
@@ -53,10 +51,7 @@ class Pseudonymiser:
 
     @classmethod
     def read(cls, path: Path) -> "Pseudonymiser":
-        """Return the key in a file, blanks around it left out.
-
-        It has 16 to 64 bytes, and only the file's owner and group may use the file.
-        """
+        """Return the key in a file, of 16 to 64 bytes without blanks around it, that only owner and group may use."""
         with path.open("rb") as file:
             if os.fstat(file.fileno()).st_mode & 0o007:
                 raise JobcastError(f"{path}: others may read or change this secret key; chmod o-rwx it.")
@@ -82,8 +77,6 @@ class Pseudonymiser:
     def job(self, job_id: int | str, cluster: int | str | None = None, submission: int | None = None) -> int:
         """Return the number of a job, by its id alone, or by cluster, id and second of submission.
 
-        Examples
-        --------
         >>> key = Pseudonymiser()
         >>> key.job(7), key.job(7, submission=50) == key.job(7, submission=60)
         (7, False)
@@ -100,8 +93,6 @@ class Pseudonymiser:
     def pseudonym(self, name: str) -> str:
         """Return what may stand in a file for a name: its number, as text with the same number.
 
-        Examples
-        --------
         >>> key = Pseudonymiser(b"k" * 16)
         >>> key.pseudonym("alice"), key.code(key.pseudonym("alice")) == key.code("alice")
         ('~170331c6c2bf7d', True)
@@ -119,8 +110,6 @@ def pseudonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport
 
     These are users, groups, projects, executables, directories, command lines and reservations.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "user": [0]}, {}, categories={"user": ("alice",)})
     >>> hidden, account = pseudonymous(log, Pseudonymiser(b"k" * 16))
     >>> hidden.names("user"), account.count("name-hashed")
@@ -177,8 +166,6 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
 
     docs/how-to/log-formats.md says what can still be inferred.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [71, 72], "submit": [5, 9], "user": [0, 0], "executable": [0, 1]}, {},
     ...     epoch=1_700_000_000, categories={"user": ("alice",), "executable": ("relax_1", "relax_2")})
     >>> hidden, account = anonymous(log, Pseudonymiser(b"k" * 16))
@@ -234,17 +221,9 @@ def anonymous(log: JobLog, key: Pseudonymiser) -> tuple[JobLog, ReadingReport]:
         findings.append(Finding("shifted", "noted", "all dates lie the same number of whole weeks earlier", len(log)))
     header = (("Note", "anonymised: names are keyed hashes, dates are shifted, numbers are new"),)
     hidden = JobLog(
-        columns,
-        unknown,
-        epoch=epoch,
-        time_zone=log.time_zone,
-        max_procs=log.max_procs,
-        max_nodes=log.max_nodes,
-        max_gpus=log.max_gpus,
-        header=header,
-        categories=hashed,
-        name="anonymous",
-    )
+        columns, unknown, epoch=epoch, time_zone=log.time_zone, max_procs=log.max_procs, max_nodes=log.max_nodes,
+        max_gpus=log.max_gpus, header=header, categories=hashed, name="anonymous",
+    )  # fmt: skip
     return hidden, ReadingReport(log.name, tuple(findings))
 
 

@@ -44,11 +44,7 @@ def drive(
     # was predicted at the submissions among them.
     batch: int = 1,
 ) -> Replayed:
-    """Send a log's events in order, and ask for every job's prediction.
-
-    It raises JobcastError if the service's clock is another, an event was not taken in, or an answer knows of other
-    events.
-    """
+    """Send a log's events in order, and ask for every job's prediction; refuse a service that is out of step."""
     about = client.models()
     offset = _offset(about, log)
     events, jobs = log_events(log), _Jobs(log, offset, _goes_by(about))

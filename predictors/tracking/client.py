@@ -86,10 +86,7 @@ def log_run(
     files: Sequence[Path] = (),  # pictures and tables that the run keeps, under `figures` and `tables`
     source: str | None = None,  # path of the log
 ) -> LoggedRun:
-    """Write down one run: what learnt from what, how good it is, and the model itself.
-
-    The model must come back from the store as it went in.
-    """
+    """Log one run: what learnt from what, how good it is, and the model, which must come back as it went in."""
     loggable = Loggable.of_predictor(predictor, log, figures, split, seed, trained_until, source)
     return _log(loggable, figures, parent, begin, files)
 

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
 def numbers(figures: Mapping[str, object]) -> dict[str, float]:
     """Return the figures that are finite numbers.
 
-    Examples
-    --------
     >>> numbers({"mae_s": 3, "r2": float("nan"), "name": "forest", "capped": True})
     {'mae_s': 3.0}
     """
@@ -41,8 +39,6 @@ def numbers(figures: Mapping[str, object]) -> dict[str, float]:
 def page(origin: Origin, figures: Mapping[str, object], split: str) -> str:
     """Return the text of a predictor's run page, in Markdown.
 
-    Examples
-    --------
     >>> print(page(Origin(predictor="forest", log="kth", log_sha256="ab"), {"mae_s": 3151.25}, "first 80 % of jobs"))
     **forest** on **kth**: first 80 % of jobs
     <BLANKLINE>
@@ -98,8 +94,6 @@ class LoggedData:
     def of_log(cls, log: JobLog, source: str | None = None) -> Self:
         """Describe a job log.
 
-        Examples
-        --------
         >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9]}, {}, name="kth")
         >>> found = LoggedData.of_log(log)
         >>> found.name, found.n_rows, log.digest().startswith(found.digest)
@@ -229,8 +223,6 @@ class Registered:
     def uri(self) -> str:
         """Address of the model: by alias where it has one.
 
-        Examples
-        --------
         >>> Registered("runtime", 3, "champion").uri, Registered("runtime", 3).uri
         ('models:/runtime@champion', 'models:/runtime/3')
         """

@@ -21,19 +21,12 @@ from predictors.variability.classifiers.registry import load as load_classifier
 from predictors.variability.dataset import Dataset
 from predictors.variability.labels import Labels
 
-SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")
-"""Formats that our predictors write. None of them can carry code; pickles are not among them."""
+SUFFIXES: Final = (".json", ".npy", ".npz", ".skops", ".ubj")  # formats that carry no code; no pickles
 
-MLFLOW_FILES: Final = (
-    "MLmodel",
-    "conda.yaml",
-    "python_env.yaml",
-    "requirements.txt",
-    "input_example.json",
-    "serving_input_example.json",
+MLFLOW_FILES: Final = (  # text files that MLflow puts next to ours; we load none of them but `MLmodel`
+    "MLmodel", "conda.yaml", "python_env.yaml", "requirements.txt", "input_example.json", "serving_input_example.json",
     "registered_model_meta",
-)
-"""Files that MLflow itself puts next to ours; they are text, and we load none of it but `MLmodel`."""
+)  # fmt: skip
 
 MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [bytes]
 
@@ -41,8 +34,6 @@ MOST_BYTES: Final = 100_000_000  # a saved model must be smaller than this [byte
 def hashes(folder: Path) -> dict[str, str]:
     """Return the SHA-256 of every file below `folder`, by relative path; refuse links and formats that we do not write.
 
-    Examples
-    --------
     >>> import tempfile
     >>> folder = Path(tempfile.mkdtemp())
     >>> _ = (folder / "state.json").write_text("{}")
@@ -132,12 +123,9 @@ class Origin:
         if log.epoch is not None and trained_until is not None:
             date = _utc(log.epoch + trained_until)
         return cls(
-            predictor=predictor,
-            log=log.name,
-            log_sha256=log.digest(),
-            trained_until=trained_until,
+            predictor=predictor, log=log.name, log_sha256=log.digest(), trained_until=trained_until,
             trained_until_utc=date,
-        )
+        )  # fmt: skip
 
     def brief(self) -> dict[str, object]:
         """Return everything as plain values."""

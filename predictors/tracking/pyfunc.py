@@ -20,14 +20,12 @@ if TYPE_CHECKING:
 
 OUTPUT: Final = "predicted_seconds"  # the column of predicted run times [s]
 
-REQUIRED: Final = (REQUESTED_TIME,)
-"""Columns that a table must have, be their values known or not; every other one may be absent."""
+REQUIRED: Final = (REQUESTED_TIME,)  # columns that a table must have, known or not; every other one may be absent
 
 NEEDED: Final = ("jobcast", "numpy", "scipy", "pandas", "numba", "scikit-learn", "skops", "xgboost-cpu", "river")
 """Packages without which a saved model cannot be read."""
 
-NUMBER: Final = "number"
-"""Kind of a column that takes whole numbers, fractions and missing values: MLflow accepts anything in it."""
+NUMBER: Final = "number"  # kind of a column of whole numbers, fractions and missing values: MLflow accepts anything
 
 _EXAMPLE_ROWS: Final = 5
 
@@ -35,8 +33,6 @@ _EXAMPLE_ROWS: Final = 5
 class ServedModel:
     """A predictor as `mlflow.pyfunc.load_model` wraps it.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> from predictors.registry import make_predictor
     >>> ServedModel(make_predictor("last-two")).predict(pd.DataFrame({"requested_time": [600.0, 60.0]}))

@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 OUTPUTS: Final = ("class", "label", "probability", "abstained", "why")
 """Number and name of the class, probability of variation, whether the classifier abstained, and why."""
 
-APPLICATION: Final = "application"
-"""The column with the application to be started; only classifiers with `seen_only` look at it."""
+APPLICATION: Final = "application"  # the application to be started; only classifiers with `seen_only` look at it
 
 _EXAMPLE_ROWS: Final = 5
 

@@ -67,8 +67,6 @@ class Store:
     def __str__(self) -> str:
         """Return the URI without its password.
 
-        Examples
-        --------
         >>> print(Store("postgresql+psycopg://me:secret@db/jobcast"))
         postgresql+psycopg://me:***@db/jobcast
         """
@@ -133,10 +131,7 @@ def _locked(file: Path) -> Iterator[None]:
 
 @contextmanager
 def fetched(store: Store, location: str, download: Callable[[str, str], str]) -> Iterator[Path]:
-    """Yield a local folder with the files at `location`; downloads last as long as the block.
-
-    `download` brings what lies at a URI into a folder, and returns where it lies there.
-    """
+    """Yield a folder with the files at `location` within the block; `download` brings a URI's, and says where."""
     parts = urlparse(location)
     if parts.scheme not in ("", "file"):
         with tempfile.TemporaryDirectory(prefix="jobcast-") as scratch:
@@ -221,8 +216,7 @@ def model_of_run(client: Any, store: Store, run_id: str) -> Any:
 
 
 KIND: Final = "mlflow.experimentKind"
-TRAINING: Final = "custom_model_development"
-"""The kind of experiment with a page that opens on training runs; others open on traces of language models."""
+TRAINING: Final = "custom_model_development"  # the kind of experiment that opens on training runs
 
 
 def experiment_id(client: Any, store: Store, name: str) -> str:

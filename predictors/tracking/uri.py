@@ -10,8 +10,7 @@ from typing import Final
 
 from predictors.core.errors import JobcastError, unknown_name
 
-ALIASES: Final = ("champion", "challenger", "shadow")
-"""Aliases of a version: in production, compared with it, or only watched. There are no stages."""
+ALIASES: Final = ("champion", "challenger", "shadow")  # of a version: in production, compared with it, or watched
 
 FORMS: Final = "models:/NAME@ALIAS, models:/NAME/VERSION, runs:/RUN_ID or a model's folder"
 _STAGES: Final = ("none", "staging", "production", "archived", "latest")
@@ -31,8 +30,6 @@ class ModelUri:
     def parse(cls, text: str) -> "ModelUri":
         """Read a model's address, or path; stages are refused, and aliases that we do not use.
 
-        Examples
-        --------
         >>> ModelUri.parse("models:/runtime@champion").alias
         'champion'
         >>> ModelUri.parse("models:/runtime/3").version
@@ -81,8 +78,6 @@ class ModelUri:
 def checked_alias(alias: str) -> str:
     """Return `alias` if it is one of `ALIASES`.
 
-    Examples
-    --------
     >>> checked_alias("champoin")
     Traceback (most recent call last):
         ...
@@ -97,8 +92,6 @@ def checked_alias(alias: str) -> str:
 def checked_name(name: str) -> str:
     """Return `name` if a model can be registered under it.
 
-    Examples
-    --------
     >>> checked_name("run/time")
     Traceback (most recent call last):
         ...

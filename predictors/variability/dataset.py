@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 MOST_SILENT: Final = 0.1  # share of a job's nodes that may give no sample in the window; the others then stand for all
 
-DROPPED: Final = MappingProxyType(
+DROPPED: Final = MappingProxyType(  # reasons for which a run has no row, by rule
     {
         "unknown-nodes": "the job's nodes are not known",
         "empty-window": "no telemetry in the window before the start",
@@ -42,7 +42,6 @@ DROPPED: Final = MappingProxyType(
         "unknown-workload": "the workload is not known",
     }
 )
-"""Reasons for which a run has no row, by rule."""
 
 
 @dataclass(frozen=True, eq=False)

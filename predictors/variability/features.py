@@ -28,8 +28,7 @@ if TYPE_CHECKING:
 
 Table = Union["pd.DataFrame", Floats]
 
-IS_WORKLOAD: Final = ("is_compute", "is_network", "is_io")
-"""The three one-hot inputs, in the order of `predictors.data.runs.WORKLOADS`."""
+IS_WORKLOAD: Final = ("is_compute", "is_network", "is_io")  # one-hot inputs, in the order of `WORKLOADS`
 
 
 def named(table: Table, features: Sequence[str] | None) -> tuple[tuple[str, ...], Floats]:
@@ -103,15 +102,12 @@ def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...])
 
 FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)  # all inputs, in order
 
-SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}
-"""The scopes of nodes with pooled counters."""
+SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}  # whose counters are pooled
 
 
 def one_hot(workload: npt.ArrayLike) -> Floats:
     """Return the three workload inputs, shape (n, 3); NaN where the workload is not known.
 
-    Examples
-    --------
     >>> one_hot(["io", "compute", ""]).tolist()
     [[0.0, 0.0, 1.0], [1.0, 0.0, 0.0], [nan, nan, nan]]
     """
@@ -126,10 +122,7 @@ def feature_rows(
     probes: Floats,  # shape (n, 9); in the order of `PROBES` [s], NaN = absent
     workload: npt.ArrayLike,  # shape (n,); from `WORKLOADS`, or empty
 ) -> Floats:
-    """Join the parts of many rows.
-
-    The 282 columns are in the order of `FEATURES`.
-    """
+    """Join the parts of many rows: 282 columns in the order of `FEATURES`."""
     parts = (np.asarray(windows, dtype=np.float64), np.asarray(probes, dtype=np.float64), one_hot(workload))
     for part, width in zip(parts, (len(WINDOW_FEATURES), len(PROBES), len(WORKLOADS)), strict=True):
         if part.shape != (len(parts[2]), width):

@@ -37,14 +37,13 @@ UNLABELLED: Final = -1  # the class of a run that cannot be labelled
 SCHEMES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType({"binary": (NONE, VARIATION), "three": CLASSES})
 """Names of the classes 0, 1, … of each scheme; the last is the one that matters."""
 
-REASONS: Final = MappingProxyType(
+REASONS: Final = MappingProxyType(  # reasons for which a run has no label
     {
         "unseen": "no run of this application on as many nodes to measure against",
         "few": "too few runs of this application on as many nodes",
         "constant": "all runs of this application on as many nodes took the same time",
     }
 )
-"""Reasons for which a run has no label."""
 
 _SAME: Final = 1e-9  # a spread below this share of the mean is rounding
 
@@ -63,8 +62,6 @@ class Norm:
 class Norms:
     """Norms of run times, by (application, number of nodes).
 
-    Examples
-    --------
     >>> norms = Norms.of(["AMG"] * 5, [16] * 5, [100, 100, 110, 90, 100])
     >>> norms.z(["AMG", "AMG", "LBANN"], [16, 32, 16], [120.0, 120.0, 120.0]).round(3).tolist()
     [2.828, nan, nan]
@@ -129,8 +126,6 @@ class Norms:
     def limits(self, application: npt.ArrayLike, node_count: npt.ArrayLike) -> Floats:
         """Return the run time above which each run would vary [s]: mean + 1.5 std; NaN where it cannot be labelled.
 
-        Examples
-        --------
         >>> Norms.of(["AMG"] * 5, [16] * 5, [98, 99, 100, 101, 102]).limits(["AMG"], [16]).round(2).tolist()
         [102.37]
         """
@@ -170,8 +165,6 @@ class Norms:
 def classes_of(z: npt.ArrayLike, scheme: Scheme = "binary") -> Ints:
     """Return the class of each z: 0 none, …, the last variation; `UNLABELLED` where z is NaN.
 
-    Examples
-    --------
     >>> classes_of([1.19, 1.2, 1.5, 1.51, -3.0, float("nan")], "three").tolist()
     [0, 1, 1, 2, 0, -1]
     >>> classes_of([1.19, 1.2, 1.5, 1.51, -3.0, float("nan")]).tolist()
@@ -227,8 +220,6 @@ def label(
 ) -> Labels:
     """Label runs.
 
-    Examples
-    --------
     >>> seconds = [100, 100, 110, 90, 100, 120, 105]
     >>> labels = label(["AMG"] * 7, [16] * 7, seconds, train=[True] * 5 + [False] * 2)
     >>> labels.classes.tolist()

@@ -30,21 +30,6 @@ _SPARE: Final = 2
 class CounterRing:
     """The counters' samples of the last `window` seconds.
 
-    Parameters
-    ----------
-    nodes : array of shape (k,)
-        Ids of the nodes, ascending.
-    counters : sequence of Counter
-        The counters of the rates that are pushed; for the names of a window these must be `COUNTERS`.
-    window : float
-        How far back a window reaches [s].
-    period : float
-        How often samples come [s]: the room that is made. If they come more often, more is made.
-    late : float
-        Windows may be asked for that end so long before the newest sample [s].
-
-    Examples
-    --------
     >>> ring = CounterRing([3, 7])
     >>> for k in range(4):
     ...     ring.push(10.0 * k, np.full((2, 90), float(k)))
@@ -54,11 +39,13 @@ class CounterRing:
 
     def __init__(
         self,
-        nodes: npt.ArrayLike,
+        nodes: npt.ArrayLike,  # shape (k,); ids of the nodes, ascending
+        # the counters of the rates that are pushed; for the names of a window these must be `COUNTERS`
         counters: Sequence[Counter] = COUNTERS,
-        window: float = WINDOW,
+        window: float = WINDOW,  # how far back a window reaches [s]
+        # how often samples come [s]: the room that is made. If they come more often, more is made
         period: float = 10.0,
-        late: float = 0.0,
+        late: float = 0.0,  # windows may be asked for that end so long before the newest sample [s]
     ) -> None:
         self.nodes: Ints = np.array(nodes, dtype=np.int64).reshape(-1)
         if not len(self.nodes) or (np.diff(self.nodes) <= 0).any():
@@ -110,16 +97,12 @@ class CounterRing:
         """Time of the newest sample [s], minus infinity before the first."""
         return float(self._time[(self._first + self._size - 1) % len(self._time)]) if self._size else -np.inf
 
-    def push(self, time: float, rates: npt.ArrayLike) -> None:
-        """Take in one sample of all nodes.
-
-        Parameters
-        ----------
-        time : float
-            When [s]; after the sample before.
-        rates : array of shape (k, m)
-            Rates per second, NaN where not known.
-        """
+    def push(
+        self,
+        time: float,  # when [s]; after the sample before
+        rates: npt.ArrayLike,  # shape (k, m); rates per second, NaN where not known
+    ) -> None:
+        """Take in one sample of all nodes."""
         fresh = np.asarray(rates)
         if fresh.shape != self._rates.shape[1:]:
             raise JobcastError(f"CounterRing: rates have shape {fresh.shape}; they must have {self._rates.shape[1:]}.")
@@ -138,17 +121,14 @@ class CounterRing:
         self._time[at] = time
         self._size += 1
 
-    def window(self, now: float, nodes: npt.ArrayLike | None = None) -> Floats:
+    def window(
+        self,
+        now: float,  # the start [s]; samples with now - window <= time < now count
+        nodes: npt.ArrayLike | None = None,  # ids of the job's nodes; absent: all
+    ) -> Floats:
         """Return the features of the window before `now`.
 
         `EmptyWindow` says that there is no value at all. Samples that are gone from the ring raise JobcastError.
-
-        Parameters
-        ----------
-        now : float
-            The start [s]; samples with now - window <= time < now count.
-        nodes : array, optional
-            Ids of the job's nodes; absent: all.
 
         Returns
         -------

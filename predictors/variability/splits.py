@@ -115,8 +115,6 @@ def _folds(runs: Runs, what: str, part: Ints, n_folds: int, scheme: Scheme) -> l
 def deal(classes: npt.ArrayLike, n_parts: int, seed: int) -> Ints:
     """Return a part, 0 … n_parts - 1, for each row: each class dealt out evenly, in an order drawn by chance.
 
-    Examples
-    --------
     >>> np.bincount(deal([0] * 6 + [1] * 3, 3, seed=0)[6:]).tolist()
     [1, 1, 1]
     """

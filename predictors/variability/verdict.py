@@ -12,7 +12,7 @@ from predictors.data.runs import Words
 
 NONE: Final = 0  # the class "no variation": also given where the classifier abstains
 
-ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
+ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(  # why a classifier abstains; the first that holds is given
     {
         "window": "no telemetry in the window before the start",
         "silent": "too many of the nodes gave no sample in the window before the start",
@@ -21,7 +21,6 @@ ABSTENTIONS: Final[Mapping[str, str]] = MappingProxyType(
         "unseen": "the application is not among those that the model learnt from",
     }
 )
-"""Reasons for which a classifier abstains; the first that holds is given."""
 
 
 class Verdict(NamedTuple):

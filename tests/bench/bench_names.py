@@ -11,8 +11,8 @@ import numpy as np
 
 from predictors.core.intervals import mean_interval
 from predictors.data.synthetic.generate import generate_log
-from predictors.data.synthetic.names import with_names
 from predictors.registry import make_predictor
+from tests.support.names_of_jobs import with_names
 
 PAIRS = (
     ("squared error", "similar-names-mean", "similar-mean"),

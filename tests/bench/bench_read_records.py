@@ -1,7 +1,7 @@
-"""How fast schedulers' own logs are read, beside pandas reading the same text and its times.
+"""How fast SWF and schedulers' own logs are read, compared with pandas reading the same text and its times.
 
 Run: python tests/bench/bench_read_records.py [JOBS]
-Makes ALCF's CSV, sacct's text and PBS accounting of JOBS jobs (200,000) in a temporary folder; CPU seconds, best of 3.
+Makes an SWF file, ALCF's CSV, sacct's text and PBS accounting of JOBS jobs (200,000); CPU seconds, best of 3.
 """
 
 import sys
@@ -15,6 +15,8 @@ import numpy as np
 import pandas as pd
 
 from predictors.data.formats.detect import read_log
+from predictors.data.formats.swf import write_swf
+from predictors.data.synthetic.generate import generate_log
 
 ALCF = (
     "JOB_NAME,COBALT_JOBID,MACHINE_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,USERNAME_GENID,"
@@ -32,7 +34,8 @@ def clock(second: int, form: str) -> str:
 
 
 def write(folder: Path, n: int) -> dict[Path, tuple[str, tuple[str, ...]]]:
-    """Write the three files; return delimiter and time columns of those that pandas can read."""
+    """Write the files; return delimiter and time columns of those that pandas can read."""
+    write_swf(generate_log(n, seed=1), folder / "log.swf")
     rng = np.random.default_rng(0)
     submit = 1_500_000_000 + np.cumsum(rng.exponential(100, n)).astype(int)
     start = submit + rng.exponential(9000, n).astype(int)
@@ -62,6 +65,7 @@ def write(folder: Path, n: int) -> dict[Path, tuple[str, tuple[str, ...]]]:
     for name, lines in (("alcf.csv", alcf), ("sacct.txt", sacct), ("pbs", pbs)):
         (folder / name).write_text("\n".join(lines) + "\n")
     return {
+        folder / "log.swf": (r"\s+", ()),
         folder / "alcf.csv": (",", ("QUEUED_TIMESTAMP", "START_TIMESTAMP", "END_TIMESTAMP")),
         folder / "sacct.txt": ("|", ("Submit", "Eligible", "Start", "End")),
         folder / "pbs": ("", ()),
@@ -78,7 +82,8 @@ def cpu(work: Callable[[], object]) -> float:
 
 
 def by_pandas(path: Path, delimiter: str, times: tuple[str, ...]) -> None:
-    frame = pd.read_csv(path, sep=delimiter)
+    plain = {"comment": ";", "header": None} if path.suffix == ".swf" else {}
+    frame = pd.read_csv(path, sep=delimiter, **plain)
     for column in times:
         frame[column] = pd.to_datetime(frame[column])
 

@@ -1,13 +1,12 @@
 """How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS]`, or with
-`kills [TIMES] [sqlite | postgresql | migration]`, `memory [EVENTS]`, `live [JOBS]`, `hostile` (what each attack costs:
-on a quiet machine the p99 of a well-behaved client is to be 50 ms at most), or `soak --minutes 60 --speed 100`
-(`tests.bench.soak`). All traffic is on this machine's loopback and bounded: a server on a free port, an open loop of
-500 predictions a second beside 100 requests a second with three events each (the server learns from every job that
-ends), batches of 10,000 rows, wrk for the most that it can do, where wrk is installed, then more than it allows. Times
-are wall seconds, seen by the client; beside them stands what the server itself counted, and its CPU seconds. The
-database is made in the folder for temporary files: TMPDIR chooses the disk.
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
+`live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`; what attacks cost:
+`tests.predictors.service.hostile`). All traffic is on this machine's loopback and bounded: a server on a free port,
+an open loop of 500 predictions a second beside 100 requests a second with three events each (the server learns from
+every job that ends), batches of 10,000 rows, wrk for the most that it can do, where wrk is installed, then more than
+it allows. Times are wall seconds, seen by the client; beside them stands what the server itself counted, and its CPU
+seconds. The database is made in the folder for temporary files: TMPDIR chooses the disk.
 """
 
 import argparse
@@ -36,14 +35,13 @@ from predictors.service.event import Event
 from predictors.service.settings import Settings
 from predictors.service.state.service import Service
 from tests.bench.soak import soak
-from tests.predictors.service.hostile.attacks import ATTACKS, Target, measured
 from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
 SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
-PARTS = ("hostile", "kills", "live", "memory", "soak")
+PARTS = ("kills", "live", "soak")
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
@@ -181,19 +179,6 @@ def bench_overload(folder: Path) -> None:
         server.wait(30)
 
 
-def bench_hostile(folder: Path) -> None:
-    """Print what each attack costs the service, and a well-behaved client."""
-    port = free_port()
-    server = start(MODEL, f"sqlite:///{folder}/hostile.db", port)
-    try:
-        for name in ATTACKS:
-            found = measured(name, Target(f"http://127.0.0.1:{port}", None, server.pid), 3.0)
-            print(found.line() + "  more than 50 ms" * (found.p99() > 50))
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
 def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
     """Print how fast events are stored and the state is rebuilt, with and without learning."""
     from predictors.service.state.jobs import JobState
@@ -248,19 +233,6 @@ def rows(first: int, last: int) -> list[Event]:
         found.append(Event(n, 1, begin + 5))
         found.append(Event(n, 2, begin + 5 + n * 7 % 3000, 1))
     return found
-
-
-def bench_memory(n_events: int) -> None:
-    """Print the memory that facts and ledger take after so many events; nothing is stored."""
-    from predictors.service.state.jobs import JobState
-
-    job_state = JobState()
-    for i in range(0, n_events // 3, 2000):
-        job_state.take(rows(i, i + 2000))
-    print(
-        f"{n_events:,} events: {memory_of(os.getpid(), 'VmHWM'):,.0f} MiB at most, imports included; "
-        f"{job_state.history.n_users} users remembered"
-    )
 
 
 def bench_kills(folder: Path, times: int, where: str) -> None:
@@ -390,14 +362,8 @@ def main() -> None:
         if words[:1] == ["kills"]:
             bench_kills(folder, **vars(kills_options(words[1:])))
             return
-        if words[:1] == ["hostile"]:
-            bench_hostile(folder)
-            return
         if "live" in words:
             bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))
-            return
-        if "memory" in words:
-            bench_memory(int((words[words.index("memory") + 1 :] or ["10000000"])[0]))
             return
         bench_rebuild(folder)
         bench_load(folder, float(words[0]) if words else 20.0)

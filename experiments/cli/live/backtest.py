@@ -3,18 +3,9 @@
 from time import perf_counter
 from typing import Any
 
+from experiments import console
 from experiments.cli.options import live as options
 from experiments.cli.reading import read
-from experiments.console import (
-    after_reading,
-    print_account,
-    print_json,
-    print_lacks,
-    print_table,
-    resumable,
-    say,
-    working,
-)
 from experiments.reports.figures import report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
@@ -27,23 +18,23 @@ from predictors.data.summary import prepare
 def backtest(args: options.Backtest) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
     jobs, account = read(args.log, args.jobs_of.requests_from)
-    with after_reading(account):
+    with console.after_reading(account):
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
         asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds)
         folder = report_folder(args.out, f"backtest-{slug(prepared.used.name)}")
-        with resumable():
+        with console.resumable():
             found = asked.run(folder, workers)
-    with working("Drawing"):
+    with console.working("Drawing"):
         report, page = write_report(folder, report_on(asked, found), begin), folder / PAGE
     total, lacks = account + prepared.account + asked.of_policy, prepared.lacks()
     if args.as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "account": total.to_dict()}
-        print_json(report.to_json() | more | {"page": str(page), "files": files_of(folder)})
+        console.print_json(report.to_json() | more | {"page": str(page), "files": files_of(folder)})
         return
-    print_lacks(lacks)
+    console.print_lacks(lacks)
     table = report.tables["month by month"]
-    print_table("Month by month", list(table.columns), table.itertuples(index=False))
+    console.print_table("Month by month", list(table.columns), table.itertuples(index=False))
     for sentence in (*report.verdict, *report.details):
-        say(f"{sentence}\n")
-    print_account(total, listed=args.list_account)
-    say(f"One page to read: {page} ({report.seconds:.0f} s)")
+        console.say(f"{sentence}\n")
+    console.print_account(total, listed=args.list_account)
+    console.say(f"One page to read: {page} ({report.seconds:.0f} s)")

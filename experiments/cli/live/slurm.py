@@ -217,8 +217,7 @@ def _site_rules(path: Path | None) -> SiteRules:
     return SiteRules() if path is None else read_rules(path)
 
 
-_TROUBLES = 5
-"""Lines about what a look could not do, at most."""
+_TROUBLES = 5  # lines about what a look could not do, at most
 
 
 def _go_on(adapter: Adapter, look: options.LookOptions, as_json: bool) -> None:

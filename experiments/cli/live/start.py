@@ -75,8 +75,6 @@ def _refuse_unanswerable(now: LiveQueue, ended: Past, job: Any) -> None:
 def _in(seconds: int) -> str:
     """Return a span in words.
 
-    Examples
-    --------
     >>> _in(0), _in(50), _in(5000), _in(90_000)
     ('now', '50 s', '83 min', '25.0 h')
     """

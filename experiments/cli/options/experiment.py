@@ -22,8 +22,6 @@ class Experiment(shared.Printed):
     def name(self) -> str:
         """The name of the experiment that has these options.
 
-        Examples
-        --------
         >>> StartTimes().name
         'start-times'
         """

@@ -15,8 +15,6 @@ from predictors.core.errors import JobcastError
 def names_in(module: str, registry: str) -> Callable[[str], list[str]]:
     """Return what completes a name of a registry, also the last one of several; the registry is loaded for that alone.
 
-    Examples
-    --------
     >>> names_in("experiments.registry", "EXPERIMENTS")("reis,cei")
     ['reis,ceil']
     """
@@ -35,8 +33,7 @@ CORRECTIONS: Final = names_in("schedsim.kernels.corrections", "CORRECTIONS")
 CLASSIFIERS: Final = names_in("predictors.variability.classifiers.registry", "CLASSIFIERS")
 
 Log = Annotated[Path, Argument(help="A job log in any known format, recognised by its content.", metavar="LOG")]
-MOST_SEED: Final = 2**32 - 1
-"""The largest seed that every library takes."""
+MOST_SEED: Final = 2**32 - 1  # the largest seed that every library takes
 Seed = Annotated[int, Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, Option(help="champion, challenger or shadow: taken from its holder.")]
 EvenIfWorse = Annotated[
@@ -151,8 +148,6 @@ class PoolOptions:
 def names_of(text: str) -> tuple[str, ...]:
     """Return the names in a list separated by commas.
 
-    Examples
-    --------
     >>> names_of("last-two, forest,")
     ('last-two', 'forest')
     """
@@ -165,8 +160,6 @@ _UNITS: Final = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 def seconds_of(text: str, what: str) -> int:
     """Return a length of time such as 90d, 12h or 3600 in seconds.
 
-    Examples
-    --------
     >>> seconds_of("30d", "--older-than"), seconds_of("3600", "--older-than")
     (2592000, 3600)
     """

@@ -60,12 +60,8 @@ def correct(args: options.Correct) -> None:
 
 
 def _second_of(date: str) -> int:
-    """Return the first second of a date (UTC, if it tells no other offset), or a number of seconds itself.
+    """Return the first second of a date, `2024-01-31` or `20240131` (UTC by default), or a number of seconds itself.
 
-    Eight digits are a date without its dashes.
-
-    Examples
-    --------
     >>> _second_of("1970-01-02"), _second_of("1970-01-02T00:00+02:00"), _second_of("86400")
     (86400, 79200, 86400)
     >>> _second_of("19700102")

@@ -21,16 +21,10 @@ def serve(args: options.Serve) -> None:
     early = EarlyHangUps()
     args.context.call_on_close(set_up_logs(args.log_format, args.log_level))
     listening = Listening(
-        host=args.host,
-        port=args.port,
-        tokens=() if args.token_file is None else read_tokens(args.token_file),
-        limits=Limits(body_bytes=args.most_bytes, rate=args.rate),
-        certificate=args.tls_certificate,
-        key=args.tls_key,
-        token_file=args.token_file,
-        audit_log=args.audit_log,
-        early=early,
-    )
+        host=args.host, port=args.port, tokens=() if args.token_file is None else read_tokens(args.token_file),
+        limits=Limits(body_bytes=args.most_bytes, rate=args.rate), certificate=args.tls_certificate, key=args.tls_key,
+        token_file=args.token_file, audit_log=args.audit_log, early=early,
+    )  # fmt: skip
     key = Pseudonymiser() if args.name_key is None else Pseudonymiser.read(args.name_key)
     if args.policy is not None and args.machine_procs is None:
         raise JobcastError("--policy is for forecasts of starts, which need the machine's size: --machine-procs N.")
@@ -49,20 +43,11 @@ def serve(args: options.Serve) -> None:
         starts = LiveStarts(args.policy or "easy", args.machine_procs)
 
     settings = Settings(
-        model=args.model,
-        db=args.db,
-        warm=args.warm,
-        challenger=args.challenger,
-        learn=args.learn,
-        clock=args.clock,
-        time_zone=args.time_zone,
-        as_of=args.as_of,
-        poll=args.poll,
-        machine_procs=args.machine_procs,
-        kills=args.kill,
+        model=args.model, db=args.db, warm=args.warm, challenger=args.challenger, learn=args.learn, clock=args.clock,
+        time_zone=args.time_zone, as_of=args.as_of, poll=args.poll, machine_procs=args.machine_procs, kills=args.kill,
         drift_alarms=args.drift_alarms,
         forget_after=None if args.forget_after is None else seconds_of(args.forget_after, "--forget-after"),
-    )
+    )  # fmt: skip
     copies = args.model_copies or folder_beside(args.db)
     loader = load if copies is None else ModelCopies(copies).load
     with working(f"Loading {args.model}"):

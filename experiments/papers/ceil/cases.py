@@ -91,14 +91,10 @@ def run_times_of(dilation: str, seed: int) -> Dilation | None:
     return Dilation(seed=seed) if dilation == START else replace(Dilation(seed=seed), by="mean")
 
 
-COLUMNS: Final = {
-    "makespan": "makespan_s",
-    "user_wait": "mean_user_wait_s",
-    "slowdown": "mean_user_slowdown",
-    "slowdown_undilated": "mean_user_slowdown_undilated",
-    "wait_regular": "mean_user_wait_regular_s",
-}
-"""Columns relative to the base policy: which figure of a schedule."""
+COLUMNS: Final = {  # columns relative to the base policy: which figure of a schedule
+    "makespan": "makespan_s", "user_wait": "mean_user_wait_s", "slowdown": "mean_user_slowdown",
+    "slowdown_undilated": "mean_user_slowdown_undilated", "wait_regular": "mean_user_wait_regular_s",
+}  # fmt: skip
 
 
 def marked(workload: Workload, share: float, seed: int) -> Workload:
@@ -137,10 +133,7 @@ def default_log(seed: int) -> tuple[JobLog, ReadingReport]:
 
 
 def months_of(log: JobLog, procs: int | None = None) -> list[Month]:
-    """Return the months of a log that have enough jobs, in the order of time.
-
-    Months are those of UTC, or spans of 30 days where a log has no date.
-    """
+    """Return the months of a log (UTC, or 30 days where it has no date) that have enough jobs, in the order of time."""
     cleaned = within_requests(clean(log, procs, drop_wide=True)[0])
     names = _names(cleaned)
     found = [name for name in np.unique(names) if (names == name).sum() >= LEAST]
@@ -167,8 +160,7 @@ def _names(log: JobLog) -> "np.ndarray[tuple[int], np.dtype[np.str_]]":
 MONTH_CASES: Final = (BASE, OURS, PASSED)
 READING_NAMES: Final = {OURS.name: "stopped head reserves", PASSED.name: "stopped head is passed over"}
 """Both readings as tables have them."""
-PAPERS_MONTHS: Final = {"July 2017": 21.81, "January 2018": 45.20}
-"""Share of time above 95 % under WFP [%], Table 6 of Li et al."""
+PAPERS_MONTHS: Final = {"July 2017": 21.81, "January 2018": 45.20}  # WFP's time above 95 % [%], Table 6 of Li et al
 MONTH_SEEDS: Final = 3
 QUICK_MONTH_SEEDS: Final = 1
 _CHANGES: Final = ("makespan", "user_wait", "slowdown")
@@ -211,13 +203,10 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
         room = jobs.machine_procs * max(1, int(np.ptp(jobs.submit)))
         wfp, ceil = of(month.name, BASE), of(month.name, OURS)
         row: dict[str, Any] = {
-            "month": month.name,
-            "jobs": len(jobs),
-            "load": round(float((jobs.run_time * jobs.procs).sum() / room), 2),
-            "above_95_WFP_%": wfp["above"].median(),
-            "above_95_CEIL_%": ceil["above"].median(),
+            "month": month.name, "jobs": len(jobs), "load": round(float((jobs.run_time * jobs.procs).sum() / room), 2),
+            "above_95_WFP_%": wfp["above"].median(), "above_95_CEIL_%": ceil["above"].median(),
             "makespan_%": ceil["makespan_change"].median(),
-        }
+        }  # fmt: skip
         for case in (OURS, PASSED):
             wait = dict(zip(SHARES, of(month.name, case)["user_wait_change"], strict=True))  # shares ascend
             row |= {f"user_wait_%, {share:.0%}, {READING_NAMES[case.name]}": wait[share] for share in SHARES}
@@ -226,10 +215,7 @@ def by_month(runs: pd.DataFrame, months: Sequence[Month]) -> pd.DataFrame:
 
 
 def over_months(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return means over the months of each month's median change [%], with 95 % intervals that resample months.
-
-    Months are few, so the intervals are widened, see `predictors.core.intervals`; one month has none.
-    """
+    """Return means of the months' median changes [%], with 95 % intervals that resample the few months."""
     middle = runs.groupby(["month", "case", "share"], sort=False).median(numeric_only=True).reset_index()
     rows = []
     for case in (OURS, PASSED):

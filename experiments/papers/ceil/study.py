@@ -20,34 +20,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.compare.relative import over_seeds, with_intervals
-from experiments.papers.ceil.cases import (
-    BASE,
-    CEIL,
-    DILATIONS,
-    MEAN,
-    MIDDLE,
-    MONTH_SEEDS,
-    NONE,
-    OURS,
-    PARTS,
-    PREDICTED,
-    QUICK_MONTH_SEEDS,
-    READINGS,
-    SHARES,
-    START,
-    SWEPT,
-    Case,
-    Month,
-    busiest,
-    by_month,
-    compared,
-    like_the_papers,
-    marked,
-    month_runs,
-    months_of,
-    over_months,
-    run_times_of,
-)
+from experiments.papers.ceil import cases
 from experiments.reports.figures import COLOURS, MARKERS, Axes, Picture
 from experiments.reports.report import Report
 from experiments.runs.checkpoints import run_all
@@ -80,23 +53,25 @@ PAPER: Final = (
 class Work:
     """What every worker is given."""
 
-    months: Sequence[Month]
+    months: Sequence[cases.Month]
     quick: bool
 
 
 def run(setting: Setting) -> Report:
     """Schedule two months by every case and seed, ten (quick: three), and draw Figures 4 and 5 and the sweep."""
     log = setting.jobs()
-    months = busiest(log, setting.procs)
+    months = cases.busiest(log, setting.procs)
     seeds = setting.drawn(10, quick=3)
     found = run_all(setting, "Simulating by seed", runs_of, Work(months, setting.quick), seeds)
     runs = pd.concat(found, ignore_index=True)
     medians = over_seeds(runs, KEYS)
-    of_months = _of_months(setting, months_of(log, setting.procs))
+    of_months = _of_months(setting, cases.months_of(log, setting.procs))
     data = {f"runs_{setting.log.name}": runs, f"month_runs_{setting.log.name}": of_months.pop("runs")}
-    days = days_of(months[-1], marked(Workload.from_log(months[-1].cleaned), MIDDLE, setting.seed), setting.seed)
-    main = medians[medians["case"].isin([BASE.name, OURS.name]) & (medians["dilation"] == START)]
-    swept = medians[medians["case"].str.startswith("ceiling ") & (medians["dilation"] == START)]
+    days = days_of(
+        months[-1], cases.marked(Workload.from_log(months[-1].cleaned), cases.MIDDLE, setting.seed), setting.seed
+    )
+    main = medians[medians["case"].isin([cases.BASE.name, cases.OURS.name]) & (medians["dilation"] == cases.START)]
+    swept = medians[medians["case"].str.startswith("ceiling ") & (medians["dilation"] == cases.START)]
     return Report(
         log=setting.log.name,
         seeds=seeds,
@@ -114,14 +89,14 @@ def run(setting: Setting) -> Report:
     )
 
 
-def _of_months(setting: Setting, months: Sequence[Month]) -> dict[str, pd.DataFrame]:
-    seeds = setting.drawn(MONTH_SEEDS, QUICK_MONTH_SEEDS)
+def _of_months(setting: Setting, months: Sequence[cases.Month]) -> dict[str, pd.DataFrame]:
+    seeds = setting.drawn(cases.MONTH_SEEDS, cases.QUICK_MONTH_SEEDS)
     tasks = [(place, seed) for place in range(len(months)) for seed in seeds]
-    runs = pd.concat(run_all(setting, "Simulating every month", month_runs, months, tasks), ignore_index=True)
-    table = by_month(runs, months)
+    runs = pd.concat(run_all(setting, "Simulating every month", cases.month_runs, months, tasks), ignore_index=True)
+    table = cases.by_month(runs, months)
     return {
-        "Every month: mean change over the months, 95 % intervals that resample months": over_months(runs),
-        "The months most like the paper's, by WFP's time above 95 %": like_the_papers(table),
+        "Every month: mean change over the months, 95 % intervals that resample months": cases.over_months(runs),
+        "The months most like the paper's, by WFP's time above 95 %": cases.like_the_papers(table),
         "Every month": table,
         "runs": runs,
     }
@@ -141,25 +116,25 @@ def runs_of(shared: Work, seed: int) -> pd.DataFrame:
     return pd.DataFrame(row for month in shared.months for row in _runs(month, seed, shared.quick))
 
 
-def _runs(month: Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
+def _runs(month: cases.Month, seed: int, quick: bool) -> Iterator[dict[str, Any]]:
     log = shaken(month.cleaned, seed)
     workload = Workload.from_log(log)
 
-    def go(case: Case, jobs: Workload, dilation: str) -> Schedule:
+    def go(case: cases.Case, jobs: Workload, dilation: str) -> Schedule:
         estimates = estimates_by_name(case.estimates, log, jobs)
-        return simulate(jobs, case.policy, estimates, kill=False, run_times=run_times_of(dilation, seed))
+        return simulate(jobs, case.policy, estimates, kill=False, run_times=cases.run_times_of(dilation, seed))
 
-    for dilation in (START,) if quick else (START, MEAN, NONE):
-        easy = go(BASE, workload, dilation)
-        for share in SHARES:
-            jobs = marked(workload, share, seed)
+    for dilation in (cases.START,) if quick else (cases.START, cases.MEAN, cases.NONE):
+        easy = go(cases.BASE, workload, dilation)
+        for share in cases.SHARES:
+            jobs = cases.marked(workload, share, seed)
             base = user_figures(replace(easy, workload=jobs))  # it looks at no deadline: one schedule for all shares
-            further = [*PARTS, *READINGS, *PREDICTED] if share == MIDDLE else []
-            further += SWEPT[:: 5 if quick else 1] if share == MIDDLE and dilation == START else []
-            for case in (BASE, OURS, *further):
-                own = base if case is BASE else user_figures(go(case, jobs, dilation))
+            further = [*cases.PARTS, *cases.READINGS, *cases.PREDICTED] if share == cases.MIDDLE else []
+            further += cases.SWEPT[:: 5 if quick else 1] if share == cases.MIDDLE and dilation == cases.START else []
+            for case in (cases.BASE, cases.OURS, *further):
+                own = base if case is cases.BASE else user_figures(go(case, jobs, dilation))
                 yield {"month": month.name, "share": share, "dilation": dilation, "case": case.name, "seed": seed,
-                       **compared(own, base)}  # fmt: skip
+                       **cases.compared(own, base)}  # fmt: skip
 
 
 def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
@@ -169,26 +144,20 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
     }
     for dilation in dict.fromkeys(medians["dilation"]):
         of = medians[medians["dilation"] == dilation]
-        main = of[of["case"].isin([BASE.name, OURS.name])]
+        main = of[of["case"].isin([cases.BASE.name, cases.OURS.name])]
         workload = [numbers[pair] for pair in zip(main["month"], main["share"], strict=True)]
         yield (
-            f"Table 6: {DILATIONS[dilation]}",
+            f"Table 6: {cases.DILATIONS[dilation]}",
             pd.DataFrame(
                 {
-                    "workload": workload,
-                    "month": main["month"],
-                    "postponable": main["share"],
-                    "policy": main["case"],
-                    "makespan_s": main["makespan"].round(),
-                    "makespan_change_%": main["makespan_change"],
-                    "time_above_95_%": main["above"],
-                    "dilated_jobs": main["dilated"],
-                    "late_jobs": main["late"],
+                    "workload": workload, "month": main["month"], "postponable": main["share"], "policy": main["case"],
+                    "makespan_s": main["makespan"].round(), "makespan_change_%": main["makespan_change"],
+                    "time_above_95_%": main["above"], "dilated_jobs": main["dilated"], "late_jobs": main["late"],
                 }
             ),
-        )
-        ours = main[main["case"] == OURS.name]
-        wfp = main[main["case"] == BASE.name]
+        )  # fmt: skip
+        ours = main[main["case"] == cases.OURS.name]
+        wfp = main[main["case"] == cases.BASE.name]
         workload = [numbers[pair] for pair in zip(ours["month"], ours["share"], strict=True)]
         table: dict[str, Any] = {"workload": workload, "month": ours["month"], "postponable": ours["share"]}
         for name, label in (("user_wait", "user_wait_s"), ("slowdown", "slowdown")):
@@ -199,13 +168,18 @@ def tables_of(medians: pd.DataFrame) -> Iterator[tuple[str, pd.DataFrame]]:
             }
         table["slowdown_undilated_%"] = _changes(ours, "slowdown_undilated")
         table["regular_wait_%"] = _changes(ours, "wait_regular")
-        yield f"Figure 5: {DILATIONS[dilation]}", pd.DataFrame(table)
-        half = of[(of["share"] == MIDDLE) & ~of["case"].str.startswith("ceiling ") & (of["case"] != BASE.name)]
+        yield f"Figure 5: {cases.DILATIONS[dilation]}", pd.DataFrame(table)
+        half = of[
+            (of["share"] == cases.MIDDLE) & ~of["case"].str.startswith("ceiling ") & (of["case"] != cases.BASE.name)
+        ]
         if len(half):
-            yield f"Without a part, other readings, predictions; 50 % postponable, {DILATIONS[dilation]}", _brief(half)
+            yield (
+                f"Without a part, other readings, predictions; 50 % postponable, {cases.DILATIONS[dilation]}",
+                _brief(half),
+            )
         swept = of[of["case"].str.startswith("ceiling ")]
         if len(swept):
-            yield f"The ceiling swept; 50 % postponable, {DILATIONS[dilation]}", _brief(swept)
+            yield f"The ceiling swept; 50 % postponable, {cases.DILATIONS[dilation]}", _brief(swept)
 
 
 def _changes(rows: pd.DataFrame, name: str) -> list[str]:
@@ -225,8 +199,8 @@ def _brief(rows: pd.DataFrame) -> pd.DataFrame:
 def verdict(medians: pd.DataFrame) -> Iterator[str]:
     """Yield the results next to the paper's claims, in words."""
     for dilation in dict.fromkeys(medians["dilation"]):
-        of = medians[(medians["dilation"] == dilation) & (medians["case"] == OURS.name)]
-        base = medians[(medians["dilation"] == dilation) & (medians["case"] == BASE.name)]
+        of = medians[(medians["dilation"] == dilation) & (medians["case"] == cases.OURS.name)]
+        base = medians[(medians["dilation"] == dilation) & (medians["case"] == cases.BASE.name)]
         above = ", ".join(
             f"{month}: {base[base['month'] == month]['above'].median():.2f} to {rows['above'].median():.2f} %"
             for month, rows in of.groupby("month", sort=False)
@@ -237,8 +211,8 @@ def verdict(medians: pd.DataFrame) -> Iterator[str]:
         ]
         sure = int((of["user_wait_change_high"] < 0).sum())
         yield (
-            f"With {DILATIONS[dilation]}, CEIL against WFP: time above 95 % {above}; {', '.join(parts)}; user wait is "
-            f"certainly less in {sure} of {len(of)} workloads."
+            f"With {cases.DILATIONS[dilation]}, CEIL against WFP: time above 95 % {above}; {', '.join(parts)}; user "
+            f"wait is certainly less in {sure} of {len(of)} workloads."
         )
 
 
@@ -246,9 +220,9 @@ DAY: Final = 86_400
 STEP: Final = 300  # seconds between two values of utilisation
 
 
-def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
+def days_of(month: cases.Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
     """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
-    schedule = simulate(workload, CEIL, kill=False, run_times=run_times_of(START, seed))
+    schedule = simulate(workload, cases.CEIL, kill=False, run_times=cases.run_times_of(cases.START, seed))
     ours, procs = in_use(schedule.start, schedule.end, workload.procs), workload.machine_procs
     logged = _logged(month)
     midnight = -(month.cleaned.epoch or 0) % DAY
@@ -265,7 +239,7 @@ def days_of(month: Month, workload: Workload, seed: int, n_days: int = 3) -> pd.
     return pd.concat(parts, ignore_index=True)
 
 
-def _logged(month: Month) -> tuple[Ints, Ints] | None:
+def _logged(month: cases.Month) -> tuple[Ints, Ints] | None:
     """Return the processors in use in the log, if it has waits: of all its jobs, also those begun earlier."""
     log = month.log
     if not log.known("wait").any():
@@ -296,7 +270,7 @@ def paint_waits(axes: Axes, table: pd.DataFrame, column: str, label: str) -> Non
     """Draw two bars a workload, with intervals, as Figure 5 does."""
     scale = 3600 if column == "user_wait" else 1
     pairs = list(dict.fromkeys(zip(table["month"], table["share"], strict=True)))
-    for k, (case, colour) in enumerate(((BASE.name, COLOURS[6]), (OURS.name, COLOURS[2]))):
+    for k, (case, colour) in enumerate(((cases.BASE.name, COLOURS[6]), (cases.OURS.name, COLOURS[2]))):
         rows = table[table["case"] == case]
         value = rows[column].to_numpy() / scale
         low, high = (rows[f"{column}_{end}"].to_numpy() / scale for end in ("low", "high"))

@@ -30,8 +30,7 @@ HOUR: Final = 3600
 SYNTHETIC: Final = "mira-like-"
 PLACED_SEEDS: Final = 5
 JOBS: Final = 2_500  # of the log of those who give none: about twelve days
-POLICIES: Final = {"FCFS": "easy", "WFP": "wfp3-easy", "Cobalt": "cobalt"}
-"""What the tables call a policy, and its name."""
+POLICIES: Final = {"FCFS": "easy", "WFP": "wfp3-easy", "Cobalt": "cobalt"}  # what tables call a policy, and its name
 RESTRICTED: Final = {"a third": True, "all": False}  # how much of the machine prod-long's jobs may use
 ESTIMATES: Final = ("requested", "careful")
 COUNTED: Final = "counted"
@@ -133,10 +132,6 @@ def _runs(given: JobLog, quick: bool, first: int, seed: int) -> Iterator[dict[st
         for case in cases:
             schedule = run_case(left, workload, rules, case)
             yield {
-                "seed": seed,
-                "nodes": case.nodes,
-                "estimates": case.estimates,
-                "prod_long": case.restricted,
-                "policy": case.policy,
-                **figures_of(schedule, rules),
-            }
+                "seed": seed, "nodes": case.nodes, "estimates": case.estimates, "prod_long": case.restricted,
+                "policy": case.policy, **figures_of(schedule, rules),
+            }  # fmt: skip

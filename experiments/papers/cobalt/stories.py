@@ -78,10 +78,7 @@ def _workload(jobs: list[tuple[int, int, int]]) -> tuple[Workload, Ints]:
 
 
 def drain(initial_score: float, until: int = 40 * HOUR) -> Story:
-    """Let a full-machine job wait for its drain while small jobs of a favoured project come with an initial score.
-
-    The stretch of time is the large job's wait, and ends at `until` at the latest.
-    """
+    """Let a full-machine job wait for its drain, at most `until`, while favoured small jobs keep coming."""
     jobs = _stream(until, 630)
     jobs += [(LARGE_AT, MIRA_NODES, 6 * HOUR), *((when, 512, 12 * HOUR) for when in FAVOURED_AT)]
     workload, rows = _workload(jobs)

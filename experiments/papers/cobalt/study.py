@@ -52,13 +52,12 @@ QUESTION: Final = "What do Cobalt's score and a queue kept to a third of the mac
 
 HOUR: Final = 3600
 KEYS: Final = ["nodes", "estimates", "prod_long", "policy"]
-PAPER: Final = {
+PAPER: Final = {  # Table 2 of [1]_: mean nodes, wait, walltime, run time [s], core-hours used; 16 cores a node
     "prod-short": (1080, 45_243, 6754, 4361, 23_082),
     "backfill": (1043, 61_279, 4118, 2789, 16_794),
     "prod-capability": (13_530, 278_510, 20_151, 12_544, 656_480),
     "prod-long": (1253, 276_839, 39_734, 24_907, 137_328),
 }
-"""Table 2 of [1]_: mean nodes, wait, walltime, run time [s], core-hours used; 16 cores a node."""
 
 
 def run(setting: Setting) -> Report:
@@ -85,16 +84,10 @@ def run(setting: Setting) -> Report:
     tables["Table 2, under Cobalt, and the paper's"] = table_2(log_of(given, seeds[0], setting.quick))
     tables["Sections 4.3.4 and 4.3.5"] = stories_in_numbers(stories)
     return Report(
-        log=given.name,
-        seeds=seeds,
-        tables=tables,
-        data={f"runs_{given.name}": runs},
-        pictures=tuple(pictures),
-        notes=tuple(_notes(given, account)),
-        verdict=tuple(verdict(runs, queues)),
-        facts={"jobs": len(given), "processors": given.max_procs or 0},
-        account=account,
-    )
+        log=given.name, seeds=seeds, tables=tables, data={f"runs_{given.name}": runs}, pictures=tuple(pictures),
+        notes=tuple(_notes(given, account)), verdict=tuple(verdict(runs, queues)),
+        facts={"jobs": len(given), "processors": given.max_procs or 0}, account=account,
+    )  # fmt: skip
 
 
 def _cleaned(setting: Setting) -> tuple[JobLog, ReadingReport]:
@@ -156,10 +149,7 @@ def stories_of() -> dict[str, tuple[str, dict[str, Story]]]:
         ),
         "sawtooth": (
             "10-minute jobs on two thirds of the machine, one after the other (bars: their starts)",
-            {
-                "walltimes count as an hour at least": sawtooth(Score()),
-                "without that floor": sawtooth(Score(floor=60)),
-            },
+            {"walltimes count as an hour at least": sawtooth(Score()), "without that floor": sawtooth(Score(floor=60))},
         ),
     }
 
@@ -242,7 +232,7 @@ def _notes(log: JobLog, account: ReadingReport) -> Iterator[str]:
         yield f"{account.dropped:,} jobs are left out: {'; '.join(finding.text for finding in account.findings[:4])}."
 
 
-TYPICAL: Final = (
+TYPICAL: Final = (  # jobs with drawn scores: nodes, requested hours, what to call them
     (49_152, 1, "48 K nodes, 1 h"),
     (16_384, 12, "16 K nodes, 12 h"),
     (8192, 6, "8 K nodes, 6 h"),
@@ -250,7 +240,6 @@ TYPICAL: Final = (
     (512, 1 / 12, "512 nodes, 5 min (as 1 h)"),
     (512, 12, "512 nodes, 12 h"),
 )
-"""Jobs with drawn scores: nodes, requested hours, what to call them."""
 
 
 def trajectories() -> pd.DataFrame:

@@ -33,8 +33,7 @@ FRAMES: Final[MappingProxyType[str, Reserve]] = MappingProxyType({KEPT: "kept", 
 
 FIRST: Final = "oldest first in the frame"
 ORACLE: Final = "oracle order"
-AHEAD: Final = "look-ahead"
-"""At each pass the best of five orders, found by draining the queue. It ranks again each time: its frame is *again*."""
+AHEAD: Final = "look-ahead"  # at each pass the best of five orders, found by draining the queue; its frame is *again*
 CQSIM: Final = ", cqsim estimates"  # what the names of methods with CQSim's estimates end in
 
 WINDOW: Final = 50
@@ -81,7 +80,7 @@ _BASELINES: Final = (
 _RULES: Final = ("easy-sjbf", "sjf-easy", "saf-easy", "f1-easy", "f2-easy", "f3-easy", "f4-easy", "wfp3-easy",
                  "unicep-easy", "conservative-replan", "conservative-compress")  # fmt: skip
 
-UNTRAINED: Final = (
+UNTRAINED: Final = (  # every method without training; the first is what the others are compared with
     *_BASELINES,
     Case("Optimization, means", _always(Policy(backfill=Knapsack("capability-mean"), window=WINDOW))),
     *(Case(name, _random(reserve)) for name, reserve in FRAMES.items()),
@@ -94,17 +93,14 @@ UNTRAINED: Final = (
     Case(KEPT + CQSIM, _random("kept"), "cqsim"),
     Case(OLDEST + CQSIM, _random("oldest"), "cqsim"),
 )
-"""Every method without training; the first is what the others are compared with."""
 
 FROZEN: Final = ", frozen"  # ending of the names of trained agents with a network that no longer learns during the test
 CONTROLS: Final = ("untrained", "shuffled rewards", "zero reward", "permuted features", "raw inputs")
 """Agents that must not be better than random picks."""
 TRUE_TIMES: Final = "true run times"  # DRAS-PG that sees true run times: an upper bound that no site can have
 FULL_RETURNS: Final = "returns to the end"  # DRAS-PG with returns up to the end of the job set
-COPIED: Final = ", copied test months"
-"""What the names of agents end in that learnt from the very jobs they are tested on: they show what leakage does."""
+COPIED: Final = ", copied test months"  # agents that learnt from their test jobs, to show what leakage does
 LINEAR: Final = "linear agent"
 """Twelve weights, tuned on the training months in the same frame as DRAS and the random picks, *kept*."""
-LINEAR_TRUE: Final = f"{LINEAR}, {TRUE_TIMES}"
-"""The linear agent that sees, and plans by, true run times: an upper bound."""
+LINEAR_TRUE: Final = f"{LINEAR}, {TRUE_TIMES}"  # the linear agent that sees and plans by true run times: an upper bound
 CAPACITY: Final = "DRAS-PG, reward (2)"

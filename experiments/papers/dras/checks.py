@@ -68,18 +68,12 @@ def _beside(runs: pd.DataFrame, expected: Mapping[str, str], random: str) -> pd.
         if wait is None or slow is None or reward is None:
             continue
         few = seeds_of(runs, name) < LEAST
-        rows.append(
-            {
-                "agent": name,
-                "seeds": seeds_of(runs, name),
-                "mean_wait": in_percent(wait),
-                "bounded_slowdown": in_percent(slow),
-                "reward_a_start": told_of(reward),
-                "reward": "too few seeds" if few else _sign(reward, 0.0, "less", "more"),
-                "waits": "too few seeds" if few else _waits(wait, slow),
-                "expected": expected[name],
-            }
-        )
+        rows.append({
+            "agent": name, "seeds": seeds_of(runs, name), "mean_wait": in_percent(wait),
+            "bounded_slowdown": in_percent(slow), "reward_a_start": told_of(reward),
+            "reward": "too few seeds" if few else _sign(reward, 0.0, "less", "more"),
+            "waits": "too few seeds" if few else _waits(wait, slow), "expected": expected[name],
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -91,8 +85,6 @@ def _sign(found: Ratio, middle: float, below: str, above: str) -> str:
 def _waits(wait: Ratio, slow: Ratio) -> str:
     """Return what two measures of waiting say together.
 
-    Examples
-    --------
     >>> shorter, longer, unknown = Ratio(0.8, 0.7, 0.9), Ratio(1.2, 1.1, 1.3), Ratio(1.0, 0.9, 1.1)
     >>> _waits(shorter, unknown), _waits(unknown, longer), _waits(shorter, longer), _waits(unknown, unknown)
     ('shorter', 'longer', 'open', 'open')
@@ -119,16 +111,10 @@ def upper_bounds(runs: pd.DataFrame) -> pd.DataFrame:
         wait, slow = (ratio(runs, name, other, column, level=level) for column in WAITS)
         if wait is None or slow is None:
             continue
-        rows.append(
-            {
-                "agent": name,
-                "beside": other,
-                "seeds": seeds,
-                "mean_wait": in_percent(wait),
-                "bounded_slowdown": in_percent(slow),
-                "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
-            }
-        )
+        rows.append({
+            "agent": name, "beside": other, "seeds": seeds, "mean_wait": in_percent(wait),
+            "bounded_slowdown": in_percent(slow), "waits": "too few seeds" if seeds < LEAST else _waits(wait, slow),
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -144,14 +130,11 @@ def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:
             continue
         both = _common(runs, name, KEPT)
         gap = mean_of(_logs_beside(both, name, TEST) - _logs_beside(both, name, TRAIN), LEVEL)
-        rows.append(
-            {
-                "agent": name,
-                "mean_wait_on_training_months": in_percent(on[TRAIN]),
-                "mean_wait_on_test_months": in_percent(on[TEST]),
-                "gap": in_percent(Ratio(*(float(np.exp(end)) for end in (gap.value, gap.low, gap.high)))),
-            }
-        )
+        rows.append({
+            "agent": name, "mean_wait_on_training_months": in_percent(on[TRAIN]),
+            "mean_wait_on_test_months": in_percent(on[TEST]),
+            "gap": in_percent(Ratio(*(float(np.exp(end)) for end in (gap.value, gap.low, gap.high)))),
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
@@ -200,23 +183,15 @@ def copied(runs: pd.DataFrame) -> pd.DataFrame:
         found = mean_of(value(rows_of_all, other) - value(rows_of_all, seen), level)
         better = found.high < 0 if name == LINEAR else found.low > 0
         enough = seeds_of(runs, other, seen) >= LEAST
-        rows.append(
-            {
-                "agent": other,
-                "beside": seen,
-                "learns_for": aim,
-                "difference": told_of(found),
-                "leakage_is_seen": ("yes" if better else "no") if enough else "too few seeds",
-            }
-        )
+        rows.append({
+            "agent": other, "beside": seen, "learns_for": aim, "difference": told_of(found),
+            "leakage_is_seen": ("yes" if better else "no") if enough else "too few seeds",
+        })  # fmt: skip
     return pd.DataFrame(rows)
 
 
 def openness(curve: pd.DataFrame) -> pd.DataFrame:
-    """Return how open agents' picks are on the validation month: entropy by the largest there can be, over the seeds.
-
-    1: all jobs of the window are as likely. 0: one job is certain, and nothing new is tried any more.
-    """
+    """Return agents' entropy on the validation month by the largest: 1 is undecided, at 0 one job is certain."""
     if "entropy" not in curve:
         return pd.DataFrame()
     known = curve[curve["entropy"].notna()].sort_values("episode")
@@ -224,15 +199,9 @@ def openness(curve: pd.DataFrame) -> pd.DataFrame:
     for name, mine in known.groupby("case", sort=False):
         by_seed = mine.groupby("seed")["entropy"]
         first, last = by_seed.first(), by_seed.last()
-        rows.append(
-            {
-                "agent": name,
-                "untrained": round(float(first.median()), 3),
-                "trained": round(float(last.median()), 3),
-                "least": round(float(last.min()), 3),
-                "largest": round(float(last.max()), 3),
-                "seeds_below_0.01": int((last < CERTAIN).sum()),
-                "seeds": len(last),
-            }
-        )
+        rows.append({
+            "agent": name, "untrained": round(float(first.median()), 3), "trained": round(float(last.median()), 3),
+            "least": round(float(last.min()), 3), "largest": round(float(last.max()), 3),
+            "seeds_below_0.01": int((last < CERTAIN).sum()), "seeds": len(last),
+        })  # fmt: skip
     return pd.DataFrame(rows)

@@ -88,8 +88,6 @@ def mean_of(values: Floats, level: float) -> Ratio:
 def told_of(found: Ratio, digits: int = 4) -> str:
     """Return a difference with its interval, which one seed does not have.
 
-    Examples
-    --------
     >>> told_of(Ratio(0.1, 0.0, 0.2), 2), told_of(Ratio(-0.1, float("nan"), float("nan")), 2)
     ('+0.10 [+0.00, +0.20]', '-0.10')
     """
@@ -106,8 +104,6 @@ def seeds_of(runs: pd.DataFrame, *cases: str) -> int:
 def judged(found: Ratio | None, limit: float, below: bool, seeds: int) -> Holds:
     """Return whether a ratio is certainly below (above) a limit.
 
-    Examples
-    --------
     >>> judged(Ratio(0.5, 0.4, 0.6), 0.7, True, 10), judged(Ratio(0.5, 0.4, 0.6), 0.7, True, 3)
     ('holds', 'open')
     """

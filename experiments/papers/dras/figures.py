@@ -116,10 +116,7 @@ def paint_curves(
 
 
 def kiviat(runs: pd.DataFrame, cases: Sequence[str]) -> pd.DataFrame:
-    """Return the axes of Figure 6: reciprocals of four measures, and utilisation, from 0 (worst) to 1 (best).
-
-    Where all methods are alike on an axis, each of them has 1 there.
-    """
+    """Return Figure 6's axes: reciprocals of four measures, and utilisation; 0 is worst, 1 best or all alike."""
     test = runs[(runs["part"] == TEST) & runs["case"].isin(cases)]
     middle = over_seeds(test, ["case"], [*RECIPROCALS.values(), "utilisation"]).set_index("case")
     middle = middle.loc[[case for case in cases if case in middle.index]]

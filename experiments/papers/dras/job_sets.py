@@ -40,14 +40,13 @@ LEAST: Final = 20  # jobs of a part of a log that can be studied
 
 Kind = Literal["sampled", "real", "synthetic"]
 
-ORDERS: Final[Mapping[str, tuple[Kind, ...]]] = MappingProxyType(
+ORDERS: Final[Mapping[str, tuple[Kind, ...]]] = MappingProxyType(  # of the kinds of job sets; the first is the paper's
     {
         "sampled, real, synthetic": ("sampled", "real", "synthetic"),
         "real, sampled, synthetic": ("real", "sampled", "synthetic"),
         "synthetic, sampled, real": ("synthetic", "sampled", "real"),
     }
 )
-"""Orders of the kinds of job sets; the first is the paper's choice."""
 
 _SPAN: Final = re.compile(r"([1-9]\d{0,3})(d|w|mo)", re.ASCII)
 _PURPOSE: Final[Mapping[Kind, int]] = MappingProxyType({"sampled": 1, "real": 2, "synthetic": 3})
@@ -55,10 +54,7 @@ _PURPOSE: Final[Mapping[Kind, int]] = MappingProxyType({"sampled": 1, "real": 2,
 
 @dataclass(frozen=True)
 class Counts:
-    """How many job sets of each kind, and how many jobs in those that are drawn.
-
-    The paper has 9, 9 and 82 with 320,000 jobs together.
-    """
+    """How many job sets of each kind (the paper: 9, 9, 82), and how many jobs in those that are drawn."""
 
     sampled: int = 9
     real: int = 9
@@ -72,8 +68,6 @@ class Counts:
     def of_total(self, total: int) -> "Counts":
         """Return so many job sets in the proportion of the paper, each of as many jobs as here.
 
-        Examples
-        --------
         >>> Counts().of_total(11)
         Counts(sampled=1, real=1, synthetic=9, jobs=3200)
         """
@@ -92,8 +86,6 @@ class Counts:
 class Span:
     """A length of time as users write it: days, weeks or months.
 
-    Examples
-    --------
     >>> Span("2mo").after(0, None) // DAY, Span("6w").after(100, None) == 100 + 6 * WEEK
     (60, True)
 
@@ -110,10 +102,7 @@ class Span:
             raise JobcastError(f"A part of a log is so many days, weeks or months (45d, 6w, 2mo); got {self.text!r}.")
 
     def after(self, second: int, epoch: int | None) -> int:
-        """Return the second of a log's clock that lies this span after another one.
-
-        Months have 30 days where `epoch`, the date of the log's second 0 (Unix time), is unknown.
-        """
+        """Return the second this span after another of a log's clock; months have 30 days where its date is unknown."""
         number, unit = self._parts
         if unit != "mo":
             return second + number * (DAY if unit == "d" else WEEK)
@@ -141,10 +130,7 @@ class Span:
 
 @dataclass(frozen=True)
 class Parts:
-    """The jobs of a log to train, validate and test on; cleaned, on the scaled machine, run times within requests.
-
-    `later` are those to validate and those to test on together.
-    """
+    """Cleaned jobs on the scaled machine to train, validate and test on; `later` are those of the latter two."""
 
     train: JobLog
     validation: JobLog
@@ -170,8 +156,6 @@ def scaled(log: JobLog, nodes: int) -> JobLog:
 
     A machine that is not larger stays as it is.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "run_time": [9, 9], "requested_time": [60, 60],
     ...                            "requested_procs": [128, 4360]}, {}, max_procs=4360)
     >>> scaled(log, 436)["requested_procs"].tolist(), scaled(log, 436).max_procs
@@ -185,20 +169,13 @@ def scaled(log: JobLog, nodes: int) -> JobLog:
     return replace(narrower, max_procs=nodes, max_nodes=nodes)
 
 
-def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENTH) -> Parts:
-    """Split a cleaned log by submission: to train on, half as long to validate on, and to test on.
-
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned for simulation.
-    train : str
-        How long to train on, see `Span`.
-    test : str
-        How long to test on, or "rest".
-    nodes : int
-        Nodes of the scaled machine.
-    """
+def split(
+    log: JobLog,  # cleaned for simulation
+    train: str = "2mo",  # how long to train on, see `Span`
+    test: str = "rest",  # how long to test on, or "rest"
+    nodes: int = TENTH,  # nodes of the scaled machine
+) -> Parts:
+    """Split a cleaned log by submission: to train on, half as long to validate on, and to test on."""
     span = Span(train)
     log = scaled(within_requests(log), nodes)
     submit = log.values["submit"]
@@ -222,8 +199,6 @@ def split(log: JobLog, train: str = "2mo", test: str = "rest", nodes: int = TENT
 def job_sets(train: JobLog, counts: Counts, order: str, seed: int) -> Iterator[tuple[Kind, Workload]]:
     """Yield job sets with their kind, in an order of `ORDERS`; each depends on seed, kind and number alone.
 
-    Examples
-    --------
     >>> log = split(default_log(1)[0], nodes=44).train
     >>> few = Counts(sampled=1, real=2, synthetic=1, jobs=300)
     >>> [(kind, len(jobs)) for kind, jobs in job_sets(log, few, "real, sampled, synthetic", seed=1)]

@@ -25,13 +25,12 @@ from schedsim.workload.workload import Workload
 
 LONG: Final = 7 * DAY  # jobs that wait longer are counted
 
-RECIPROCALS: Final = {
+RECIPROCALS: Final = {  # axes of the Kiviat graph drawn as reciprocals; utilisation is drawn as it is
     "mean wait": "mean_wait_s",
     "longest wait": "max_wait_s",
     "mean slowdown": "mean_stretch",
     "mean response": "mean_response_s",
 }
-"""Axes of the Kiviat graph drawn as reciprocals; utilisation is drawn as it is."""
 
 
 def row_of(schedule: Schedule) -> dict[str, Any]:
@@ -59,8 +58,6 @@ def rewards(schedule: Schedule) -> tuple[Floats, Floats]:
 
     Starts of one second are taken in the order of submission.
 
-    Examples
-    --------
     Two jobs that need the whole machine: the second one starts last, and no one waits then.
 
     >>> from jobcast import Workload, make_policy, simulate
@@ -127,13 +124,10 @@ def jobs_of(schedule: Schedule) -> pd.DataFrame:
     order = np.argsort(-schedule.wait, kind="stable")
     rest = order[DRAWN:]
     rows = np.sort(np.concatenate([order[:DRAWN], rest[:: max(1, len(rest) // DRAWN)]]))
-    return pd.DataFrame(
-        {
-            "nodes": schedule.workload.procs[rows],
-            "wait_h": schedule.wait[rows] / HOUR,
-            "mode": np.array(STARTED_BY)[schedule.started_by[rows]],
-        }
-    )
+    return pd.DataFrame({
+        "nodes": schedule.workload.procs[rows], "wait_h": schedule.wait[rows] / HOUR,
+        "mode": np.array(STARTED_BY)[schedule.started_by[rows]],
+    })  # fmt: skip
 
 
 def by_size(schedule: Schedule, bounds: Ints) -> Iterator[dict[str, Any]]:
@@ -151,8 +145,6 @@ def by_size(schedule: Schedule, bounds: Ints) -> Iterator[dict[str, Any]]:
 def size_bounds(machine: int) -> Ints:
     """Return the upper ends of classes of sizes, like Theta's 128, 256, 512, 1,024, 2,048 and all 4,360 nodes.
 
-    Examples
-    --------
     >>> size_bounds(4360).tolist(), size_bounds(44).tolist()
     ([128, 256, 512, 1024, 2048, 4360], [1, 3, 5, 10, 21, 44])
     """
@@ -195,10 +187,7 @@ QUICK: Final = Plan(HUNDREDTH, Counts(3, 3, 27, jobs=800), seeds=3, orders=1, sn
 
 @dataclass(frozen=True)
 class Work:
-    """What every worker is given.
-
-    Trainings of hours are kept in the folder `checkpoints`, job set by job set.
-    """
+    """What every worker is given; trainings of hours are kept in `checkpoints`, job set by job set."""
 
     parts: Parts
     plan: Plan
@@ -215,17 +204,9 @@ def months(work: Work, seed: int) -> Iterator[tuple[str, JobLog, int]]:
 
 
 def evaluated(
-    work: Work,
-    case: str,
-    seed: int,
-    go: Scheduler,
-    more: dict[str, Any] | None = None,
-    only: str | None = None,
+    work: Work, case: str, seed: int, go: Scheduler, more: dict[str, Any] | None = None, only: str | None = None
 ) -> pd.DataFrame:
-    """Return the runs of a method on all months, shaken by a seed, or only on one part, called `case` in tables.
-
-    The rows belong to several tables, distinguished by the column `table`.
-    """
+    """Return a method's runs on all months, shaken by a seed, or on one part; `table` tells the rows apart."""
     about = {"log": work.parts.test.name, "case": case, "seed": seed, **(more or {})}
     found = list[pd.DataFrame]()
     for part, log, since in months(work, seed):

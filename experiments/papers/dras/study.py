@@ -18,29 +18,12 @@ from typing import Final
 
 import pandas as pd
 
-from experiments.papers.dras.cases import (
-    BINPACKING,
-    DECIMA,
-    OPTIMIZATION,
-    RANDOM,
-    WINDOW,
-)
+from experiments.papers.dras.cases import BINPACKING, DECIMA, OPTIMIZATION, RANDOM, WINDOW
 from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
 from experiments.papers.dras.claims import claims, learnt
 from experiments.papers.dras.figures import SHOWN, TRACE, pictures
 from experiments.papers.dras.job_sets import ORDERS, Parts, split
-from experiments.papers.dras.runs import (
-    CURVE,
-    FULL,
-    QUICK,
-    RUN,
-    SIZES,
-    WHOLE,
-    Plan,
-    Work,
-    table_of,
-    untrained_runs,
-)
+from experiments.papers.dras.runs import CURVE, FULL, QUICK, RUN, SIZES, WHOLE, Plan, Work, table_of, untrained_runs
 from experiments.papers.dras.tables import tables_of
 from experiments.papers.dras.training import linear_runs, linear_tasks, tasks_of, trained_runs, training_of, tunable
 from experiments.reports.report import Report

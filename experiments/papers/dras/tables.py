@@ -12,14 +12,10 @@ from experiments.papers.dras.job_sets import DAY, HOUR, THETA_NODES, Parts, Span
 from experiments.papers.dras.runs import TEST, VALIDATION, WARM, Plan
 from predictors.data.joblog import JobLog
 
-RATIOS: Final = {
-    "mean_wait": "mean_wait_s",
-    "bounded_slowdown": "mean_bounded_slowdown",
-    "p99": "p99_wait_s",
-    "longest": "max_wait_s",
-    "widest_5_%": "widest5_mean_wait_s",
-}
-"""Columns relative to FCFS, and of which figure."""
+RATIOS: Final = {  # columns relative to FCFS, and of which figure
+    "mean_wait": "mean_wait_s", "bounded_slowdown": "mean_bounded_slowdown", "p99": "p99_wait_s",
+    "longest": "max_wait_s", "widest_5_%": "widest5_mean_wait_s",
+}  # fmt: skip
 
 PAPER_IV: Final = {
     FCFS: (79.25, 30.45, 9.88, 16.99, 10.87, 52.56),
@@ -28,15 +24,10 @@ PAPER_IV: Final = {
 }
 """The paper's Table IV: backfilled, ready and reserved, each by jobs and core hours [%]. DQL's jobs sum to 106.84."""
 
-METHODS: Final = {
-    FCFS: ("no", "no", "fairness"),
-    BINPACKING: ("no", "no", "utilisation"),
-    OPTIMIZATION: ("no", "no", "reward (1)"),
-    DECIMA: ("yes", "yes", "reward (1)"),
-    PG: ("yes", "yes", "reward (1)"),
-    DQL: ("yes", "yes", "reward (1)"),
-}
-"""Of the methods of Table I: whether they adapt and need training, and what they are after."""
+METHODS: Final = {  # of the methods of Table I: whether they adapt and need training, and what they are after
+    FCFS: ("no", "no", "fairness"), BINPACKING: ("no", "no", "utilisation"), OPTIMIZATION: ("no", "no", "reward (1)"),
+    DECIMA: ("yes", "yes", "reward (1)"), PG: ("yes", "yes", "reward (1)"), DQL: ("yes", "yes", "reward (1)"),
+}  # fmt: skip
 
 
 def against_fcfs(runs: pd.DataFrame, part: str) -> pd.DataFrame:
@@ -105,8 +96,6 @@ def table_2(log: JobLog, parts: Parts, train: str) -> pd.DataFrame:
 def network_of(kind: str, nodes: int, window: int, dense: Sequence[int]) -> dict[str, Any]:
     """Return the layers of a network, and its parameters: filter, two dense layers without bias, output with bias.
 
-    Examples
-    --------
     >>> network_of("pg", 4360, 50, (4000, 1000))["parameters"]
     21890053
     >>> network_of("dql", 4360, 50, (4000, 1000))["parameters"]
@@ -122,8 +111,6 @@ def network_of(kind: str, nodes: int, window: int, dense: Sequence[int]) -> dict
 def dense_of(nodes: int) -> tuple[int, int]:
     """Return the sizes of the two dense layers, in the proportion that the paper has on Theta.
 
-    Examples
-    --------
     >>> dense_of(4360), dense_of(436), dense_of(44)
     ((4000, 1000), (400, 100), (40, 10))
     """
@@ -174,16 +161,12 @@ def rewards_beside_waits(runs: pd.DataFrame) -> pd.DataFrame:
     table = rows.groupby("case", sort=False)[
         ["capability_reward", "capacity_reward", "mean_wait_s", "max_wait_s", "n_jobs"]
     ].mean()
-    return pd.DataFrame(
-        {
-            "method": table.index,
-            "reward_(1)_a_start": table["capability_reward"].round(4),
-            "total_reward_(1)": (table["capability_reward"] * table["n_jobs"]).round(1),
-            "reward_(2)_a_start": table["capacity_reward"],
-            "mean_wait_h": (table["mean_wait_s"] / HOUR).round(2),
-            "longest_wait_h": (table["max_wait_s"] / HOUR).round(1),
-        }
-    )
+    return pd.DataFrame({
+        "method": table.index, "reward_(1)_a_start": table["capability_reward"].round(4),
+        "total_reward_(1)": (table["capability_reward"] * table["n_jobs"]).round(1),
+        "reward_(2)_a_start": table["capacity_reward"], "mean_wait_h": (table["mean_wait_s"] / HOUR).round(2),
+        "longest_wait_h": (table["max_wait_s"] / HOUR).round(1),
+    })  # fmt: skip
 
 
 def tables_of(

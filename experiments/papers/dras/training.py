@@ -8,21 +8,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.dras.cases import (
-    CAPACITY,
-    COPIED,
-    CQSIM,
-    DECIMA,
-    DQL,
-    FROZEN,
-    FULL_RETURNS,
-    LINEAR,
-    LINEAR_TRUE,
-    PG,
-    TRUE_TIMES,
-    WINDOW,
-    planned_by,
-)
+from experiments.papers.dras import cases
 from experiments.papers.dras.job_sets import ORDERS, Counts, job_sets
 from experiments.papers.dras.runs import CURVE, RUN, TEST, VALIDATION, Work, evaluated, months, row_of
 from experiments.papers.dras.tables import dense_of
@@ -55,23 +41,22 @@ class Arm:
     copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
-ARMS: Final = (
-    Arm(PG, updating=True, control=False),
-    Arm(DQL, {"kind": "dql"}, updating=True, control=False),
-    Arm(DECIMA, {"kind": "decima"}, control=False),
+ARMS: Final = (  # agents, the paper's three first
+    Arm(cases.PG, updating=True, control=False),
+    Arm(cases.DQL, {"kind": "dql"}, updating=True, control=False),
+    Arm(cases.DECIMA, {"kind": "decima"}, control=False),
     Arm("untrained", trains=False),
     Arm("shuffled rewards", {"reward": "shuffled"}),
     Arm("zero reward", {"reward": "zero"}),
     Arm(PERMUTED, {"inputs": "permuted"}),
     Arm("raw inputs", {"inputs": "raw"}),
-    Arm(FULL_RETURNS, {"returns": "full"}),
-    Arm(CAPACITY, {"reward": "cori"}),
-    Arm(TRUE_TIMES, estimates="clairvoyant"),
-    Arm(PG + COPIED, copied=True),
-    Arm(PG + CQSIM, estimates="cqsim"),
-    Arm(DQL + CQSIM, {"kind": "dql"}, estimates="cqsim"),
+    Arm(cases.FULL_RETURNS, {"returns": "full"}),
+    Arm(cases.CAPACITY, {"reward": "cori"}),
+    Arm(cases.TRUE_TIMES, estimates="clairvoyant"),
+    Arm(cases.PG + cases.COPIED, copied=True),
+    Arm(cases.PG + cases.CQSIM, estimates="cqsim"),
+    Arm(cases.DQL + cases.CQSIM, {"kind": "dql"}, estimates="cqsim"),
 )
-"""Agents, the paper's three first."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +74,7 @@ def tasks_of(work: Work) -> list[Task]:
     seeds = range(first, first + plan.seeds)
     orders = list(ORDERS)[: plan.orders]
     tasks = [Task(arm.name, seed, orders[0]) for arm in ARMS if not arm.control for seed in seeds]
-    tasks += [Task(PG, seed, order) for order in orders[1:] for seed in seeds]
+    tasks += [Task(cases.PG, seed, order) for order in orders[1:] for seed in seeds]
     tasks += [Task(arm.name, seed, orders[0]) for arm in ARMS if arm.control for seed in seeds[: plan.control_seeds]]
     return [task for task in tasks if not plan.agents or task.arm in plan.agents]
 
@@ -111,7 +96,7 @@ def trained_runs(work: Work, task: Task) -> pd.DataFrame:
     found = [curve.assign(table=CURVE, log=work.parts.test.name, case=name, seed=task.seed)]
     both = arm.updating and first
     for learning in (True, False) if both else (arm.updating,):
-        case = name if learning or not both else name + FROZEN
+        case = name if learning or not both else name + cases.FROZEN
         go = _going(agent, settings, arm.estimates, task.seed, learning)
         found.append(evaluated(work, case, task.seed, go, about, only=TEST if arm.control else None))
     return pd.concat([table for table in found if len(table)], ignore_index=True)
@@ -120,7 +105,7 @@ def trained_runs(work: Work, task: Task) -> pd.DataFrame:
 def settings_of(work: Work, arm: Arm) -> DrasSettings:
     """Return the settings of an agent on the scaled machine."""
     nodes = int(work.parts.train.max_procs or work.plan.nodes)
-    settings = DrasSettings("pg", nodes, window=WINDOW, dense=dense_of(nodes))
+    settings = DrasSettings("pg", nodes, window=cases.WINDOW, dense=dense_of(nodes))
     return replace(settings, **arm.changes)
 
 
@@ -148,7 +133,7 @@ def _estimates(name: str) -> Callable[[Workload], Any] | None:
     """Return what makes estimates of a workload; None stands for requested times."""
     if name == "requested":
         return None
-    return clairvoyant if name == "clairvoyant" else lambda jobs: planned_by(name, _NO_LOG, jobs)
+    return clairvoyant if name == "clairvoyant" else lambda jobs: cases.planned_by(name, _NO_LOG, jobs)
 
 
 _NO_LOG: Final = JobLog.from_columns({"job_id": [], "submit": []}, {})
@@ -205,7 +190,7 @@ def training_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 GENERATIONS: Final = 30  # of the search, twelve agents each
-LINEARS: Final = (LINEAR, LINEAR + COPIED, LINEAR_TRUE)
+LINEARS: Final = (cases.LINEAR, cases.LINEAR + cases.COPIED, cases.LINEAR_TRUE)
 
 
 def tunable() -> bool:
@@ -226,14 +211,14 @@ def linear_tasks(work: Work) -> list[tuple[str, int]]:
 def linear_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:
     """Tune a linear agent by a seed, on the training months or on the very jobs to test, and return its runs."""
     name, seed = task
-    copied, estimates = name.endswith(COPIED), "clairvoyant" if name == LINEAR_TRUE else "requested"
+    copied, estimates = name.endswith(cases.COPIED), "clairvoyant" if name == cases.LINEAR_TRUE else "requested"
     log = next(log for part, log, _ in months(work, seed) if part == TEST) if copied else work.parts.train
-    search = Search(Frame(Objective(), WINDOW, estimates, seed), "kept", GENERATIONS)
+    search = Search(Frame(Objective(), cases.WINDOW, estimates, seed), "kept", GENERATIONS)
     begin = process_time()
-    policy = policy_of(np.array(found_by(log, search)), "kept", WINDOW)
+    policy = policy_of(np.array(found_by(log, search)), "kept", cases.WINDOW)
     about = {"train_seconds": process_time() - begin, "updates": GENERATIONS}
 
     def go(log: JobLog, jobs: Workload) -> Schedule:
         return simulate(jobs, policy, estimates_by_name(estimates, log, jobs))
 
-    return evaluated(work, name, seed, go, about, only=None if name == LINEAR else TEST)
+    return evaluated(work, name, seed, go, about, only=None if name == cases.LINEAR else TEST)

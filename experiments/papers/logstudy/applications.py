@@ -20,15 +20,13 @@ from predictors.history.programs import program_of
 from schedsim.results.timelines import in_use
 
 BOUNDARY: Final = 0.95  # utilisation above which a run is in the group High
-MOST_SPREAD: Final = 3.0
-"""Longest run over shortest from which on an application is left out, as a benchmark or code under development."""
+MOST_SPREAD: Final = 3.0  # longest / shortest run from which on an application is left out, like benchmarks
 MORE_NODES: Final = 16  # jobs of no more nodes are left out: debugging
 LEAST_RUNS: Final = 30
 LEAST_IN_GROUP: Final = 10
 SIGNIFICANCE: Final = 0.10
 WEEK: Final = 7 * 86_400
-NOT_TOLD, NO_LINE = "a line that does not tell it", "no command line"
-"""Why a job has no executable from its command line."""
+NOT_TOLD, NO_LINE = "a line that does not tell it", "no command line"  # why a job's command line gives no executable
 _KEY: Final = ("user", "project", "nodes", "executable", "command", "directory")
 
 
@@ -45,20 +43,14 @@ class Applications:
     sources: pd.DataFrame  # how many jobs got their executable from what; empty where the log has no command lines
 
 
-def mean_utilisation(start: Ints, end: Ints, procs: Ints, machine: int) -> Floats:
+def mean_utilisation(
+    start: Ints,  # start, end: shape (n_jobs,); of all jobs that filled the machine [s]; `end` > `start`
+    end: Ints,
+    procs: Ints,  # shape (n_jobs,); processors of each
+    machine: int,  # processors of the machine
+) -> Floats:
     """Return for each run the share of the machine that was in use, itself included, averaged over the run.
 
-    Parameters
-    ----------
-    start, end : int64 arrays of shape (n_jobs,)
-        Of all jobs that filled the machine [s]; `end` > `start`.
-    procs : int64 array of shape (n_jobs,)
-        Processors of each.
-    machine : int
-        Processors of the machine.
-
-    Examples
-    --------
     >>> mean_utilisation(np.array([0, 5]), np.array([10, 10]), np.array([6, 4]), 10).tolist()
     [0.8, 1.0]
     """
@@ -158,8 +150,6 @@ def _key(table: pd.DataFrame) -> tuple[tuple[str, ...], tuple[str, ...]]:
 def _letter(number: int) -> str:
     """Return an application's name in tables: AppA, AppB, …, AppZ, AppAA and so on.
 
-    Examples
-    --------
     >>> _letter(0), _letter(25), _letter(26)
     ('AppA', 'AppZ', 'AppAA')
     """
@@ -198,8 +188,6 @@ class Comparison:
 def compare(high: Floats, normal: Floats) -> Comparison:
     """Return the comparison of run times [s] of one application under High and Normal, at least two each.
 
-    Examples
-    --------
     >>> found = compare(np.array([11.0, 12.0, 13.0]), np.array([9.0, 10.0, 11.0]))
     >>> round(found.increase, 3), round(found.effect, 3), found.longest_in_high
     (0.2, 0.889, True)
@@ -228,8 +216,6 @@ def within_weeks(times: Floats, above: npt.NDArray[np.bool_], week: Ints) -> tup
     The slope of the run time over the group, both less their means by week, with a standard error that allows for
     unequal variances (White's); NaN where no week has runs of both groups.
 
-    Examples
-    --------
     >>> times, above = np.array([10.0, 11.0, 20.0, 21.0]), np.array([False, True, False, True])
     >>> within_weeks(times, above, np.array([0, 0, 1, 1]))[0]
     1.0
@@ -249,10 +235,7 @@ def within_weeks(times: Floats, above: npt.NDArray[np.bool_], week: Ints) -> tup
 
 
 def comparisons(runs: pd.DataFrame, boundary: float = BOUNDARY) -> pd.DataFrame:
-    """Return one row an application: its runs above and at most at a boundary of utilisation, compared.
-
-    Applications with fewer than ten runs in a group are left out.
-    """
+    """Return a row an application with ten runs in each group: those above and at most at a boundary of utilisation."""
     rows = []
     for name, part in runs.groupby("application", sort=False):
         above = part["utilisation"].to_numpy() > boundary

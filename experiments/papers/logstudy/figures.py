@@ -243,12 +243,10 @@ def paint_boxes(axes: Axes, table: pd.DataFrame, boundary: float = BOUNDARY) -> 
     """Boxes: run times of applications under High and Normal utilisation, over the application's median."""
     names = list(dict.fromkeys(table["label"]))
     look: dict[str, Any] = {
-        "patch_artist": True,
-        "showmeans": True,
-        "medianprops": {"color": "black"},
+        "patch_artist": True, "showmeans": True, "medianprops": {"color": "black"},
         "meanprops": {"marker": "D", "markerfacecolor": "white", "markeredgecolor": "black", "markersize": 4},
         "flierprops": {"marker": ".", "markersize": 3},
-    }
+    }  # fmt: skip
     for k, (group, sign, colour, hatch) in enumerate(
         (("Normal", "≤", COLOURS[0], ""), ("High", ">", COLOURS[1], "//"))
     ):

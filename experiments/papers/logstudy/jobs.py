@@ -17,20 +17,10 @@ from schedsim.sites.cobalt.queues import CAPABILITY_SHARE, least_capability
 
 SHORT_S: Final = 6 * 3600  # requested time up to which a smaller job goes to the short queue (section 4)
 CAPABILITY, SHORT, LONG = "prod-capability", "prod-short", "prod-long"
-LEAST_SHARE: Final = 0.01
-"""Share of the jobs that a queue must have to count as one, where the log's own queues shall be used."""
+LEAST_SHARE: Final = 0.01  # share of the jobs that a log's own queue must have to count as one
 _CODED: Final = (
-    "queue",
-    "partition",
-    "user",
-    "project",
-    "mode",
-    "location",
-    "executable",
-    "command",
-    "directory",
-    "group",
-)
+    "queue", "partition", "user", "project", "mode", "location", "executable", "command", "directory", "group",
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,10 +47,7 @@ class StudyJobs:
 
 
 def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
-    """Return the frame of a log's jobs.
-
-    Jobs that never started, or of which no processors or run time are known, are left out and counted in a note.
-    """
+    """Return the frame of a log's jobs that started and have processors and a run time; a note counts the others."""
     notes: list[str] = []
     run_time, wait, width = log.filled("run_time"), log.filled("wait", 0), _given(log)
     ran = (run_time > 0) & (width > 0)
@@ -86,19 +73,12 @@ def study_jobs(log: JobLog, procs: int | None = None) -> StudyJobs:
     requested[requested <= 0] = np.nan
     table = pd.DataFrame(
         {
-            "row": np.arange(len(log)),
-            "time": wall_clock(log),
-            "start": start,
-            "end": start + run_time,
-            "wait": np.where(log.known("wait"), wait, np.nan),
-            "run_time": run_time,
-            "requested_time": requested,
-            "procs": width,
-            "nodes": _nodes(log, width, known, notes),
-            "core_hours": each * run_time / 3600,
+            "row": np.arange(len(log)), "time": wall_clock(log), "start": start, "end": start + run_time,
+            "wait": np.where(log.known("wait"), wait, np.nan), "run_time": run_time, "requested_time": requested,
+            "procs": width, "nodes": _nodes(log, width, known, notes), "core_hours": each * run_time / 3600,
             "requested_core_hours": each / width * asked * requested / 3600,
         }
-    )
+    )  # fmt: skip
     for column in _CODED:
         if column in known:
             table[column] = named(log, column)

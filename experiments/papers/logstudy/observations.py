@@ -20,10 +20,9 @@ LEAST_JOBS: Final = 20  # jobs that a queue must have in a month for its mean wa
 TOP_USERS: Final = 8
 TOP_CODES: Final = 6
 DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-Row = tuple[int, str, str, str]
-"""Number of the observation, what is asked, the paper's answer for Mira, this log's answer."""
+Row = tuple[int, str, str, str]  # number of the observation, question, the paper's answer for Mira, this log's answer
 
-MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
+MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(  # the paper's Table 2 by queue, as in `COLUMNS`
     {
         "prod-short": (1080, 45243, 6754, 4361, 23082, 22406, 4289056697),
         "backfill": (1043, 61279, 4118, 2789, 16794, 16663, 883159087),
@@ -32,16 +31,10 @@ MIRA: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
         "prod-1024-torus": (1024, 17338, 3499, 14652, 66687, 66687, 149446510),
     }
 )
-"""The paper's Table 2, by queue, in the order of `COLUMNS`."""
 COLUMNS: Final = (
-    "mean_used_nodes",
-    "mean_wait_s",
-    "mean_walltime_s",
-    "mean_runtime_s",
-    "mean_used_core_hours",
-    "mean_requested_core_hours",
-    "total_used_core_hours",
-)
+    "mean_used_nodes", "mean_wait_s", "mean_walltime_s", "mean_runtime_s", "mean_used_core_hours",
+    "mean_requested_core_hours", "total_used_core_hours",
+)  # fmt: skip
 
 
 def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
@@ -49,16 +42,13 @@ def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
     parts = jobs.table.groupby(key, sort=False)
     table = pd.DataFrame(
         {
-            "jobs": parts.size(),
-            "mean_used_nodes": parts["nodes"].mean(),
-            "mean_wait_s": parts["wait"].mean(),
-            "mean_walltime_s": parts["requested_time"].mean(),
-            "mean_runtime_s": parts["run_time"].mean(),
+            "jobs": parts.size(), "mean_used_nodes": parts["nodes"].mean(), "mean_wait_s": parts["wait"].mean(),
+            "mean_walltime_s": parts["requested_time"].mean(), "mean_runtime_s": parts["run_time"].mean(),
             "mean_used_core_hours": parts["core_hours"].mean(),
             "mean_requested_core_hours": parts["requested_core_hours"].mean(),
             "total_used_core_hours": parts["core_hours"].sum(),
         }
-    )
+    )  # fmt: skip
     table = table.sort_values("total_used_core_hours", ascending=False).reset_index()
     table["share_of_jobs"] = table["jobs"] / table["jobs"].sum()
     table["share_of_core_hours"] = table["total_used_core_hours"] / table["total_used_core_hours"].sum()
@@ -391,14 +381,9 @@ def largest_project(jobs: StudyJobs) -> str:
     return str(jobs.table.groupby("project")["core_hours"].sum().idxmax())
 
 
-PARTS: Final[tuple[Callable[[StudyJobs], list[Row]], ...]] = (
-    queues_observed,
-    users_observed,
-    exits_observed,
-    cycles_observed,
-    overburn_observed,
-)
-"""What is observed, in the order of the paper."""
+PARTS: Final[tuple[Callable[[StudyJobs], list[Row]], ...]] = (  # what is observed, in the order of the paper
+    queues_observed, users_observed, exits_observed, cycles_observed, overburn_observed,
+)  # fmt: skip
 
 
 BEGINNING_S = 600

@@ -11,14 +11,7 @@ from typing import Final
 import pandas as pd
 
 from experiments.papers.logstudy import applications as li
-from experiments.papers.logstudy.figures import (
-    SHOWN_APPLICATIONS,
-    boxes_of,
-    failure_pictures,
-    paint_boxes,
-    paint_increases,
-    pictures,
-)
+from experiments.papers.logstudy import figures
 from experiments.papers.logstudy.jobs import StudyJobs, study_jobs
 from experiments.papers.logstudy.observations import (
     PARTS,
@@ -48,9 +41,9 @@ def run(setting: Setting) -> Report:
     jobs = study_jobs(log, setting.procs)
     failures, failed_notes = _failures(setting)
     observed = pd.DataFrame(observations(jobs, failures), columns=list(OBSERVED))
-    drawn = [picture for picture in pictures(jobs) if len(picture.table)]
+    drawn = [picture for picture in figures.pictures(jobs) if len(picture.table)]
     if failures is not None and len(hits(jobs, failures)):
-        drawn += failure_pictures(by_place(jobs, failures), hits(jobs, failures), by_queue(jobs, failures))
+        drawn += figures.failure_pictures(by_place(jobs, failures), hits(jobs, failures), by_queue(jobs, failures))
     found = li.applications(jobs)
     utilised, more, sentences = _utilisation(found)
     tables = {
@@ -61,13 +54,9 @@ def run(setting: Setting) -> Report:
         **utilised,
     }
     return Report(
-        log=log.name,
-        seeds=(setting.seed,),
-        tables=tables,
-        pictures=(*drawn, *more),
-        notes=(*jobs.notes, *failed_notes, *found.notes),
-        verdict=sentences,
-    )
+        log=log.name, seeds=(setting.seed,), tables=tables, pictures=(*drawn, *more),
+        notes=(*jobs.notes, *failed_notes, *found.notes), verdict=sentences,
+    )  # fmt: skip
 
 
 def observations(jobs: StudyJobs, failures: Failures | None = None) -> list[Row]:
@@ -99,13 +88,13 @@ def _utilisation(found: li.Applications) -> tuple[dict[str, pd.DataFrame], list[
         if table.empty:
             continue
         name = "95" if title == "95 %" else "balanced"
-        shown = list(table["application"][:SHOWN_APPLICATIONS])
-        paint = partial(paint_boxes, boundary=boundary)
-        drawn.append(Picture(f"li_fig2_{name}", boxes_of(found.runs, shown, boundary), paint))
+        shown = list(table["application"][: figures.SHOWN_APPLICATIONS])
+        paint = partial(figures.paint_boxes, boundary=boundary)
+        drawn.append(Picture(f"li_fig2_{name}", figures.boxes_of(found.runs, shown, boundary), paint))
         sizes = _family_sizes(found.runs, list(table["application"]))
         if len(sizes) > 1:
-            drawn.append(Picture(f"li_fig3_{name}", boxes_of(found.runs, sizes, boundary), paint))
-        drawn.append(Picture(f"li_increase_{name}", table, paint_increases, height=5.0))
+            drawn.append(Picture(f"li_fig3_{name}", figures.boxes_of(found.runs, sizes, boundary), paint))
+        drawn.append(Picture(f"li_increase_{name}", table, figures.paint_increases, height=5.0))
     return tables, drawn, tuple(sentences)
 
 
@@ -129,4 +118,4 @@ def _family_sizes(runs: pd.DataFrame, shown: list[str]) -> list[str]:
     if sizes.empty or sizes.max() < 2:
         return []
     own = part[part["family"] == sizes.idxmax()].sort_values("nodes")
-    return list(own["application"][:SHOWN_APPLICATIONS])
+    return list(own["application"][: figures.SHOWN_APPLICATIONS])

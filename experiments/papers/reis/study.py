@@ -36,8 +36,7 @@ PAPER: Final = {"log": "CEA-Curie-2011-2.1-cln", "last-two": 1.24186e13, PAPERS_
 """Table 2: sums of squared errors [s²] on the last 20 % of the jobs."""
 
 TREES: Final = 10
-ONE_HOT: Final = 16
-"""Columns of its own that an attribute has in the paper's forest here; the paper gives every category one."""
+ONE_HOT: Final = 16  # columns of its own that an attribute has in the paper's forest here; there every category has
 SEEDS: Final = 10
 QUICK_SEEDS: Final = 2
 
@@ -63,29 +62,17 @@ def run(setting: Setting) -> Report:
     fitted = found["reis"]["forest"].predictor
     assert isinstance(fitted, Forest)
     tables = {
-        "table2": table2,
-        "papers_forest": by_seed,
-        "squared_error_tail": tail,
-        "importances": importances(fitted),
-        "log": _about(log),
-        "stretch": _stretch(log),
-    }
+        "table2": table2, "papers_forest": by_seed, "squared_error_tail": tail, "importances": importances(fitted),
+        "log": _about(log), "stretch": _stretch(log),
+    }  # fmt: skip
     return Report(
-        log=log.name,
-        seeds=seeds,
-        tables=tables,
-        pictures=pictures(log, found["reis"], tables["importances"]),
-        notes=_notes(log),
-        verdict=_verdict(table2, by_seed, tail, log),
-        account=left_out.using(len(counted)),
-    )
+        log=log.name, seeds=seeds, tables=tables, pictures=pictures(log, found["reis"], tables["importances"]),
+        notes=_notes(log), verdict=_verdict(table2, by_seed, tail, log), account=left_out.using(len(counted)),
+    )  # fmt: skip
 
 
 def papers_forest(shared: tuple[JobLog, str | int | None, int], seed: int) -> pd.DataFrame:
-    """Return Table 2's row of the paper's own forest of a seed, under the paper's protocol.
-
-    Each tree is grown on as many jobs as there are to learn from, drawn with replacement, until its leaves are pure.
-    """
+    """Return Table 2's row of the paper's own forest of a seed, under its protocol: full bootstraps, pure leaves."""
     log, partition, first_seed = shared
     asked: dict[str, Predictor] = {PAPERS_FOREST: papers_forest_of(seed, len(log))}
     found = evaluate(log, asked, protocol="reis", partition=partition, seed=first_seed)
@@ -99,10 +86,9 @@ def papers_forest_of(seed: int, n_jobs: int) -> Forest:
     return Forest(n_estimators=TREES, max_features=1.0, max_nodes=most, one_hot=ONE_HOT, random_state=seed)
 
 
-_OF_SEEDS: Final = (
+_OF_SEEDS: Final = (  # columns of Table 2 that a forest of one seed has
     "n_train", "n_test", "sse_s2", "ratio_to_last_two", "mae_s", "median_ae_s", "underestimation_rate", "fit_seconds",
 )  # fmt: skip
-"""Columns of Table 2 that a forest of one seed has."""
 
 
 def _over_seeds(by_seed: pd.DataFrame, found: Evaluation) -> dict[str, object]:
@@ -125,22 +111,14 @@ def _table2(found: Evaluation) -> list[dict[str, object]]:
     paper = _published(found)
     return [
         {
-            "protocol": found.protocol,
-            "predictor": score.name,
-            "n_train": found.n_train,
-            "n_test": found.n_test,
-            "sse_s2": score.figures.sse_s2,
-            "paper_sse_s2": paper.get(score.name, np.nan),
-            "ratio_to_last_two": score.figures.sse_ratio_to_last_two,
-            "ratio_low": score.interval[0],
-            "ratio_high": score.interval[1],
-            "mae_s": score.figures.mae_s,
-            "median_ae_s": score.figures.median_ae_s,
-            "underestimation_rate": score.figures.underestimation_rate,
-            "fit_seconds": score.fit_seconds,
+            "protocol": found.protocol, "predictor": score.name, "n_train": found.n_train, "n_test": found.n_test,
+            "sse_s2": score.figures.sse_s2, "paper_sse_s2": paper.get(score.name, np.nan),
+            "ratio_to_last_two": score.figures.sse_ratio_to_last_two, "ratio_low": score.interval[0],
+            "ratio_high": score.interval[1], "mae_s": score.figures.mae_s, "median_ae_s": score.figures.median_ae_s,
+            "underestimation_rate": score.figures.underestimation_rate, "fit_seconds": score.fit_seconds,
         }
         for score in found.scores
-    ]
+    ]  # fmt: skip
 
 
 def _tail(found: Evaluation) -> pd.DataFrame:

@@ -43,8 +43,6 @@ Judge = Literal["model", "random", "oracle"]
 class AskSettings:
     """What an ask costs, and how patient the gate is.
 
-    Examples
-    --------
     >>> AskSettings(ask_seconds=5).probe_seconds
     20
     """
@@ -124,13 +122,10 @@ def rows_of(settings: AskSettings) -> dict[str, Row]:
     timed: dict[str, Any] = {"probes": TIMED, "ask_seconds": settings.probe_seconds, "probing": settings.probing}
     by_time: dict[str, Any] = {"count_on": "window", "window": settings.window}
     kinds: dict[str, dict[str, Any]] = {
-        FREE: {},
-        "probes that take their time and load": timed,
-        "last-known probes": {"probes": "last-known"},
-        ABSENT: {"probes": "absent"},
-        "no probes, asks take time, counters lag": {"probes": "absent", **cost},
+        FREE: {}, "probes that take their time and load": timed, "last-known probes": {"probes": "last-known"},
+        ABSENT: {"probes": "absent"}, "no probes, asks take time, counters lag": {"probes": "absent", **cost},
         "probes free, one skip a window": by_time,
-    }
+    }  # fmt: skip
     kinds |= {
         f"chosen model, {FREE}": {"model": CHOSEN},
         "chosen model, probes that take their time and load": {"model": CHOSEN, **timed},
@@ -210,10 +205,7 @@ def models_of(control: Control, scope: str, seed: int, quick: bool) -> Models:
 
 
 def f1_on(dataset: Dataset, model: str, seed: int) -> float:
-    """Return F1 on control jobs that were left out by chance, a fourth at a time, where two classes are learnt.
-
-    In the trials the model of the paper learns three classes: it may then say variation less often than here.
-    """
+    """Return F1 of two classes on control jobs, a fourth left out at a time; the trials may learn three."""
     varies, said = [], []
     for fold in random_folds(dataset.runs, FOLDS, seed):
         predicted, _, _ = answer(seeded(model, seed), (dataset.rows, FEATURES), fold)

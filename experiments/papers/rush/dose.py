@@ -76,12 +76,11 @@ POLICIES: Final = (RUSH, ORACLE, f"{ORACLE}, {PATIENT} skips")
 PATIENT_RUSH: Final = f"{RUSH}, {PATIENT} skips"
 SCOPE: Final = "all"
 BOTH: Final = "load from outside, and the noise job"
-SOURCES: Final[dict[str, Noise]] = {
+SOURCES: Final[dict[str, Noise]] = {  # of traffic beyond the jobs; the paper's noise job has its own pod
     BOTH: Noise(),
     "the noise job alone": Noise(),
     "the noise job alone, four times as strong, for ten minutes": Noise(amplitude=5e10, period=600),
 }
-"""Sources of traffic in addition to the jobs: in the paper's experiment the noise job alone has a pod of its own."""
 PARTS: Final = ("tau", "placement", "source", "episodes")  # parts of the study, as `--experiments` names them
 
 
@@ -284,8 +283,7 @@ WITHOUT: Final = "none"  # the case that the others are set against
 MEASURED: Final = (
     "base_rate", "f1_application_left_out", "pr_auc_application_left_out", "f1_last_30", "varying_on_ten_days",
 )  # fmt: skip
-COMPARED: Final = ("f1_application_left_out", "f1_last_30")
-"""Figures reported as the difference from the case without episodes."""
+COMPARED: Final = ("f1_application_left_out", "f1_last_30")  # figures reported as differences from no episodes
 
 
 def foreseen_with(days: int, task: tuple[str, int]) -> pd.DataFrame:
@@ -309,12 +307,8 @@ def foreseen_with(days: int, task: tuple[str, int]) -> pd.DataFrame:
 
 
 def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
-    """Return one row a case: means over its campaigns with 95 % intervals, widened because campaigns are few.
+    """Return a row a case: means over the campaigns that have the figure, with widened 95 % intervals.
 
-    A figure that a campaign does not have (no slow run in its last 30 %) is left out of the mean.
-
-    Examples
-    --------
     >>> one = {"episodes": "none", **dict.fromkeys(MEASURED, 0.5)}
     >>> found = pd.DataFrame([one | {"seed": seed, "base_rate": 0.04 + 0.01 * seed} for seed in range(5)])
     >>> over_campaigns(found)[["campaigns", "base_rate", "f1_last_30"]].to_dict("records")
@@ -328,10 +322,7 @@ def over_campaigns(found: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_none(found: pd.DataFrame) -> pd.DataFrame:
-    """Return how much higher F1 is in each case than without episodes, paired by seed, with the exact p of sign flips.
-
-    A pair with a figure missing is left out.
-    """
+    """Return how much higher F1 is than without episodes, paired by seed, with the exact p of sign flips."""
     base, rows = found[found["episodes"] == WITHOUT].set_index("seed"), []
     for case, own in found[found["episodes"] != WITHOUT].groupby("episodes", sort=False):
         for name in COMPARED:
@@ -344,8 +335,6 @@ def beside_none(found: pd.DataFrame) -> pd.DataFrame:
 def with_interval_of(values: Floats) -> str:
     """Return the mean of some figures between -1 and 1 with its interval, see `predictors.core.intervals.expanded`.
 
-    Examples
-    --------
     >>> with_interval_of(np.array([0.25])), with_interval_of(np.array([np.nan]))
     ('0.25', '-')
     """

@@ -7,25 +7,14 @@ from typing import Final
 import numpy as np
 import pandas as pd
 
+from experiments.papers.rush import measures
 from experiments.papers.rush.jobs import EXPERIMENTS
-from experiments.papers.rush.measures import (  # fmt: skip
-    CALM_EASY,
-    CALM_RUSH,
-    EASY,
-    ORACLE,
-    RANDOM,
-    RUSH,
-    by_application,
-    means_over_seeds,
-    shortened_by_size,
-    waits_by_application,
-)
 from experiments.reports.figures import COLOURS, HATCHES, MARKERS, Axes, Picture, bar_lengths, legend_beside
 from predictors.data.runs import Runs
 
 DAY: Final = 86_400
 SHOWN_DAYS: Final = (103, 152)  # of the control jobs, 12 November to 31 December if the first day is 1 August
-_LOOK: Final = {EASY: (COLOURS[1], "//"), RUSH: (COLOURS[0], "")}
+_LOOK: Final = {measures.EASY: (COLOURS[1], "//"), measures.RUSH: (COLOURS[0], "")}
 
 
 def pictures(runs: pd.DataFrame, trials: pd.DataFrame, control: Runs) -> Iterator[Picture]:
@@ -33,16 +22,16 @@ def pictures(runs: pd.DataFrame, trials: pd.DataFrame, control: Runs) -> Iterato
     yield Picture("figure_01_control_jobs", over_time(control), paint_over_time, width=8.0)
     if set(runs["experiment"]) < set(EXPERIMENTS):
         return
-    varying = by_application(runs)
+    varying = measures.by_application(runs)
     partial_data = varying[varying["experiment"].isin(("ADPA", "PDPA"))]
     yield Picture("figure_04_varying_adpa_pdpa", partial_data, paint_partial, width=8.0)
     yield Picture("figure_05_varying_adaa", varying[varying["experiment"] == "ADAA"], paint_varying)
     for number, name, size in ((6, "ADAA", ()), (7, "PDPA", ()), (8, "WS", (12.0, 5.0))):
         paint = partial(paint_run_times, experiment=name)
         yield Picture(f"figure_{number:02}_run_times_{name.lower()}", quantiles(runs, name), paint, *size)
-    yield Picture("figure_09_longest_runs_ss", shortened_by_size(runs, "SS"), paint_shortened)
+    yield Picture("figure_09_longest_runs_ss", measures.shortened_by_size(runs, "SS"), paint_shortened)
     yield Picture("figure_10_makespans", makespans(trials), paint_makespans)
-    yield Picture("figure_11_waits_adaa", waits_by_application(runs, "ADAA"), paint_waits)
+    yield Picture("figure_11_waits_adaa", measures.waits_by_application(runs, "ADAA"), paint_waits)
     yield Picture("controls", controls(trials), paint_controls, width=8.0)
 
 
@@ -86,7 +75,7 @@ def _bars(axes: Axes, table: pd.DataFrame, names: Sequence[str], groups: Sequenc
 def paint_varying(axes: Axes, table: pd.DataFrame) -> None:
     """Mean number of runs that vary a trial, by application."""
     names = sorted(table["application"].unique())
-    groups = [(policy, policy, *_LOOK[policy]) for policy in (EASY, RUSH)]
+    groups = [(policy, policy, *_LOOK[policy]) for policy in (measures.EASY, measures.RUSH)]
     _bars(axes, table.assign(group=table["policy"]), names, groups, "varying")
     axes.set(title="Runs that vary, ADAA (Figure 5)", xlabel="application",
              ylabel="runs with z > 1.5 a trial, mean and 95 % interval")  # fmt: skip
@@ -98,10 +87,10 @@ def paint_partial(axes: Axes, table: pd.DataFrame) -> None:
     """The same for a model of all applications and one of the others."""
     names = sorted(table["application"].unique())
     groups = [
-        (f"{experiment} {policy}", f"{experiment}, {policy}", COLOURS[2 * number + (policy == EASY)],
-         HATCHES[2 * number + (policy == EASY)])
+        (f"{experiment} {policy}", f"{experiment}, {policy}", COLOURS[2 * number + (policy == measures.EASY)],
+         HATCHES[2 * number + (policy == measures.EASY)])
         for number, experiment in enumerate(("ADPA", "PDPA"))
-        for policy in (EASY, RUSH)
+        for policy in (measures.EASY, measures.RUSH)
     ]  # fmt: skip
     _bars(axes, table.assign(group=table["experiment"] + " " + table["policy"]), names, groups, "varying")
     axes.set(title="Runs that vary, the model having learnt from these applications (ADPA) or others (PDPA) (Figure 4)",
@@ -115,7 +104,7 @@ QUANTILES: Final = {"lowest": 0.0, "p25": 0.25, "median": 0.5, "p75": 0.75, "p95
 
 def quantiles(runs: pd.DataFrame, experiment: str) -> pd.DataFrame:
     """Return the distribution of run times of an experiment, all trials together, by application, size and policy."""
-    chosen = runs[(runs["experiment"] == experiment) & runs["policy"].isin((EASY, RUSH))]
+    chosen = runs[(runs["experiment"] == experiment) & runs["policy"].isin((measures.EASY, measures.RUSH))]
     rows = []
     for (name, nodes, policy), times in chosen.groupby(["application", "nodes", "policy"], sort=True)["run_time"]:
         found = {column: float(times.quantile(q)) for column, q in QUANTILES.items()}
@@ -129,7 +118,7 @@ def paint_run_times(axes: Axes, table: pd.DataFrame, experiment: str) -> None:
     figure = {"ADAA": 6, "PDPA": 7, "WS": 8}[experiment]
     kinds = list(dict.fromkeys(zip(table["application"], table["nodes"], strict=True)))
     several = table["nodes"].nunique() > 1
-    for number, policy in enumerate((EASY, RUSH)):
+    for number, policy in enumerate((measures.EASY, measures.RUSH)):
         own = table[table["policy"] == policy].set_index(["application", "nodes"]).loc[kinds]
         boxes = [{"whislo": row["lowest"], "q1": row["p25"], "med": row["median"], "q3": row["p75"],
                   "whishi": row["longest"], "mean": row["mean"], "fliers": []}
@@ -177,17 +166,17 @@ def paint_shortened(axes: Axes, table: pd.DataFrame) -> None:
 
 def makespans(trials: pd.DataFrame) -> pd.DataFrame:
     """Return mean makespans by experiment and policy, with intervals over seeds."""
-    return _means(trials, (EASY, RUSH), "makespan_s")
+    return _means(trials, (measures.EASY, measures.RUSH), "makespan_s")
 
 
 def _means(trials: pd.DataFrame, policies: Sequence[str], column: str) -> pd.DataFrame:
-    return means_over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
+    return measures.means_over_seeds(trials[trials["policy"].isin(policies)], ["experiment", "policy"], column)
 
 
 def paint_makespans(axes: Axes, table: pd.DataFrame) -> None:
     """Mean makespan by experiment."""
     names = list(dict.fromkeys(table["experiment"]))
-    groups = [(policy, policy, *_LOOK[policy]) for policy in (EASY, RUSH)]
+    groups = [(policy, policy, *_LOOK[policy]) for policy in (measures.EASY, measures.RUSH)]
     _bars(axes, table.assign(group=table["policy"], application=table["experiment"]), names, groups, "makespan_s")
     axes.set(title="Makespans (Figure 10)", xlabel="experiment", ylabel="makespan [s], mean and 95 % interval")
     axes.set_ylim(top=float(axes.get_ylim()[1]) * 1.12)
@@ -197,7 +186,7 @@ def paint_makespans(axes: Axes, table: pd.DataFrame) -> None:
 def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
     """Mean waits by application, one marker a trial."""
     names = sorted(table["application"].unique())
-    for number, policy in enumerate((EASY, RUSH)):
+    for number, policy in enumerate((measures.EASY, measures.RUSH)):
         own = table[table["policy"] == policy]
         at = np.array([names.index(name) for name in own["application"]]) + 0.3 * (number - 0.5)
         axes.plot(at, own["wait_s"], linestyle="none", marker=MARKERS[number], color=_LOOK[policy][0], alpha=0.5,
@@ -212,12 +201,12 @@ def paint_waits(axes: Axes, table: pd.DataFrame) -> None:
     axes.legend(loc="lower center", ncols=2, fontsize=8)
 
 
-SHOWN: Final = (RUSH, RANDOM, ORACLE, CALM_RUSH)
+SHOWN: Final = (measures.RUSH, measures.RANDOM, measures.ORACLE, measures.CALM_RUSH)
 
 
 def controls(trials: pd.DataFrame) -> pd.DataFrame:
     """Return how many fewer runs vary than under FCFS+EASY, by experiment and policy, with intervals over seeds."""
-    return _means(trials[trials["policy"] != CALM_EASY], SHOWN, "fewer_varying")
+    return _means(trials[trials["policy"] != measures.CALM_EASY], SHOWN, "fewer_varying")
 
 
 def paint_controls(axes: Axes, table: pd.DataFrame) -> None:

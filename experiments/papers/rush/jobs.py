@@ -29,8 +29,7 @@ from schedsim.contention.applications import ALONE, APPS, App
 from schedsim.machine.topology import Topology
 from schedsim.workload.workload import Workload
 
-MACHINE: Final = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
-"""512 nodes in 16 leaf switches; two nodes of each are the noise job's."""
+MACHINE: Final = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)  # 16 leaf switches, two noise nodes each
 AT_START: Final = 0.2
 OVER: Final = 1200  # the other jobs come uniformly over so many seconds
 REQUESTED: Final = 1800  # what every job requests [s]; none is killed: a job that runs longer has its estimate doubled
@@ -101,8 +100,6 @@ def key(name: str, nodes: int) -> str:
 def scaled(name: str, nodes: int, scaling: Scaling) -> tuple[App, float]:
     """Return an application as it is on so many nodes, and how long it works undisturbed [s].
 
-    Examples
-    --------
     >>> app, seconds = scaled("SWFFT", 32, "strong")
     >>> seconds < ALONE["SWFFT"], app.network > APPS["SWFFT"].network
     (True, True)
@@ -140,11 +137,7 @@ def made(kinds: Sequence[tuple[str, int]], submit: npt.ArrayLike, scaling: Scali
     found = [scaled(name, nodes, scaling) for name, nodes in kinds]
     n = len(kinds)
     workload = Workload.from_columns(
-        np.arange(first_id, first_id + n),
-        submit=submit,
-        procs=[nodes for _, nodes in kinds],
-        requested=[REQUESTED] * n,
-        run_time=[round(seconds) for _, seconds in found],
-        machine_procs=MACHINE.for_jobs,
-    )
+        np.arange(first_id, first_id + n), submit=submit, procs=[nodes for _, nodes in kinds],
+        requested=[REQUESTED] * n, run_time=[round(seconds) for _, seconds in found], machine_procs=MACHINE.for_jobs,
+    )  # fmt: skip
     return Jobs(workload, tuple(app for app, _ in found))

@@ -25,7 +25,7 @@ CALM_EASY: Final = "no contention: FCFS+EASY"
 CALM_RUSH: Final = "no contention: RUSH"
 KEYS: Final = ["experiment", "policy"]
 
-PAPER: Final = (
+PAPER: Final = (  # the paper's figures: experiment, what, its value, our column, our policy
     ("ADAA", "runs that vary, FCFS+EASY", "17", "varying", EASY),
     ("ADAA", "runs that vary, RUSH", "4", "varying", RUSH),
     ("ADAA", "makespan FCFS+EASY [s]", "1800 to 3000", "makespan_s", EASY),
@@ -38,7 +38,6 @@ PAPER: Final = (
     ("SS", "makespan saved [s]", "18 to 66", "makespan_saved_s", RUSH),
     ("SS", "longest run shortened, mean over applications [%]", "up to 5.8", "longest_shortened_pct", RUSH),
 )
-"""The paper's figures: experiment, what, its value, our column, our policy."""
 
 
 def with_z(runs: pd.DataFrame, norms: Norms) -> pd.DataFrame:
@@ -101,8 +100,6 @@ def summary(trials: pd.DataFrame, columns: list[str]) -> pd.DataFrame:
 def with_interval(values: Floats, of: Callable[[Floats], np.floating] = np.mean) -> str:
     """Return a mean or median with its interval, as text.
 
-    Examples
-    --------
     >>> with_interval(np.array([1.0, 1.0, 1.0]))
     '1 (1…1)'
     """
@@ -111,12 +108,8 @@ def with_interval(values: Floats, of: Callable[[Floats], np.floating] = np.mean)
 
 
 def with_wide_interval(values: Floats) -> str:
-    """Return the mean of a few values with an interval that is widened for that, see `predictors.core.intervals`.
+    """Return the mean of a few values without NaN, with an interval widened for that; one value has none.
 
-    Values that do not exist (NaN) do not count; one value has no interval.
-
-    Examples
-    --------
     >>> with_wide_interval(np.array([0.0, 1.0, 2.0, 3.0, 4.0, np.nan])), with_interval(np.arange(5.0))
     ('2 (0.1…3.9)', '2 (0.8…3.2)')
     """
@@ -132,8 +125,6 @@ def sign_flip_p(differences: Floats) -> float:
 
     Differences of 0 tell nothing: of n others the smallest p is 2^(1 - n).
 
-    Examples
-    --------
     >>> sign_flip_p(np.array([3.0, 1.0, 2.0, 0.0])), sign_flip_p(np.array([3.0, -1.0])), sign_flip_p(np.zeros(2))
     (0.25, 1.0, 1.0)
     """

@@ -78,13 +78,12 @@ QUICK_SEEDS: Final = 2
 QUICK_DAYS: Final = 24
 CONTROLS: Final = (RANDOM, ORACLE, CALM_EASY, CALM_RUSH)
 PATIENT: Final = 100
-VARIANTS: Final[Mapping[str, dict[str, Any]]] = {
+VARIANTS: Final[Mapping[str, dict[str, Any]]] = {  # options of RUSH that are also tried in ADAA
     f"RUSH, threshold {PATIENT}": {"threshold": PATIENT},
     "RUSH, little delays too": {"labels": ("little", "variation")},
     "RUSH, asked at every pass": {"count_on": "pass"},
     f"oracle, threshold {PATIENT}": {"threshold": PATIENT},
 }
-"""Options of RUSH that are also tried in ADAA."""
 FIGURES: Final = ["varying", "makespan_s", "wait_s", "longest_s", "calls", "skips", "met"]
 GAINS: Final = ["fewer_varying", "makespan_saved_s", "longest_shortened_pct", "wait_added_s"]
 
@@ -141,13 +140,9 @@ def run(setting: Setting) -> Report:
         "classifier in the trials": foreseen(runs).round(3),
     }
     return Report(
-        log="contention world",
-        seeds=seeds,
-        tables=tables,
-        data={"runs": runs, "trials": trials},
-        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)),
-        verdict=in_words(trials),
-    )
+        log="contention world", seeds=seeds, tables=tables, data={"runs": runs, "trials": trials},
+        pictures=tuple(pictures(runs, trials, control.datasets["all"].runs)), verdict=in_words(trials),
+    )  # fmt: skip
 
 
 _LEADING: Final = ["experiment", "policy", "trials"]

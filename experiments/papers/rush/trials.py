@@ -67,10 +67,7 @@ class Environment:
 def contention_of(
     jobs: Jobs, environment: Environment, seed: int, origin: int = 0, *, lag: int = 0, probing: float = 0.0
 ) -> ContentionModel:
-    """Return the contention model of a trial, its counters kept in a ring of its own.
-
-    Windows may be asked for that end `lag` seconds ago; while probes run for an ask, each node sends `probing` bytes/s.
-    """
+    """Return a trial's contention model, with counters to `lag` seconds ago and probes of `probing` bytes/s."""
     apps = jobs.scaled if environment.contention else {name: placebo(app) for name, app in jobs.scaled.items()}
     return ContentionModel(
         jobs.keys, MACHINE, apps, environment.background, environment.noise, seed=seed, origin=origin,
@@ -112,17 +109,12 @@ def run_trial(
     run_time[np.searchsorted(jobs.workload.job_id, ended.job_id)] = ended.run_time
     runs = pd.DataFrame(
         {
-            "job_id": jobs.workload.job_id,
-            "application": [app.name for app in jobs.apps],
-            "nodes": jobs.workload.procs,
-            "submit": jobs.workload.submit,
-            "start": schedule.start,
-            "wait": schedule.wait,
-            "run_time": run_time.round(1),
-            "skips": 0 if noted is None else noted.skips,
+            "job_id": jobs.workload.job_id, "application": [app.name for app in jobs.apps],
+            "nodes": jobs.workload.procs, "submit": jobs.workload.submit, "start": schedule.start,
+            "wait": schedule.wait, "run_time": run_time.round(1), "skips": 0 if noted is None else noted.skips,
             "said": "" if noted is None else noted.labels,
         }
-    )
+    )  # fmt: skip
     makespan = int(schedule.end.max() - jobs.workload.submit.min())
     if not isinstance(policy.gate, Rush):
         return Trial(runs, makespan)

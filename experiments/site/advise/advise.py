@@ -42,8 +42,6 @@ KNOWN: Final = "run times known"
 def cases_of_scheduler(today: Case, soft_limits: str) -> tuple[Case, ...]:
     """Return today's way, the same policy with soft limits by each predictor, and by the true run times last.
 
-    Examples
-    --------
     >>> [case.name for case in cases_of_scheduler(Case("EASY", "easy"), "slurm")]
     ['EASY', 'last-two', 'cesnet', 'metastack', 'similar within 0.1', 'run times known']
     """
@@ -64,7 +62,7 @@ def cases_of_scheduler(today: Case, soft_limits: str) -> tuple[Case, ...]:
     )
 
 
-HELD: Final = {
+HELD: Final = {  # what a scheduler does with soft limits
     "slurm": "Slurm from 25.05.4 on holds soft limits in whole minutes (TimeMin, with time_min_as_soft_limit), plans "
     "waiting and running jobs by them, and expects half of what is left to the hard limit once one has passed.",
     "slurm-23.11": "Slurm 23.11 to 25.05.3 holds soft limits in whole minutes (TimeMin, with time_min_as_soft_limit), "
@@ -72,7 +70,6 @@ HELD: Final = {
     "pbs": "PBS holds soft limits in seconds (soft_walltime), plans waiting and running jobs by them, and adds the "
     "first one again each time it has passed.",
 }
-"""What a scheduler does with soft limits."""
 WAYS: Final = (
     "last-two: the mean of the user's last two run times. cesnet: the request times the worst run time / request of "
     "the user's last 15 jobs, + 15 min. metastack: the mean of alike jobs, else half the request. similar within 0.1: "
@@ -98,7 +95,7 @@ def what_it_can_do(soft_limits: str) -> tuple[str, ...]:
     )
 
 
-SHORT_LIST: Final = (
+SHORT_LIST: Final = (  # what centres run or could run tomorrow
     Case("EASY", "easy"),
     Case("EASY-SJBF", "easy-sjbf"),
     Case("EASY++", "easy-sjbf", "tsafrir"),
@@ -107,12 +104,10 @@ SHORT_LIST: Final = (
     Case("conservative", "conservative-compress"),
     Case("WFP", "wfp3-easy"),
 )
-"""What centres run or could run tomorrow."""
 PERFECT: Final = Case("EASY-SJBF with run times known", "easy-sjbf", "clairvoyant")
 BARE: Final = "EASY-SJBF"  # what predictors are added to
 ADDS: Final = (("EASY++", BARE),)  # a case with a predictor, and the same policy without
-BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")
-"""Ways that differ by what they know of run times alone; `careful` shortens even what it does not know."""
+BY_ESTIMATES: Final = ("EASY", BARE, "EASY++")  # ways that differ by what they know of run times alone
 MEASURES_OF_SCHEDULES: Final = tuple(name for name in COMPARED if name in (MEASURE, *PRICES["simulate"]))
 """What can decide."""
 
@@ -130,8 +125,6 @@ def case_with(predictor: str) -> Case:
 def case_of(agent: str) -> Case:
     """Return an agent file as a way to schedule, by the estimates that it names.
 
-    Examples
-    --------
     >>> case_of("random-kept").name
     'agent random-kept'
     """
@@ -144,8 +137,6 @@ def case_of(agent: str) -> Case:
 def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     """Return what the site runs today, and all cases, that one first and perfect knowledge last.
 
-    Examples
-    --------
     >>> cases_with("easy")[0].name, cases_with("sjf-easy")[1][0].name, len(cases_with("sjf-easy")[1])
     ('EASY', 'sjf-easy', 9)
     """
@@ -251,8 +242,6 @@ class Question:
 def named(groups: "pd.DataFrame", names: Sequence[str]) -> "pd.DataFrame":
     """Return figures by group with the users' names in place of their codes, where the log has names.
 
-    Examples
-    --------
     >>> import pandas as pd
     >>> groups = pd.DataFrame({"by": ["user", "user", "size"], "group": ["1", "-1", "1"]})
     >>> named(groups, ("ann", "bob"))["group"].tolist()

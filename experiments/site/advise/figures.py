@@ -46,8 +46,7 @@ def by_class(advice: Advice) -> pd.DataFrame:
     )
 
 
-MOST_CLASSES: Final = 5
-"""Classes in the picture of who gains and who pays: so many that gain most, and so many that pay most."""
+MOST_CLASSES: Final = 5  # classes in the picture of who gains and who pays: so many of each at most
 
 
 def who_changes(option: Option) -> pd.DataFrame:

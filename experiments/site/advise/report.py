@@ -35,16 +35,9 @@ SOFT_QUESTION: Final = "What would the site's own scheduler gain by soft limits,
 QUESTION: Final = "What would another policy or a predictor gain on this log, and who would wait longer?"
 COMMANDS: Final = "as logged, with commands"
 FIGURES: Final = (
-    "mean_bounded_slowdown",
-    "mean_wait_s",
-    "p99_wait_s",
-    "max_wait_s",
-    "widest5_mean_wait_s",
-    "area_weighted_mean_response_s",
-    "throughput_std",
-    "user_slowdown_gini",
-    "utilisation",
-)
+    "mean_bounded_slowdown", "mean_wait_s", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s",
+    "area_weighted_mean_response_s", "throughput_std", "user_slowdown_gini", "utilisation",
+)  # fmt: skip
 
 
 def report_on(advice: Advice, found: Results, log: JobLog, source: str, soft_limits: str | None = None) -> Report:
@@ -139,20 +132,14 @@ def _users(advice: Advice) -> pd.DataFrame:
     """Return the change for each user with enough jobs, a row each: those who lose most first."""
     rows = [
         {
-            "user": change.group,
-            "case": option.case,
-            "jobs": change.n_jobs,
-            "today_s": change.before_s,
-            "then_s": change.after_s,
-            "ratio": change.ratio.value,
-            "least": change.ratio.low,
-            "greatest": change.ratio.high,
-            "outcome": change.outcome,
+            "user": change.group, "case": option.case, "jobs": change.n_jobs, "today_s": change.before_s,
+            "then_s": change.after_s, "ratio": change.ratio.value, "least": change.ratio.low,
+            "greatest": change.ratio.high, "outcome": change.outcome,
         }
         for option in advice.options
         for change in option.changes
         if change.by == "user" and change.n_jobs >= FEWEST
-    ]
+    ]  # fmt: skip
     table = pd.DataFrame(
         rows, columns=["user", "case", "jobs", "today_s", "then_s", "ratio", "least", "greatest", "outcome"]
     )
@@ -191,7 +178,7 @@ def _means(runs: pd.DataFrame) -> pd.DataFrame:
     )
 
 
-WAYS: Final = (
+WAYS: Final = (  # what the names stand for
     "EASY: first come, first served; a job may pass if it does not delay the first one that waits. EASY-SJBF: of those "
     "that may pass, the shortest goes first. EASY++: the same by run times predicted from the user's two last jobs. "
     "careful: EASY-SJBF by many estimates of a job, with a promise to the first one that waits. balanced: by the same "
@@ -199,7 +186,6 @@ WAYS: Final = (
     "reservation. WFP: the queue is ordered by (wait / requested time)³ x processors. All but EASY++, careful and "
     "balanced plan by the requested times."
 )
-"""What the names stand for."""
 LIMITS: Final = (
     "Users submit here as they did in the log: that they would react to another policy is not simulated, nor are "
     "outages, reservations, priorities or queues."

@@ -16,14 +16,13 @@ from schedsim.results.metrics import RUN_TIME_CLASSES
 FIRST: Final = 2  # how many classes are named, and users; the tables have them all
 FREE: Final = f"no figure of the waits is certainly more than {allowed(TOLERATED)} worse"
 """The second condition on a winner; the notes of the page say which figures."""
-RUN_TIMES: Final = dict(
+RUN_TIMES: Final = dict(  # classes of run time in a sentence
     zip(
         RUN_TIME_CLASSES,
         ("under 1 min", "1 to 10 min", "10 min to 1 h", "1 to 4 h", "4 to 12 h", "12 to 24 h", "24 h or longer"),
         strict=True,
     )
 )
-"""Classes of run time in a sentence."""
 
 
 def verdict(advice: Advice) -> list[str]:
@@ -198,8 +197,6 @@ def _several(found: Sequence[Change], kind: str) -> str:
 def by(ratio: float) -> str:
     """Return a change in few words.
 
-    Examples
-    --------
     >>> by(0.4), by(1.001), by(8.73), by(99.2)
     ('-60 %', '0 %', '8.7 times', '99 times')
     """
@@ -236,8 +233,6 @@ def _predictors(advice: Advice) -> Iterator[str]:
 def span(seconds: float) -> str:
     """Return a wait in words.
 
-    Examples
-    --------
     >>> span(42.3), span(600), span(9000), span(300_000)
     ('42 s', '10 min', '2.5 h', '3.5 days')
     """
@@ -251,8 +246,6 @@ def span(seconds: float) -> str:
 def in_words(measure: str, value: float) -> str:
     """Return a figure as a director reads it.
 
-    Examples
-    --------
     >>> in_words("mean_wait_s", 9000.0), in_words("mean_bounded_slowdown", 76.04)
     ('2.5 h', '76')
     """

@@ -30,22 +30,15 @@ TWIN: Final = "median_bounded_slowdown"
 Means and longest waits hang on a few jobs, and on priorities and outages that no twin has. On seven public logs of the
 right machine size (KTH-SP2, SDSC-SP2, HPC2N, Theta, Mira, CM5, Curie) the twin's and the log's medians are at most 3.1
 times apart, and the means of the slowdown 7 times."""
-FARTHEST: Final = 10.0
-"""How many times one may be the other: three times what right machines give. A guessed machine size gave 29."""
+FARTHEST: Final = 10.0  # how many times one may be the other: thrice what right machines give; guessed ones gave 29
 
 
-def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tuple[Lack, ...]:
-    """Return what a log lacks since its requested times are made: they stop jobs, or nothing is known of the jobs.
-
-    Parameters
-    ----------
-    log : JobLog
-        As read, before requested times were made.
-    used : JobLog
-        Its jobs that are simulated.
-    kill : bool
-        Whether jobs are stopped at their requested time.
-    """
+def lacks_of_made_requests(
+    log: JobLog,  # as read, before requested times were made
+    used: JobLog,  # its jobs that are simulated
+    kill: bool = True,  # whether jobs are stopped at their requested time
+) -> tuple[Lack, ...]:
+    """Return what a log lacks since its requested times are made: they stop jobs, or nothing is known of the jobs."""
     asked = log.known("requested_time") & (log.values["requested_time"] > 0)
     made = np.isin(used.values["job_id"], log.values["job_id"][~asked])
     run_time, request = used.values["run_time"], used.values["requested_time"]
@@ -74,10 +67,7 @@ def lacks_of_made_requests(log: JobLog, used: JobLog, kill: bool = True) -> tupl
 
 
 def lacks_of_twin(runs: "pd.DataFrame", current: str, log: JobLog) -> tuple[Lack, ...]:
-    """Return that the simulation of today's way is far from the log's own waits, if it is.
-
-    The runs have a row each, the log as it is among them; `log` has the simulated jobs, with the waits that it records.
-    """
+    """Return that the simulated waits of today's way, in `runs`, are far from those that the log records."""
     own = figures_as_logged(log)
     if own is None or log.known("wait").mean() < LEAST_WAITS:
         return ()  # a log without waits carries no verdict as it is

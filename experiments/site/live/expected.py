@@ -62,10 +62,7 @@ class ExpectedStarts:
             self._learnt, self._since = dict(newest), newest[0][1] - 1
 
     def expected(self, classes: Sequence[JobClass]) -> list[ExpectedStart]:
-        """Return when such jobs would start: asked now, or at most five minutes ago.
-
-        Classes of which no job could start by what is known now are left out.
-        """
+        """Return when such jobs would start, at most five minutes old; classes that could not start are left out."""
         if self._asked is not None and self._clock() - self._asked < EVERY:
             return self._found
         begin = self._asked = self._clock()
@@ -96,16 +93,13 @@ class Aside:
 
     The first round compiles the simulator, and one class in a long queue can take long. Nothing that goes wrong there
     ends the caller.
-
-    Parameters
-    ----------
-    source : StartSource
-        Who tells; only one round runs at a time.
-    patience : float
-        How long a look waits for the round that it begins [s].
     """
 
-    def __init__(self, source: StartSource, patience: float = MOST_SECONDS) -> None:
+    def __init__(
+        self,
+        source: StartSource,  # who tells; only one round runs at a time
+        patience: float = MOST_SECONDS,  # how long a look waits for the round that it begins [s]
+    ) -> None:
         self._source, self._patience = source, patience
         self._ended: deque[QueuedJob] = deque(maxlen=MOST_ENDED)
         self._round: Thread | None = None
@@ -139,12 +133,8 @@ class Aside:
 
 
 def typical(classes: Sequence[JobClass], queue: LiveQueue) -> Typical:
-    """Return the middle width and the middle request [s] of jobs, by partition and class of widths.
+    """Return the middle width and request [s] of ended and queued jobs, by partition and class, by number.
 
-    The jobs are those that have ended, of the classes, and those in the queue. The order is that of how many they are.
-
-    Examples
-    --------
     >>> jobs = [JobClass("eve", "", "p", 3, 60, "fit", 9), JobClass("ann", "", "p", 2, 600, "x", 1)]
     >>> typical(jobs, LiveQueue(0, (), {"p": 8}, {}))
     {('p', 4): (3, 3600)}

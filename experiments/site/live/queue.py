@@ -82,25 +82,17 @@ class LiveQueue:
     def write(self, path: Path) -> None:
         """Write it as one JSON document, whole or not at all."""
         document = {
-            "format": FORMAT,
-            "now": self.now,
-            "jobs": [asdict(job) for job in self.jobs],
-            "procs": dict(self.procs),
+            "format": FORMAT, "now": self.now, "jobs": [asdict(job) for job in self.jobs], "procs": dict(self.procs),
             "nodes": {name: sorted(nodes) for name, nodes in self.nodes.items()},
-            "reservations": [_plain(one) for one in self.reservations],
-            "default": self.default,
-        }
+            "reservations": [_plain(one) for one in self.reservations], "default": self.default,
+        }  # fmt: skip
         with whole_file(path) as part:
             part.write_text(json.dumps(document) + "\n", encoding="utf-8")
 
 
 def usable(text: str) -> dict[str, int]:
-    r"""Return the processors of each partition that are neither down nor drained, as `sinfo -o '%P %C'` printed them.
+    r"""Return each partition's processors neither down nor drained, by `sinfo -o '%P %C'`; `*` marks a default.
 
-    The default one's name ends in `*`.
-
-    Examples
-    --------
     >>> usable("batch* 16/8/8/32\ngpu 0/4/0/4\n")
     {'batch*': 24, 'gpu': 4}
     """
@@ -127,8 +119,6 @@ def _each(jobs: tuple[QueuedJob, ...]) -> Iterator[QueuedJob]:
 def tasks_of(text: str) -> list[int]:
     """Return the numbers of an array's tasks; none of a text that is no list of them.
 
-    Examples
-    --------
     >>> tasks_of("1-3,7%2"), tasks_of("0-8:4"), tasks_of("5"), tasks_of("")
     ([1, 2, 3, 7], [0, 4, 8], [5], [])
     """

@@ -209,8 +209,6 @@ class Present:
 def ratio_of(job: QueuedJob) -> float:
     """Return which share of its limit a job took that has run.
 
-    Examples
-    --------
     >>> ratio_of(QueuedJob(7, limit=60, start=5, end=35))
     0.5
     """
@@ -220,8 +218,6 @@ def ratio_of(job: QueuedJob) -> float:
 def obstacle(job: QueuedJob, now: int) -> str:
     """Return why a waiting job is not considered by the scheduler yet; empty if it is.
 
-    Examples
-    --------
     >>> obstacle(QueuedJob(7, limit=60, eligible=5), 10), obstacle(QueuedJob(7, limit=60), 10)
     ('', 'it is held, or waits for another job: it is not eligible')
     """
@@ -266,8 +262,6 @@ def actual_starts(log: JobLog) -> Mapping[str, int]:
 def scored(found: Sequence[Start], actual: Mapping[str, int]) -> dict[str, Any]:
     """Return how well forecasts held: shares, and mean absolute errors [s] of jobs that the scheduler answers, too.
 
-    Examples
-    --------
     >>> one = Start("7", 0, 10, 50, 90, 200, 150, 0, 30, 0)
     >>> scored([one], {"7": 60})["p10_to_p90_holds"], scored([one], {"7": 60})["scheduler_mean_error_s"]
     (1.0, 90.0)

@@ -106,10 +106,7 @@ def verdict(judged: Judged, tuned: Tuned, objective: Objective) -> list[str]:
 
 
 def overfit(judged: Judged, tuned: Tuned, objective: Objective) -> str | None:
-    """Return a warning where the test part keeps less than half of the objective's gain; else None.
-
-    It says by figure what happened: a gain that shrank is overfitted; a gain that lasts may still break a limit.
-    """
+    """Return a warning where the test part keeps less than half of the objective's gain; else None."""
     test = {name: judged.ratio(AGENT, name)[0] for name in FIVE}
     training, later = (np.log([figures[name] for name in FIVE]) for figures in (tuned.train, test))
 

@@ -145,22 +145,15 @@ class _Rollouts:
         return Picked(_rows(seen, split), seen[:, split:], of[is_open], places[is_open], worth[is_open] / scale)
 
 
-def worth_of(times: Floats, ends: Floats, earned: Floats, goes_on: Bools) -> Floats:
+def worth_of(
+    times: Floats,  # shape (n, rollouts); when the n-th pick of each rollout was made [s]
+    ends: Floats,  # shape (rollouts,); when each rollout ended [s]
+    # shape (n, rollouts); what was earned from each pick to the next one; within that time it is taken as earned evenly
+    earned: Floats,
+    goes_on: Bools,  # shape (n, rollouts); which picks there are; the others are worth nothing
+) -> Floats:
     """Return what each pick is worth: what its rollout earns from it on, less what the others earn from that second on.
 
-    Parameters
-    ----------
-    times : float64 array of shape (n, rollouts)
-        When the n-th pick of each rollout was made [s].
-    ends : float64 array of shape (rollouts,)
-        When each rollout ended [s].
-    earned : float64 array of shape (n, rollouts)
-        What was earned from each pick to the next one; within that time it is taken as earned evenly.
-    goes_on : bool array of shape (n, rollouts)
-        Which picks there are; the others are worth nothing.
-
-    Examples
-    --------
     Two rollouts end at 10 s. From 0 s on the first earns -4 and the second -10, from 5 s on both earn nothing:
 
     >>> times, earned = np.array([[0.0, 0.0], [5.0, 5.0]]), np.array([[-4.0, -10.0], [0.0, 0.0]])

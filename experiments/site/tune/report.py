@@ -60,21 +60,14 @@ def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path) -> Repor
         verdict=tuple(verdict(judged, tuned, tuning.objective)),
         question=QUESTION,
         facts={
-            "agent file": str(file),
-            "digest of the agent": agent.digest,
-            "reservation rule": f"{agent.reserve}: {RULES[agent.reserve]}",
-            "window": counted(agent.window, "job"),
-            "estimates": agent.estimates,
-            "objective": tuning.objective.name,
-            "tolerance": tuning.objective.tolerance,
-            "jobs tuned on": len(tuning.split.first),
-            "jobs tested on": len(tuning.split.rest),
-            "processors": log.max_procs or 0,
-            "generations": tuning.generations,
-            "seed": tuning.seed,
+            "agent file": str(file), "digest of the agent": agent.digest,
+            "reservation rule": f"{agent.reserve}: {RULES[agent.reserve]}", "window": counted(agent.window, "job"),
+            "estimates": agent.estimates, "objective": tuning.objective.name, "tolerance": tuning.objective.tolerance,
+            "jobs tuned on": len(tuning.split.first), "jobs tested on": len(tuning.split.rest),
+            "processors": log.max_procs or 0, "generations": tuning.generations, "seed": tuning.seed,
             "SHA-256 of the log's values": log.digest(),
         },
-    )
+    )  # fmt: skip
 
 
 def ratios_of(judged: Judged) -> pd.DataFrame:
@@ -90,8 +83,6 @@ def ratios_of(judged: Judged) -> pd.DataFrame:
 def wide(ratios: pd.DataFrame) -> pd.DataFrame:
     """Return ratios with a row a case and a column a figure, intervals in brackets.
 
-    Examples
-    --------
     >>> wide(pd.DataFrame([{"case": "agent", "measure": "mean wait", "ratio": 0.5, "low": 0.45, "high": 0.6}]))
         case          mean wait
     0  agent  0.50 [0.45, 0.60]

@@ -36,16 +36,13 @@ from schedsim.workload.workload import Workload
 FIVE: Final = ("mean_wait_s", "mean_bounded_slowdown", "p99_wait_s", "max_wait_s", "widest5_mean_wait_s")
 """Figures of a schedule, in this order: who gains, and in the last three who pays."""
 TOLERANCE: Final = 0.05  # how much longer the last three may become without a penalty
-POWER: Final = 4.0
-"""Exponent of the mean of all five: a figure that is halved weighs a sixteenth of one that stays as it is."""
+POWER: Final = 4.0  # exponent of the mean of all five: a halved figure weighs a sixteenth of one that stays
 PENALTY: Final = 5.0  # what 1 % beyond the tolerance costs, in per cent of the mean of the first two
 
 
 def five(schedule: Schedule) -> Floats:
     """Return the logarithms of the five figures, shape (5,); below 1 (s) they count as 1, as in comparisons.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -94,8 +91,6 @@ ONE_SIDED: Final = ("slowdown", "wait")  # objectives that do not see who pays
 class Objective:
     """What is to be small.
 
-    Examples
-    --------
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05, 1.05])), 3)
     -0.693
     >>> round(Objective("constrained").of(np.log([0.5, 0.5, 1.0, 1.05 * 1.1, 1.05])), 3)
@@ -119,8 +114,6 @@ class Objective:
     def gain(self, ratios: Floats) -> float:
         """Return the objective without what broken limits cost.
 
-        Examples
-        --------
         >>> round(Objective("constrained").gain(np.log([0.5, 0.5, 1.0, 9.0, 1.05])), 3)
         -0.693
         """
@@ -129,8 +122,6 @@ class Objective:
     def broken(self, ratios: Floats) -> tuple[str, ...]:
         """Return the figures that grew beyond the tolerance, where the objective limits them.
 
-        Examples
-        --------
         >>> Objective("constrained").broken(np.log([0.5, 0.5, 1.0, 9.0, 1.05]))
         ('max_wait_s',)
         """
@@ -171,8 +162,6 @@ class Search:
 def variant(log: JobLog, seed: int, number: int) -> JobLog:
     """Return a variant of a cleaned log: shaken, and with arrivals up to a tenth faster or slower.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(100, seed=1)
     >>> one, same, other = variant(log, 0, 1), variant(log, 0, 1), variant(log, 0, 2)
@@ -209,10 +198,7 @@ def policy_of(found: Floats | tuple[float, ...] | Pooled, reserve: Reserve, wind
 
 
 def found_by(log: JobLog, search: Search, advance: Callable[[int], None] = lambda done: None) -> tuple[float, ...]:
-    """Return the weights that a search ends with; `advance` is called with 1 after each generation.
-
-    The search begins with longest waiting first, which is EASY.
-    """
+    """Return the weights that a search from longest waiting first ends with; `advance(1)` counts generations."""
     frame, reserve = search.frame, search.reserve
     seed = int(unit(frame.seed, RESERVES[reserve], _SEED) * 2**31)
     strategy = _strategy(np.array(OLDEST_FIRST.weights), np.random.RandomState(seed))

@@ -49,8 +49,6 @@ _MONTHS: Final = re.compile(r"([1-9]\d{0,3})mo")
 class Split:
     """A log cut by submission: what is tuned on, and what is tested on.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> split = Split(generate_log(1000, seed=1), "0.6")
     >>> len(split.first), len(split.rest)

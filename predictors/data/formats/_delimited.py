@@ -38,8 +38,6 @@ class Table:
 def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
     r"""Return the names that the first line of a text holds; a name in quotes may hold the delimiter.
 
-    Examples
-    --------
     >>> header_names(b'Id,"Wait, s"\r\n', ",")
     ('Id', 'Wait, s')
     """
@@ -58,10 +56,7 @@ def header_names(data: bytes, delimiter: str) -> tuple[str, ...]:
 
 
 def quoted_table(data: bytes, source: str, wanted: Sequence[str], report: ReportBuilder, delimiter: str = ",") -> Table:
-    """Return the records of a text with commas, where fields in quotes may hold commas and line breaks.
-
-    Another `delimiter` of one letter may stand for the comma.
-    """
+    """Return the records of a text with delimiters, where fields in quotes may hold these and line breaks."""
     import pyarrow as pa
     from pyarrow import csv as arrow
 

@@ -17,23 +17,13 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name, read_bytes
 from predictors.core.errors import JobcastError
 from predictors.core.validation import known_zone
+from predictors.data.formats import columns
 from predictors.data.formats._delimited import Table, header_names, quoted_table
-from predictors.data.formats.columns import (
-    MISSING,
-    by_name,
-    ids,
-    known_texts,
-    names,
-    numbers,
-    spans_of,
-    timestamps,
-    unix_time,
-)
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # their names for a log's columns, the better first
     {
         "id": ("COBALT_JOBID", "JOBID", "JOB_ID", "JOB_NAME"),
         "submit": ("QUEUED_TIMESTAMP", "SUBMIT_TIMESTAMP", "QUEUED_TIME", "SUBMIT_TIME"),
@@ -57,7 +47,6 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "deleted": ("DELETED_BY_GENID",),
     }
 )
-"""The names of these files for the columns of a job log, the better one first."""
 
 _NAMED: Final = ("user", "project", "queue", "partition", "location", "mode")
 _NUMBERS: Final = ("requested_nodes", "nodes", "cores", "exit_code", "overburn")
@@ -72,10 +61,7 @@ def is_alcf(data: bytes) -> bool:
 def parse_alcf(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that such a file holds, and the account.
-
-    `time_zone` is the IANA name of the zone of the file's clock; without it times are taken as UTC.
-    """
+    """Return the log that such a file holds, and the account; times without a `time_zone` are taken as UTC."""
     ledger = ReportBuilder(source, RULES)
     table = quoted_table(data, source, [a for aliases in ALIASES.values() for a in aliases], ledger)
     found = {key: name for key, aliases in ALIASES.items() if (name := table.first(aliases))}
@@ -89,19 +75,19 @@ def parse_alcf(
     )
     for key in _NUMBERS:
         if key in column:
-            draft.numbers[key] = numbers(column[key], key, draft.report)
+            draft.numbers[key] = columns.numbers(column[key], key, draft.report)
     for key in ("run_time", "requested_time", "eligible_wait"):
         if key in column:
-            draft.numbers[key] = spans_of(column[key], key, draft.report)
+            draft.numbers[key] = columns.spans_of(column[key], key, draft.report)
     draft.numbers["requested_procs"] = draft.number("requested_nodes")
     draft.numbers["allocated_procs"] = draft.number("nodes")
     for key in _NAMED:
         if key in column:
-            draft.names[key] = names(column[key])
+            draft.names[key] = columns.names(column[key])
     if "project" in draft.names:
         draft.names["group"] = draft.names["project"]
     _status(draft, column)
-    machines = names(column["machine"])[1] if "machine" in column else ()
+    machines = columns.names(column["machine"])[1] if "machine" in column else ()
     if len(machines) > 1:
         ledger.note("columns", f"jobs of several machines: {', '.join(machines)[:80]}")
     header = (("Computer", ", ".join(machines)[:200]),) if machines else ()
@@ -142,23 +128,23 @@ def _ids(table: Table, ledger: ReportBuilder) -> list[str]:
     best = max(distinct, key=lambda name: distinct[name])
     if best != next(iter(texts)):
         ledger.note("columns", f"ids are taken from {best.upper()}: it distinguishes {distinct[best]:,} jobs")
-    return ids(texts[best])
+    return columns.ids(texts[best])
 
 
 def _status(draft: Draft, column: Mapping[str, object]) -> None:
     """Set the status: completed with exit code 0, cancelled if the job was deleted, else failed."""
     code = draft.number("exit_code")
-    ended = (draft.number("end") != MISSING) | (draft.number("run_time") != MISSING)
+    ended = (draft.number("end") != columns.MISSING) | (draft.number("run_time") != columns.MISSING)
     status = np.where(code == 0, COMPLETED, FAILED)
     if "deleted" in column:
-        deleted = known_texts(column["deleted"])
+        deleted = columns.known_texts(column["deleted"])
         status[deleted] = CANCELLED
-        draft.waiting = deleted & (draft.number("start") == MISSING) & (draft.number("end") != MISSING)
-        code = np.where(deleted & (code == MISSING), CANCELLED, code)
-    draft.numbers["status"] = np.where(ended & (code != MISSING), status, MISSING)
+        draft.waiting = deleted & (draft.number("start") == columns.MISSING) & (draft.number("end") != columns.MISSING)
+        code = np.where(deleted & (code == columns.MISSING), CANCELLED, code)
+    draft.numbers["status"] = np.where(ended & (code != columns.MISSING), status, columns.MISSING)
 
 
-FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # the names of columns, the better first
     {
         "time": ("EVENT_TIME", "TIMESTAMP", "TIME", "FIRST_OCCURRENCE"),
         "severity": ("SEVERITY",),
@@ -166,7 +152,6 @@ FAILURE_ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "location": ("BLOCK", "PARTITION", "LOCATION", "NODE"),
     }
 )
-"""The names of such files for the columns needed, the better one first."""
 
 FAILURE_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
     {
@@ -203,8 +188,8 @@ def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, 
         raise JobcastError(f"{source}: lacks the column {lacking} (it has {', '.join(table.names[:8])}).")
     time = _since_first(column["time"], log)
     rows = np.arange(len(table))
-    ledger.add("no-time", table.places(rows[time == MISSING]))
-    kept = (time != MISSING) & _fatal(column, table, ledger)
+    ledger.add("no-time", table.places(rows[time == columns.MISSING]))
+    kept = (time != columns.MISSING) & _fatal(column, table, ledger)
     hit = np.full(len(table), UNKNOWN, dtype=np.int64)
     if "job" in column:
         hit = _by_id(column["job"].to_pylist(), log)
@@ -216,18 +201,20 @@ def read_failures(path: str | os.PathLike[str], log: JobLog) -> tuple[Failures, 
 
 
 def _since_first(column: Any, log: JobLog) -> Ints:
-    found = timestamps(column)
+    found = columns.timestamps(column)
     unix = found.seconds
     if log.time_zone:
         known_zone(log.time_zone)
-        unix = np.where(found.fixed, unix, unix_time(unix, log.time_zone))
-    return np.where(unix == MISSING, MISSING, unix - (log.epoch or 0))
+        unix = np.where(found.fixed, unix, columns.unix_time(unix, log.time_zone))
+    return np.where(unix == columns.MISSING, columns.MISSING, unix - (log.epoch or 0))
 
 
 def _fatal(column: Mapping[str, Any], table: Table, ledger: ReportBuilder) -> Bools:
     if "severity" not in column:
         return np.ones(len(table), dtype=np.bool_)
-    fatal: Bools = by_name(names(column["severity"]), lambda text: text.strip().upper() == "FATAL", unknown=False)
+    fatal: Bools = columns.by_name(
+        columns.names(column["severity"]), lambda text: text.strip().upper() == "FATAL", unknown=False
+    )
     ledger.add("not-fatal", table.places(np.flatnonzero(~fatal)))
     return fatal
 

@@ -22,7 +22,7 @@ from predictors.data.formats.detect import detect
 
 BASE_URL: Final = "https://www.cs.huji.ac.il/labs/parallel/workload"
 
-ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
+ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(  # folder of each log in the archive, cleaned versions first
     {
         "ANL-Intrepid-2009-1": "l_anl_int",
         "CEA-Curie-2011-2.1-cln": "l_cea_curie",
@@ -66,14 +66,11 @@ ARCHIVE: Final[Mapping[str, str]] = MappingProxyType(
         "UniLu-Gaia-2014-2": "l_unilu_gaia",
     }
 )
-"""Folder of each log in the archive; cleaned versions where the archive has one."""
 
 
 def full_name(name: str) -> str:
     """Return the archive's name of a log from it, or from a beginning, in any case, that one log alone has.
 
-    Examples
-    --------
     >>> full_name("kth-sp2")
     'KTH-SP2-1996-2.1-cln'
     """

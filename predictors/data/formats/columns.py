@@ -32,8 +32,6 @@ RETURNS: Final = "lines that end in CR alone; convert them: tr '\\r' '\\n' < IN 
 def mostly_returns(data: bytes) -> bool:
     r"""Return whether more lines of a text end in CR alone than in a newline.
 
-    Examples
-    --------
     >>> mostly_returns(b"1\r2\r3\n"), mostly_returns(b"1\r\n2 a\rb\r\n")
     (True, False)
     """
@@ -125,8 +123,6 @@ def _one_timestamp(text: str) -> tuple[int, bool] | None:
 def unix_time(local: Ints, time_zone: str) -> Ints:
     """Return the Unix time [s] of seconds on the local clock of a time zone; in an hour that comes twice, the first.
 
-    Examples
-    --------
     >>> noon = np.array([1_700_000_000, 1_690_000_000])
     >>> (noon - unix_time(noon, "Europe/Paris")).tolist()
     [3600, 7200]
@@ -137,8 +133,6 @@ def unix_time(local: Ints, time_zone: str) -> Ints:
 def at_clock_changes(local: Ints, time_zone: str) -> tuple[Bools, Bools]:
     """Return which seconds on a local clock lie in an hour that comes twice, and which in one that the clock skipped.
 
-    Examples
-    --------
     >>> times = np.array(["2021-03-28T02:30", "2021-10-31T02:30", "2021-10-31T03:30"], dtype="datetime64[s]")
     >>> twice, skipped = at_clock_changes(times.astype(np.int64), "Europe/Paris")
     >>> twice.tolist(), skipped.tolist()
@@ -166,8 +160,6 @@ def _offset(local: int, zone: ZoneInfo, fold: int) -> int:
 def span(text: str) -> int | None:
     """Return the seconds of a span of time: `[days-]hh:mm:ss[.us]`, `mm:ss`, `days-hh`, or plain seconds.
 
-    Examples
-    --------
     >>> [span(text) for text in ("1-02:03:04", "02:03:04.5", "03:04", "2-01", "90", "soon")]
     [93784, 7384, 184, 176400, 90, None]
     """
@@ -232,8 +224,6 @@ Names = tuple[Ints, tuple[str, ...]]  # codes, `MISSING` where unknown, and the 
 def by_name(coded: Names, value: Callable[[str], Any], unknown: Any) -> Any:
     """Return the value of each row's name, an array; `unknown` where there is no name.
 
-    Examples
-    --------
     >>> by_name((np.array([1, 0, MISSING]), ("a", "bcd")), len, 0).tolist()
     [3, 1, 0]
     """

@@ -24,7 +24,7 @@ from predictors.data.joblog import CODED, KNOWN_COLUMNS, UNKNOWN, JobLog
 from predictors.data.names import Codes, renumbered
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # of the report on joining
     {
         "in-two-files": ("dropped", "the same job is in a later file, too, and is kept there"),
         "not-ended-there": ("dropped", "had not ended in that file; another record of the job is kept"),
@@ -33,7 +33,6 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "clock": ("noted", "no file has a date; their times are taken as of one clock"),
     }
 )
-"""The rules of the report on joining."""
 
 _CODED: Final = tuple(column for column in CODED if column != "label")
 
@@ -41,10 +40,7 @@ _CODED: Final = tuple(column for column in CODED if column != "label")
 def read_logs(
     paths: Sequence[str | os.PathLike[str]], strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Read one log, or join several of the same machine; parameters and errors are those of `read_log` and `joined`.
-
-    Files of local times without a zone are refused together with files of Unix times.
-    """
+    """Read one log, or join several of a machine; files with local times and with Unix times do not mix."""
     read = [read_log(path, strict, time_zone) for path in paths]
     if len(read) == 1:
         return read[0]
@@ -77,8 +73,6 @@ def joined(logs: Sequence[JobLog]) -> tuple[JobLog, ReadingReport]:
     belongs to two submissions: then jobs get new numbers by submission, and `label` keeps the ids. Logs of different
     machines or clocks, names next to numbers, and records that contradict each other are refused.
 
-    Examples
-    --------
     >>> march = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 50], "run_time": [9, 0]},
     ...                             {"run_time": [False, True]}, epoch=1_000_000_000, name="march")
     >>> april = JobLog.from_columns({"job_id": [2, 3], "submit": [0, 60], "run_time": [70, 8]}, {}, epoch=1_000_000_050)
@@ -231,10 +225,7 @@ def _kept(jobs: _Jobs, report: ReportBuilder) -> Ints:
 
 
 def _one_of(records: Sequence[int], jobs: _Jobs) -> tuple[int, dict[int, str]]:
-    """Return the record of one submission that is the job, its last run, and the rules that drop the others.
-
-    It refuses records that contradict one another, and two jobs of that id and submission in one file.
-    """
+    """Return the record that is the job, its last run, and the rules that drop others; refuse a contradiction."""
     if len(set(jobs.file[records].tolist())) < len(records):
         raise _tasks_without_numbers(records, jobs)
     dropped: dict[int, str] = {}
@@ -301,36 +292,20 @@ def _numbered_anew(jobs: _Jobs, rows: Ints, values: Mapping[str, Ints]) -> tuple
     return new, np.array(preceding, dtype=np.int64)
 
 
-CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+CUT_RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the report on cutting
     {
         "before": ("dropped", "submitted before the cut"),
         "after": ("dropped", "submitted at or after the cut"),
         "not-ended-yet": ("changed", "had not ended at the cut; its end is unknown"),
     }
 )
-"""The rules of the report on cutting."""
 
 _AT_START: Final = (
-    "wait",
-    "allocated_procs",
-    "nodes",
-    "cores",
-    "allocated_gpus",
-    "location",
-    "descriptor",
-    "eligible_wait",
-)
+    "wait", "allocated_procs", "nodes", "cores", "allocated_gpus", "location", "descriptor", "eligible_wait",
+)  # fmt: skip
 _AT_END: Final = (
-    "run_time",
-    "cpu_time",
-    "used_memory",
-    "used_job_memory",
-    "status",
-    "exit_code",
-    "state",
-    "overburn",
-    "restarts",
-)
+    "run_time", "cpu_time", "used_memory", "used_job_memory", "status", "exit_code", "state", "overburn", "restarts",
+)  # fmt: skip
 
 
 def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, ReadingReport]:
@@ -339,8 +314,6 @@ def between(log: JobLog, begin: str | None, until: str | None) -> tuple[JobLog, 
     `begin` and `until` are dates with or without a time, in the log's time zone, UTC if it has none, or Unix times [s];
     None: no limit.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 50, 90], "wait": [0, 10, 0],
     ...                            "run_time": [9, 40, 5]}, {}, epoch=1_000_000_000)
     >>> past, account = between(log, None, "1000000080")

@@ -51,7 +51,7 @@ def _is_swf(data: bytes) -> bool:
     return head.startswith(b";") or any(_SWF_ROW.fullmatch(line) for line in head.split(b"\n", 200)[:200])
 
 
-FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
+FORMATS: Final[Mapping[str, Format]] = MappingProxyType(  # the formats by name, in the order in which they are tried
     {
         **{name: Format(one.title, one.recognises, one.parse) for name, one in KNOWN.items()},
         "philly": Format("JSON of the Philly clusters", is_philly, parse_philly),
@@ -66,7 +66,6 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(
         "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs),
     }
 )
-"""The formats by name, in the order in which they are tried."""
 
 WRITERS: Final[Mapping[str, Callable[[JobLog, Path], ReadingReport]]] = MappingProxyType(
     {".swf": write_swf, ".swf.gz": write_swf, ".parquet": write_parquet}
@@ -88,8 +87,6 @@ _FOREIGN: Final[Mapping[bytes, str]] = MappingProxyType(
 def detect(data: bytes, source: str) -> str:
     """Return the name of the format that a file's bytes are in; lines that end in CR alone are refused.
 
-    Examples
-    --------
     >>> detect(b"; Version: 2.2", "a.log")
     'swf'
     """

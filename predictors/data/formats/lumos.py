@@ -18,35 +18,17 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES,
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
-NAMES: Final = (
-    "job",
-    "user",
-    "project",
-    "state",
-    "gpu_num",
-    "cpu_num",
-    "node_num",
-    "submit_time",
-    "wait_time",
-    "run_time",
-    "wall_time",
-    "node_hour",
-    "new_status",
-)
-"""The names of these files."""
+NAMES: Final = (  # the names of these files
+    "job", "user", "project", "state", "gpu_num", "cpu_num", "node_num", "submit_time", "wait_time", "run_time",
+    "wall_time", "node_hour", "new_status",
+)  # fmt: skip
 
-STATUS: Final[Mapping[str, int]] = MappingProxyType(
+STATUS: Final[Mapping[str, int]] = MappingProxyType(  # words for how a job ended, in `new_status` or `state`
     {
-        "pass": COMPLETED,
-        "completed": COMPLETED,
-        "failed": FAILED,
-        "timeout": FAILED,
-        "node_fail": FAILED,
-        "killed": CANCELLED,
-        "cancelled": CANCELLED,
+        "pass": COMPLETED, "completed": COMPLETED, "failed": FAILED, "timeout": FAILED, "node_fail": FAILED,
+        "killed": CANCELLED, "cancelled": CANCELLED,
     }
-)
-"""Words for how a job ended, in `new_status`, or in `state` where that has no numbers."""
+)  # fmt: skip
 
 _NEEDED: Final = ("submit_time", "wait_time", "run_time")
 _MARKS: Final = frozenset(("submit_time", "wait_time", "wall_time", "node_num", "cpu_num", "gpu_num"))
@@ -60,10 +42,7 @@ def is_lumos(data: bytes) -> bool:
 def parse_lumos(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that such a file holds, and the account.
-
-    `time_zone` is the IANA name of the zone of submissions that are written as local times; Unix times need none.
-    """
+    """Return the log that such a file holds, and the account; local times are in `time_zone`, Unix times need none."""
     report = ReportBuilder(source, RULES)
     table = quoted_table(data, source, NAMES, report)
     _require(table, source)

@@ -23,11 +23,7 @@ _ABOUT: Final = ("origin", "epoch", "time_zone", "max_procs", "max_nodes", "max_
 
 
 def write_parquet(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
-    """Write a log as Parquet: one nullable int64 column for each column, the rest of the log as metadata.
-
-    Times are seconds since the first submission, as in memory. The file appears whole or not at all. The account is
-    empty, since Parquet holds everything.
-    """
+    """Write a log as Parquet, whole or not at all: a column of int64 each, the rest as metadata. All is kept."""
     import pyarrow as pa
 
     columns = {name: pa.array(log.filled(name), mask=~log.known(name)) for name in log.values}
@@ -91,22 +87,16 @@ def _job_log(table: Any, about: dict[str, Any]) -> JobLog:
     if about["time_zone"]:
         known_zone(str(about["time_zone"]))
     return JobLog(
-        values,
-        unknown,
-        origin=origin,
-        time_zone=None if about["time_zone"] is None else str(about["time_zone"]),
+        values, unknown, origin=origin, time_zone=None if about["time_zone"] is None else str(about["time_zone"]),
         header=tuple((str(label), str(text)) for label, text in about["header"]),
         categories={name: tuple(map(str, names)) for name, names in about["categories"].items()},
-        name=str(about["name"]),
-        **sizes,
-    )
+        name=str(about["name"]), **sizes,
+    )  # fmt: skip
 
 
 def text_array(texts: Sequence[str]) -> Any:
     """Return an arrow array of strings.
 
-    Examples
-    --------
     >>> text_array(["a", "", "ö"]).to_pylist()
     ['a', '', 'ö']
     """

@@ -47,8 +47,6 @@ def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
     Of a key that PBS writes before the job's name the first counts, of the others the last: the text between belongs to
     the name, which a user wrote.
 
-    Examples
-    --------
     >>> pairs_of('user=ana jobname="my job" x=1 queue=fast')
     ({'user': 'ana', 'jobname': 'my job" x=1', 'queue': 'fast'}, [])
     """
@@ -65,8 +63,6 @@ def pairs_of(text: str) -> tuple[dict[str, str], list[str]]:
 def requested(pairs: Mapping[str, str]) -> tuple[int, int]:
     """Return processors and nodes asked for.
 
-    Examples
-    --------
     >>> requested({"Resource_List.select": "2:ncpus=8:mpiprocs=8+1:ncpus=4", "Resource_List.nodect": "3"})
     (20, 3)
     >>> requested({"Resource_List.nodes": "2:ppn=12+n7:ppn=4"})
@@ -98,8 +94,6 @@ def _chunk(text: str, share: str) -> tuple[int, int]:
 def given(pairs: Mapping[str, str]) -> int:
     """Return the processors given, as `exec_vnode` or `exec_host` list them.
 
-    Examples
-    --------
     >>> given({"exec_vnode": "(n1:ncpus=8:mem=4gb)+(n2:ncpus=4)"}), given({"exec_host": "n1/0*8+n2/0*4"})
     (12, 12)
     >>> given({"exec_host": "n1/0-11"}), given({"exec_host": "n1/1+n1/0+n2/0"})
@@ -131,8 +125,6 @@ def _slots(text: str) -> int:
 def exit_code(text: str) -> int:
     """Return the exit code; 128 + n for a job that signal n ended, which PBS writes as 256 + n.
 
-    Examples
-    --------
     >>> [exit_code(text) for text in ("0", "3", "271", "-11")]
     [0, 3, 143, -11]
     """
@@ -157,8 +149,6 @@ def seconds(text: str) -> int:
 def memory(text: str, procs: int) -> int:
     """Return memory a processor [KB]; a number without a suffix counts bytes.
 
-    Examples
-    --------
     >>> [memory(text, 4) for text in ("8gb", "4096kb", "1048576b", "")]
     [2097152, 1024, 256, -9223372036854775808]
     """
@@ -187,7 +177,7 @@ _TEXTS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "reservation": ("resvname", "resvID"),
     }
 )
-_READ: Final = frozenset(
+_READ: Final = frozenset(  # keys from which something is taken
     (
         *(key for keys in _TEXTS.values() for key in keys),
         *_SIZE_KEYS,
@@ -196,7 +186,6 @@ _READ: Final = frozenset(
         *("ctime", "qtime", "etime", "start", "end", "Exit_status", "run_count", "runcount", "depend"),
     )
 )
-"""Keys from which something is taken."""
 
 
 @dataclass
@@ -216,16 +205,14 @@ def is_pbs(data: bytes) -> bool:
 
 
 def parse_pbs(
-    data: bytes, source: str, strict: bool = False, time_zone: str | None = None
+    data: bytes,
+    source: str,
+    strict: bool = False,
+    # IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each gives
+    # its own end both ways
+    time_zone: str | None = None,
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log that accounting records hold, and the account.
-
-    Parameters
-    ----------
-    time_zone : str, optional
-        IANA name of the server's zone; by default the offset from UTC is taken from the E records, of which each
-        gives its own end both ways.
-    """
+    """Return the job log that accounting records hold, and the account."""
     refuse_returns(data, source)
     ledger = ReportBuilder(source, RULES)
     jobs, arrays = _jobs(data, ledger)
@@ -413,8 +400,6 @@ def _sizes_of(pairs: Mapping[str, str]) -> tuple[int, ...]:
 def gpus_requested(pairs: Mapping[str, str]) -> int:
     """Return the GPUs asked for, 0 where a job that lists its resources asks for none.
 
-    Examples
-    --------
     >>> gpus_requested({"Resource_List.select": "2:ncpus=8:ngpus=2+1:ncpus=4"})
     4
     >>> gpus_requested({"Resource_List.nodes": "2:ppn=12:gpus=1"}), gpus_requested({"Resource_List.ngpus": "3"})
@@ -432,8 +417,6 @@ def gpus_requested(pairs: Mapping[str, str]) -> int:
 def gpus_given(pairs: Mapping[str, str]) -> int:
     """Return the GPUs given as `exec_vnode` lists them; `MISSING` without it.
 
-    Examples
-    --------
     >>> gpus_given({"exec_vnode": "(n1:ncpus=8:ngpus=2)+(n2:ncpus=4)"}), gpus_given({"exec_vnode": "(n1:ncpus=8)"})
     (2, 0)
     """

@@ -28,7 +28,7 @@ COMPLETED: Final = 1
 FAILED: Final = 0
 CANCELLED: Final = 5
 
-RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
+RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(  # the rules of the reports on schedulers' records
     {
         "too-few-fields": ("dropped", "the row has fewer fields than the first line names"),
         "surplus-fields": ("dropped", "the row has more fields than the first line names"),
@@ -60,10 +60,7 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "no-limit": ("noted", "no time limit of its own; the requested time is read as unknown"),
         "truncated-name": ("noted", "ends in +: cut by the program that wrote it; two users may have one name"),
         "run-time-differs": ("noted", "end - start is not the record's run time; the run time counts"),
-        "clock-change": (
-            "noted",
-            "end - start differs from the run time by an hour: the clock was changed",
-        ),
+        "clock-change": ("noted", "end - start differs from the run time by an hour: the clock was changed"),
         "never-started": ("noted", "cancelled while it waited; run time 0, and it waited until then"),
         "unfinished": ("noted", "not ended when the log was written; the run time is unknown"),
         "local-time": ("noted", ""),
@@ -79,7 +76,6 @@ RULES: Final[Mapping[str, tuple[Effect, str]]] = MappingProxyType(
         "text": ("noted", ""),
     }
 )
-"""The rules of the reports on schedulers' records."""
 
 
 @dataclass
@@ -141,12 +137,9 @@ def finish(
     masks = {column: values == MISSING for column, values in columns.items()}
     columns = {c: v for c, v in columns.items() if c in COLUMNS or not masks[c].all()}
     log = JobLog.from_columns(
-        {"job_id": job_id, **columns},
-        {column: masks[column] for column in columns},
-        categories={column: names for column, names in categories.items() if column in columns},
-        name=name,
-        **about,
-    )
+        {"job_id": job_id, **columns}, {column: masks[column] for column in columns},
+        categories={column: names for column, names in categories.items() if column in columns}, name=name, **about,
+    )  # fmt: skip
     return (replace(log, epoch=log.origin) if epoch_known else log), draft.ledger.close()
 
 
@@ -336,24 +329,13 @@ _NOTE: Final = (
 
 
 def clocked(
-    columns: Mapping[str, Any],
-    draft: Draft,
-    time_zone: str | None,
+    columns: Mapping[str, Any],  # by the draft's column
+    draft: Draft,  # its report gets texts that are no times, and local times that are taken as UTC
+    time_zone: str | None,  # IANA name of the zone that local times are in
+    # the log's other columns of Unix time [s], which must be on the same clock
     unix: Mapping[str, Ints] = MappingProxyType({}),
 ) -> dict[str, Ints]:
-    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix of times with and without offsets.
-
-    Parameters
-    ----------
-    columns : mapping of str to arrow array of text
-        By the draft's column.
-    draft : Draft
-        Its report gets texts that are no times, and local times that are taken as UTC.
-    time_zone : str or None
-        IANA name of the zone that local times are in.
-    unix : mapping of str to int64 array
-        The log's other columns of Unix time [s], which must be on the same clock.
-    """
+    """Return columns of text as Unix time [s], `MISSING` where unknown; refuse a mix with and without offsets."""
     if time_zone is not None:
         known_zone(time_zone)
     read = {name: timestamps(column) for name, column in columns.items()}

@@ -103,13 +103,12 @@ def _row(job: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-_KEYS_READ: Final = (
+_KEYS_READ: Final = (  # keys of a job from which something is taken
     "job_id", "array", "het", "time", "required", "tres", "association", "state", "exit_code", "user", "group",
     "account",
     "partition", "qos", "name", "working_directory", "submit_line", "nodes", "allocation_nodes", "restart_cnt",
     "constraints", "reservation", "licenses", "dependency",
 )  # fmt: skip
-"""Keys of a job from which something is taken."""
 
 
 def _tres_text(entries: Any) -> str:

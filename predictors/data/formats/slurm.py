@@ -22,42 +22,20 @@ from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES,
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
-STATES: Final[Mapping[str, int]] = MappingProxyType(
+STATES: Final[Mapping[str, int]] = MappingProxyType(  # SWF's status of each state; `MISSING` where a job has not ended
     {
-        "COMPLETED": COMPLETED,
-        "CANCELLED": CANCELLED,
-        "FAILED": FAILED,
-        "TIMEOUT": FAILED,
-        "OUT_OF_MEMORY": FAILED,
-        "NODE_FAIL": FAILED,
-        "BOOT_FAIL": FAILED,
-        "LAUNCH_FAILED": FAILED,
-        "DEADLINE": FAILED,
-        "PREEMPTED": FAILED,
-        "REVOKED": CANCELLED,
-        "REQUEUED": MISSING,
-        "REQUEUE_HOLD": MISSING,
-        "REQUEUED_HOLD": MISSING,
-        "RESV_DEL_HOLD": MISSING,
-        "REQUEUE_FED": MISSING,
-        "RESIZING": MISSING,
-        "PENDING": MISSING,
-        "CONFIGURING": MISSING,
-        "RUNNING": MISSING,
-        "COMPLETING": MISSING,
-        "STAGE_OUT": MISSING,
-        "SIGNALING": MISSING,
-        "SUSPENDED": MISSING,
-        "STOPPED": MISSING,
-        "SPECIAL_EXIT": FAILED,
+        "COMPLETED": COMPLETED, "CANCELLED": CANCELLED, "FAILED": FAILED, "TIMEOUT": FAILED, "OUT_OF_MEMORY": FAILED,
+        "NODE_FAIL": FAILED, "BOOT_FAIL": FAILED, "LAUNCH_FAILED": FAILED, "DEADLINE": FAILED, "PREEMPTED": FAILED,
+        "REVOKED": CANCELLED, "REQUEUED": MISSING, "REQUEUE_HOLD": MISSING, "REQUEUED_HOLD": MISSING,
+        "RESV_DEL_HOLD": MISSING, "REQUEUE_FED": MISSING, "RESIZING": MISSING, "PENDING": MISSING,
+        "CONFIGURING": MISSING, "RUNNING": MISSING, "COMPLETING": MISSING, "STAGE_OUT": MISSING, "SIGNALING": MISSING,
+        "SUSPENDED": MISSING, "STOPPED": MISSING, "SPECIAL_EXIT": FAILED,
     }
-)
-"""SWF's status of each state of a job; `MISSING` where the job has not ended."""
+)  # fmt: skip
 
-PUT_BACK: Final = frozenset(
+PUT_BACK: Final = frozenset(  # states in which a job may go back into the queue, and did if a later record follows
     ("REQUEUED", "REQUEUE_HOLD", "REQUEUED_HOLD", "REQUEUE_FED", "RESIZING", "NODE_FAIL", "PREEMPTED", "BOOT_FAIL")
 )
-"""States in which a job may go back into the queue: if a later record of the job follows, it did."""
 
 _SHORT: Final = MappingProxyType(
     {"CA": "CANCELLED", "CD": "COMPLETED", "F": "FAILED", "TO": "TIMEOUT", "OOM": "OUT_OF_MEMORY"}
@@ -75,8 +53,6 @@ _SIGNAL: Final = 128
 def state_of(text: str) -> str:
     """Return the bare state of a job.
 
-    Examples
-    --------
     >>> [state_of(text) for text in ("CANCELLED by 1004", "COMPLETED", "CANCELLED+", "TO")]
     ['CANCELLED', 'COMPLETED', 'CANCELLED', 'TIMEOUT']
     """
@@ -90,8 +66,6 @@ def state_of(text: str) -> str:
 def without_user(text: str) -> str:
     """Return the text of a state without who cancelled the job; a text that is no state of Slurm's as it is.
 
-    Examples
-    --------
     >>> without_user("CANCELLED by 1004"), without_user("Cancelled by ana"), without_user("Stopped by hand")
     ('CANCELLED', 'Cancelled', 'Stopped by hand')
     """
@@ -108,8 +82,6 @@ def array_of(job: str) -> int:
 def members(job: str) -> int:
     """Return how many jobs a record stands for: several for an array with members that still wait, `12_[1-50%10]`.
 
-    Examples
-    --------
     >>> [members(job) for job in ("12", "12_3", "12_[1-50%10]", "12_[1,3,7-9]", "12_[0-10:5]")]
     [1, 1, 50, 5, 3]
     """
@@ -128,8 +100,6 @@ def members(job: str) -> int:
 def job_keys(ids: list[str], words: list[str]) -> list[str]:
     """Return what identifies each job: its id; where tasks of an array share one, the array's id and the task.
 
-    Examples
-    --------
     >>> job_keys(["12", "12", "14", "14"], ["12_1", "12_2", "12_3", "12_3"])
     ['12_1', '12_2', '14', '14']
     """
@@ -151,8 +121,6 @@ def _is_task(word: str) -> bool:
 def exit_code(text: str) -> int:
     """Return the exit code in sacct's `code:signal`; 128 + signal where a signal ended the job.
 
-    Examples
-    --------
     >>> exit_code("3:0"), exit_code("0:11")
     (3, 139)
     """
@@ -170,8 +138,6 @@ def memory(text: str) -> tuple[float, str] | None:
     without K, M, G, T or P counts megabytes. Some releases write memory of a processor with the flag that marks it in
     their database: 2^31 megabytes more, and an `n`.
 
-    Examples
-    --------
     >>> [memory(text) for text in ("2Gc", "16000Mn", "512K", "7", "?", "2147486448Mn")]
     [(2097152.0, 'c'), (16384000.0, 'n'), (512.0, ''), (7168.0, ''), None, (2867200.0, 'c')]
     """
@@ -194,8 +160,6 @@ def gpus_of(text: str) -> int:
     A job with a list that names no GPU has none. The sum over all types counts, else the types are added up. In the
     numbers of Slurm's database GPUs are 1001 or, where each type has its number, 1002.
 
-    Examples
-    --------
     >>> gpus_of("billing=8,cpu=8,gres/gpu:a100=2,gres/gpu=2,mem=32G,node=1"), gpus_of("cpu=8,gres/gpu:h100=4")
     (2, 4)
     >>> gpus_of("1=8,2=32000,4=1,1001=2"), gpus_of("cpu=8,mem=32G"), gpus_of("")
@@ -221,8 +185,6 @@ def _numbered(text: str) -> dict[str, int]:
 def memory_of(text: str) -> int:
     """Return the memory of the whole job [KB] in Slurm's list of trackable resources, `MISSING` if it names none.
 
-    Examples
-    --------
     >>> memory_of("billing=8,cpu=8,mem=32G,node=1"), memory_of("1=8,2=32000,4=1"), memory_of("cpu=8")
     (33554432, 32768000, -9223372036854775808)
     """
@@ -234,7 +196,7 @@ def memory_of(text: str) -> int:
     return MISSING
 
 
-ALONE: Final = frozenset(
+ALONE: Final = frozenset(  # long options of sbatch, salloc and srun without a value of their own in the next word
     (
         "bell", "contiguous", "disable-status", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate",
         "kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue",
@@ -243,7 +205,6 @@ ALONE: Final = frozenset(
         "x11",
     )
 )  # fmt: skip
-"""Long options of sbatch, salloc and srun without a value of their own in the next word."""
 ALONE_SHORT: Final = frozenset("EHIkKlOQRsuvVWXZ")
 _BUNDLED: Final = "EHlOQsuvX"  # letters that never have a value, so that others may follow in one word
 _WANTED: Final = MappingProxyType(
@@ -262,8 +223,6 @@ def submit_options(line: str) -> dict[str, str]:
     Only options before the script count: those after it are the script's own. Directives within the script are not in
     a submit line.
 
-    Examples
-    --------
     >>> submit_options("sbatch -N 2 --exclusive -d afterok:12:13 -C h100 job.sh --exclusive=no")
     {'exclusive': '', 'dependency': 'afterok:12:13', 'constraint': 'h100'}
     """
@@ -278,8 +237,6 @@ def split_options(
 ) -> tuple[list[tuple[str, str]], list[str]]:
     """Return the options of sbatch, salloc or srun with their values, and the words from the script or program on.
 
-    Examples
-    --------
     >>> split_options(["-N2", "--mem", "4G", "--exclusive", "job.sh", "-x"])
     ([('N', '2'), ('mem', '4G'), ('exclusive', '')], ['job.sh', '-x'])
     """
@@ -315,8 +272,6 @@ def words_of(line: str) -> list[str]:
 def dependency_of(text: str) -> tuple[str, str]:
     """Return the kinds of a dependency, and the ids of the jobs that it names; "" where there are none.
 
-    Examples
-    --------
     >>> dependency_of("afterok:12:13,afterany:14_3"), dependency_of("after:20+5"), dependency_of("singleton")
     (('afterany,afterok', '12:13:14_3'), ('after', '20'), ('singleton', ''))
     """
@@ -336,7 +291,7 @@ def unknown_states(states: Iterable[str]) -> list[str]:
     return sorted({state for state in states if state and state not in STATES})
 
 
-ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
+ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(  # sacct's names for a log's columns, the better first
     {
         "id": ("JobIDRaw", "JobID"),
         "word": ("JobID", "JobIDRaw"),
@@ -372,7 +327,6 @@ ALIASES: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
         "dependency": ("Dependency",),
     }
 )
-"""The names under which sacct gives what a job log knows, the better one first."""
 
 _FREE: Final = ("jobname", "submitline", "comment", "admincomment", "systemcomment", "reason", "extra")
 _TIME: Final = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d|\d{9,11}|Unknown|None|"
@@ -388,14 +342,12 @@ _TYPED: Final[Mapping[str, str]] = MappingProxyType(
         "exitcode": r"\d*(?::\d*)?",
     }
 )
-XDMOD: Final = (
+XDMOD: Final = (  # the fields of the files that sites keep for XDMoD, which have no header
     "jobid", "jobidraw", "cluster", "partition", "qos", "account", "group", "gid", "user", "uid", "submit", "eligible",
     "start", "end", "elapsed", "exitcode", "state", "nnodes", "ncpus", "reqcpus", "reqmem", "reqtres", "alloctres",
     "timelimit", "nodelist", "jobname",
 )  # fmt: skip
-"""The fields of the files that sites keep for XDMoD, which have no header."""
-NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))
-"""Words for a job without a time limit of its own."""
+NO_LIMIT: Final = frozenset(("UNLIMITED", "Partition_Limit", "INVALID"))  # words for a job without a time limit
 _MARKS: Final = frozenset(
     ("submit", "start", "end", "state", "elapsed", "elapsedraw", "user", "timelimit", "timelimitraw")
 )

@@ -21,17 +21,9 @@ from predictors.core.arrays import Bools, Ints
 from predictors.core.compressed import log_name
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
+from predictors.data.formats import swf_header
 from predictors.data.formats._swf_scan import COMMENT, FIELDS, MISSING, Problem, Rows, parse_rows, parse_value
 from predictors.data.formats.columns import refuse_returns
-from predictors.data.formats.swf_header import (
-    NAME_LABELS,
-    SMALLEST_UNIX_TIME,
-    HeaderFacts,
-    header_facts,
-    header_lines,
-    header_of,
-    parse_header,
-)
 from predictors.data.joblog import FURTHER, UNKNOWN, JobLog
 from predictors.data.report import Effect, ReadingReport, ReportBuilder
 
@@ -71,12 +63,8 @@ _BYTE_ORDER_MARK: Final = b"\xef\xbb\xbf"
 
 
 def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = False) -> tuple[JobLog, ReadingReport]:
-    r"""Return the job log that the text of an SWF file holds, and the account.
+    r"""Return the job log in the text of an SWF file, and the account; `careful` reads without the compiled scanner.
 
-    With `careful`, every row is read without the compiled scanner: slow, with the same result.
-
-    Examples
-    --------
     >>> log, account = parse_swf(b"; MaxProcs: 4\n1 100 0 9 2 -1 -1 2 60 -1 1 7 1 -1 1 -1 -1 -1\n2 160\n", "a.swf")
     >>> len(log), log.max_procs, log["user"].tolist(), log["cpu_time"].tolist()
     (1, 4, [7], [None])
@@ -90,8 +78,8 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
     report = ReportBuilder(source, RULES)
     comments = np.flatnonzero(rows.kinds == COMMENT)
     report.add("long-header", comments[MOST_COMMENTS:] + 1)
-    header = parse_header(rows.line(k) for k in comments[:MOST_COMMENTS].tolist())
-    facts = header_facts(header)
+    header = swf_header.parse_header(rows.line(k) for k in comments[:MOST_COMMENTS].tolist())
+    facts = swf_header.header_facts(header)
     for note in facts.notes:
         report.note("header", note)
     if len(rows.lines):
@@ -110,7 +98,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
         )
     values = rows.values if kept.all() else rows.values[kept]
     values = _in_kilobytes(values, report) if rows.queues else values
-    unix = len(values) and SMALLEST_UNIX_TIME <= values[:, 1].min() <= LARGEST_UNIX_TIME
+    unix = len(values) and swf_header.SMALLEST_UNIX_TIME <= values[:, 1].min() <= LARGEST_UNIX_TIME
     if unix and not any(label == "UnixStartTime" for label, _ in header):
         facts = replace(facts, unix_start=0)
         report.note("header", "no UnixStartTime; times of this size are taken as Unix times")
@@ -124,8 +112,7 @@ def parse_swf(data: bytes, source: str, strict: bool = False, careful: bool = Fa
 
 
 LARGEST_UNIX_TIME: Final = 10_000_000_000  # beyond it a submission is in other units than seconds
-_IN_BYTES: Final = 2**25
-"""Median memory of a processor [KB] from which on it is bytes, in logs that name queues in field 19."""
+_IN_BYTES: Final = 2**25  # median memory of a processor [KB] from which on it is bytes, in logs with queues in field 19
 
 
 def _in_kilobytes(values: Ints, report: ReportBuilder) -> Ints:
@@ -143,8 +130,8 @@ def _in_kilobytes(values: Ints, report: ReportBuilder) -> Ints:
 
 
 def _with_queues(
-    rows: Rows, kept: Bools, more: Mapping[str, Ints], facts: HeaderFacts, report: ReportBuilder
-) -> tuple[dict[str, Ints], HeaderFacts]:
+    rows: Rows, kept: Bools, more: Mapping[str, Ints], facts: swf_header.HeaderFacts, report: ReportBuilder
+) -> tuple[dict[str, Ints], swf_header.HeaderFacts]:
     """Return the columns with the queues that field 19 names; with numbers in field 15 these count."""
     numbers = rows.values[kept, FIELDS.index("queue")]
     if (numbers != UNKNOWN).any():
@@ -248,7 +235,7 @@ def _more_columns(rows: Rows, kept: Bools, report: ReportBuilder) -> tuple[dict[
 def _job_log(
     values: Ints,
     header: tuple[tuple[str, str], ...],
-    facts: HeaderFacts,
+    facts: swf_header.HeaderFacts,
     name: str,
     more: Mapping[str, Ints] = MappingProxyType({}),
     descriptors: tuple[str, ...] = (),
@@ -274,7 +261,7 @@ def _job_log(
 
 
 def _epoch(unix_start: int | None, origin: int) -> int | None:
-    if unix_start is None or (unix_start == 0 and origin < SMALLEST_UNIX_TIME):
+    if unix_start is None or (unix_start == 0 and origin < swf_header.SMALLEST_UNIX_TIME):
         return None
     return unix_start + origin
 
@@ -289,12 +276,8 @@ def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
     """Write a log as SWF, in the clock of the file that it came from; packed if the name ends in `.gz`.
 
     The header is the log's own, brought in line with its clock and machine. The file appears whole or not at all. SWF
-    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused.
-
-    Returns
-    -------
-    ReadingReport
-        What SWF cannot hold.
+    holds neither negative numbers nor jobs submitted before second 0: a log with one is refused. The report says what
+    SWF cannot hold.
     """
     lowest = int(log.values["job_id"].min(initial=0))
     if log.origin < 0 or lowest < 0:
@@ -311,7 +294,7 @@ def swf_text(log: JobLog) -> bytes:
     """Return the text of the SWF file for a log."""
     from pyarrow import csv, table
 
-    header = "".join(f"{line}\n" for line in header_lines(header_of(log)))
+    header = "".join(f"{line}\n" for line in swf_header.header_lines(swf_header.header_of(log)))
     columns = {column: np.maximum(log.values[column], UNKNOWN) for column in FIELDS}
     columns["submit"] = columns["submit"] + log.origin
     body = io.BytesIO()
@@ -330,7 +313,7 @@ def _not_written(log: JobLog, source: str) -> ReadingReport:
     for column, names in log.categories.items():
         if column in FURTHER:
             continue
-        if column not in NAME_LABELS and any(names):
+        if column not in swf_header.NAME_LABELS and any(names):
             report.note("names", f"SWF has no names for {column}s; the codes alone are written")
     if log.epoch is not None and log.epoch < log.origin:
         report.note("clock", "SWF has no Unix times below 0; the wall clock is not written")

@@ -29,8 +29,7 @@ _BLANKS: Final = " \t\r"
 NAME_LABELS: Final[Mapping[str, str]] = {"queue": "Queue", "partition": "Partition"}
 """Columns with codes that SWF can name, and the label of the names."""
 
-SMALLEST_UNIX_TIME: Final = 100_000_000
-"""1973: with `UnixStartTime: 0`, times from here on are Unix times; below, the clock is unknown."""
+SMALLEST_UNIX_TIME: Final = 100_000_000  # in 1973: with `UnixStartTime: 0`, later times are Unix times
 
 
 @dataclass(frozen=True)
@@ -48,12 +47,8 @@ class HeaderFacts:
 
 
 def parse_header(lines: Iterable[bytes]) -> Header:
-    r"""Return the label and text of each comment line; a line without a label has "" and its text as it stands.
+    r"""Return label and text of each comment line, "" without a label; text that is not UTF-8 is taken as Latin-1.
 
-    Text that is not UTF-8 is taken as Latin-1.
-
-    Examples
-    --------
     >>> parse_header([b"; MaxProcs:  100", b";  see http://www.pdc.kth.se/", b"; Acknowledge: Andr\xe9"])
     (('MaxProcs', '100'), ('', '  see http://www.pdc.kth.se/'), ('Acknowledge', 'André'))
     """
@@ -126,8 +121,6 @@ def _names(header: Header, label: str) -> tuple[str, ...]:
 def header_of(log: JobLog) -> Header:
     """Return the header to write for a log: its own, brought in line with its clock, machine and names.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [50]}, {}, epoch=1_000_000_050, max_procs=64)
     >>> header_of(log)
     (('Version', '2.2'), ('UnixStartTime', '1000000000'), ('MaxProcs', '64'))
@@ -159,8 +152,6 @@ def header_of(log: JobLog) -> Header:
 def without_extent(header: Header) -> Header:
     """Return a header without the number of jobs and the end: these hold for the whole log alone.
 
-    Examples
-    --------
     >>> without_extent((("Computer", "iPSC/860"), ("MaxJobs", "42264")))
     (('Computer', 'iPSC/860'),)
     """

@@ -32,7 +32,7 @@ MONTH: Final = 30 * DAY
 BEGIN: Final = 1_704_067_200  # Monday, 1 January 2024, 00:00 UTC
 NODES: Final = 4392
 
-SIZES: Final = (
+SIZES: Final = (  # share of the machine, chance of such a job, and the walltimes that its users ask for [h]
     (8 / NODES, 0.15, (0.25, 0.5, 1.0)),
     (16 / NODES, 0.10, (0.25, 0.5, 1.0)),
     (128 / NODES, 0.33, (0.5, 1.0, 2.0, 3.0)),
@@ -44,23 +44,20 @@ SIZES: Final = (
     (4096 / NODES, 0.007, (1.0, 3.0, 6.0)),
     (1.0, 0.003, (0.5, 1.0, 3.0)),
 )
-"""Share of the machine, chance of such a job, and the walltimes that its users ask for [h]."""
 ALIKE: Final = 0.8  # correlation of the run times, relative to the requests, of one application's jobs
 APPS: Final = 120
-SWING: Final = 0.6
-"""Of the daily rhythm: between 1 - swing at three in the morning and 1 + swing at three in the afternoon."""
+SWING: Final = 0.6  # of the daily rhythm: 1 - swing at three in the morning, 1 + swing at three in the afternoon
 WEEKEND: Final = 0.6
 
 
 def generate_capability_log(
-    months: Sequence[tuple[int, float]] = ((3816, 0.75), (8092, 0.90)), *, seed: int = 0, procs: int = NODES
+    # jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2
+    months: Sequence[tuple[int, float]] = ((3816, 0.75), (8092, 0.90)),
+    *,
+    seed: int = 0,
+    procs: int = NODES,
 ) -> JobLog:
     """Make a log of months of 30 days: the same arguments give the same log.
-
-    Parameters
-    ----------
-    months : sequence of (int, float)
-        Jobs of each month, and its offered load: run time x nodes over machine x month, 0.05 to 1.2.
 
     Returns
     -------
@@ -111,13 +108,9 @@ def _month(rng: np.random.Generator, n_jobs: int, load: float, procs: int) -> di
     place = scipy.special.ndtr(ALIKE * typical[app, kind] + np.sqrt(1 - ALIKE**2) * rng.standard_normal(n_jobs))
     run_time = _run_times(place, asked, nodes, load * procs * MONTH)
     return {
-        "submit": _submissions(rng, n_jobs),
-        "requested_procs": nodes,
-        "requested_time": asked,
-        "run_time": run_time,
-        "user": app // 4 + 1,
-        "executable": app + 1,
-    }
+        "submit": _submissions(rng, n_jobs), "requested_procs": nodes, "requested_time": asked, "run_time": run_time,
+        "user": app // 4 + 1, "executable": app + 1,
+    }  # fmt: skip
 
 
 def _run_times(place: Floats, asked: Ints, nodes: Ints, area: float) -> Ints:
@@ -155,7 +148,7 @@ class Mix(NamedTuple):
     minutes: Mapping[int, float]
 
 
-MIXES: Final = MappingProxyType(
+MIXES: Final = MappingProxyType(  # parts and means after Table 2 of Allcock et al.; the spread is ours
     {
         "prod-capability": Mix(
             0.072,
@@ -173,7 +166,6 @@ MIXES: Final = MappingProxyType(
         ),
     }
 )
-"""Parts and means after Table 2 of Allcock et al.; how widths and times spread around the means is ours."""
 
 TYPICAL: Final = (3.2, 1.5)  # run time / request of an application: a beta distribution, of mean 0.68
 NOISE: Final = 0.15  # log deviation of equal runs
@@ -231,20 +223,13 @@ def mira_like_log(
     submit = np.maximum.accumulate(clock - clock[0])
     project = runs.user // USERS_PER_PROJECT + 1
     values = {
-        "job_id": np.arange(1, n_jobs + 1),
-        "submit": submit,
-        "wait": earliest_starts(submit, procs, run_time, MIRA_NODES) - submit,
-        "run_time": run_time,
-        "requested_time": requested,
-        "requested_procs": procs,
-        "allocated_procs": procs,
-        "user": runs.user + 1,
+        "job_id": np.arange(1, n_jobs + 1), "submit": submit,
+        "wait": earliest_starts(submit, procs, run_time, MIRA_NODES) - submit, "run_time": run_time,
+        "requested_time": requested, "requested_procs": procs, "allocated_procs": procs, "user": runs.user + 1,
         "group": np.where(queue == list(MIXES).index("backfill"), OF_SPENT + project, project),
-        "executable": runs.app * len(mixes) + queue + 1,
-        "queue": queue + 1,
-        "partition": np.ones(n_jobs, np.int64),
+        "executable": runs.app * len(mixes) + queue + 1, "queue": queue + 1, "partition": np.ones(n_jobs, np.int64),
         "status": np.where(crashed | (run_time == requested), FAILED, COMPLETED),
-    }
+    }  # fmt: skip
     return JobLog(
         values,
         origin=int(clock[0]),

@@ -17,15 +17,9 @@ MODEL: Final = Lublin(longest=float(np.log(POPULAR[-1])))
 """The published model of batch jobs, cut at the machine's limit of 24 h (its authors' program cuts at 45.2 h)."""
 QUEUES: Final = ((1, "short", HOUR), (2, "medium", 12 * HOUR), (3, "long", POPULAR[-1]))
 """Code, name and longest request [s] of each queue."""
-LIMITS: Final = {
-    "n_jobs": (1, 20_000_000),
-    "procs": (1, 10_000_000),
-    "users": (1, 1_000_000),
-    "load": (0.01, 1.0),
-}
+LIMITS: Final = {"n_jobs": (1, 20_000_000), "procs": (1, 10_000_000), "users": (1, 1_000_000), "load": (0.01, 1.0)}
 """What may be asked for, both ends included."""
-TITLES: Final = {"n_jobs": "the number of jobs"}
-"""What messages call a parameter that has another name on the command line."""
+TITLES: Final = {"n_jobs": "the number of jobs"}  # what messages call a parameter that has another name as an option
 FAILED: Final = 0
 COMPLETED: Final = 1
 
@@ -116,30 +110,17 @@ def generate_log(n_jobs: int = 5000, *, seed: int = 0, procs: int = 256, load: f
     origin = int(clock[0])
     submit = clock - origin
     values = {
-        "job_id": np.arange(1, n_jobs + 1),
-        "submit": submit,
-        "wait": earliest_starts(submit, sizes, run_time, procs) - submit,
-        "run_time": run_time,
-        "requested_time": requested,
-        "requested_procs": sizes,
-        "allocated_procs": sizes,
-        "user": runs.user + 1,
-        "group": runs.group + 1,
-        "executable": runs.app + 1,
+        "job_id": np.arange(1, n_jobs + 1), "submit": submit,
+        "wait": earliest_starts(submit, sizes, run_time, procs) - submit, "run_time": run_time,
+        "requested_time": requested, "requested_procs": sizes, "allocated_procs": sizes, "user": runs.user + 1,
+        "group": runs.group + 1, "executable": runs.app + 1,
         "queue": 1 + np.searchsorted([longest for _, _, longest in QUEUES], requested),
-        "partition": np.ones(n_jobs, np.int64),
-        "status": np.where(crashed | killed, FAILED, COMPLETED),
-    }
+        "partition": np.ones(n_jobs, np.int64), "status": np.where(crashed | killed, FAILED, COMPLETED),
+    }  # fmt: skip
     return JobLog(
-        values,
-        origin=origin,
-        epoch=MIDNIGHT + origin,
-        time_zone="UTC",
-        max_procs=procs,
-        max_nodes=procs,
-        header=_header(n_jobs, seed, procs, load, users, stretch),
-        name=f"synthetic-{seed}",
-    )
+        values, origin=origin, epoch=MIDNIGHT + origin, time_zone="UTC", max_procs=procs, max_nodes=procs,
+        header=_header(n_jobs, seed, procs, load, users, stretch), name=f"synthetic-{seed}",
+    )  # fmt: skip
 
 
 def _check(n_jobs: int, seed: int, procs: int, load: float, users: int) -> None:

@@ -58,12 +58,8 @@ BATCH: Final = Lublin()
 
 
 def draw_sizes(rng: np.random.Generator, n_jobs: int, procs: int, model: Lublin = BATCH) -> Ints:
-    """Draw how many processors each job uses, 1 to `procs`; shape (n_jobs,).
+    """Draw how many processors each job uses, 1 to `procs`; what would round up beyond becomes the widest power of two.
 
-    On a machine that is no power of two, what would round up beyond it becomes the widest power of two that fits.
-
-    Examples
-    --------
     >>> draw_sizes(np.random.default_rng(1), 8, 64).tolist()
     [4, 4, 1, 4, 8, 4, 4, 8]
     """
@@ -86,13 +82,6 @@ def run_time_quantile(
 ) -> Ints:
     """Return the run time [s] that a share of the jobs of a size stay below: uniform shares give the model's run times.
 
-    Returns
-    -------
-    int64 array of shape (n_jobs,)
-        At least 1 s.
-
-    Examples
-    --------
     >>> run_time_quantile(np.array([0.1, 0.5, 0.9]), np.array([1, 1, 1])).tolist()
     [25, 596, 26731]
     """
@@ -115,8 +104,6 @@ def draw_gaps(rng: np.random.Generator, n_jobs: int, model: Lublin = BATCH) -> F
 def day_weights(model: Lublin = BATCH) -> Floats:
     """Return how many arrivals each half hour of the day gets, relative to the mean half hour; shape (48,).
 
-    Examples
-    --------
     >>> weights = day_weights()
     >>> int(weights.argmax()) / 2, int(weights.argmin()) / 2, round(float(weights.max() / weights.min()), 1)
     (13.0, 4.5, 7.1)
@@ -134,10 +121,7 @@ def wall_clock(
     even: Floats,  # even seconds since a midnight: cumulated gaps
     model: Lublin = BATCH,
 ) -> Floats:
-    """Bend even time into the daily cycle: half hours of weight w pass w times as many even seconds.
-
-    Whole days stay where they are.
-    """
+    """Bend even time into the daily cycle: half hours of weight w pass w times as many seconds; days stay."""
     paid = np.concatenate(([0.0], np.cumsum(day_weights(model)))) * SLOT
     days = np.floor(even / DAY)
     wall: Floats = days * DAY + np.interp(even - days * DAY, paid, np.arange(SLOTS + 1) * float(SLOT))

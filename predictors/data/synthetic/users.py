@@ -15,13 +15,11 @@ from predictors.data.synthetic._kernels import sessions
 
 MINUTE: Final = 60
 HOUR: Final = 3600
-POPULAR: Final = (
+POPULAR: Final = (  # the twenty walltimes that most jobs ask for [s]; the last is the machine's limit
     *(minutes * MINUTE for minutes in (5, 10, 15, 20, 30, 45)),
     *(int(hours * HOUR) for hours in (1, 1.5, 2, 3, 4, 5, 6, 8, 10, 12, 16, 18, 20, 24)),
 )
-"""The twenty walltimes that most jobs ask for [s]; the last is the machine's limit."""
-BLOCK: Final = 1000
-"""Jobs are dealt within blocks of so many: each block is a sample of the model, so that the load does not wander."""
+BLOCK: Final = 1000  # jobs are dealt in blocks of so many, samples of the model, so that the load does not wander
 
 ZIPF: Final = 1.0
 USERS_PER_GROUP: Final = 6
@@ -31,18 +29,14 @@ SESSION: Final[Mapping[str, float]] = {"pause": 20.0 * MINUTE, "go_on": 0.85, "s
 ran last, and that it runs something new; correlation of an application's inputs from one session to the next."""
 DEVIATIONS: Final[Mapping[str, float]] = {"group": 0.3, "user": 0.6, "app": 0.5, "inputs": 0.4}
 """How much each decides of a job's place among the run times: standard deviations of normal terms."""
-NOISE: Final = (0.04, 1.0)
-"""By how much equal runs differ, in addition to `DEVIATIONS`: median and log deviation over the applications."""
+NOISE: Final = (0.04, 1.0)  # how much equal runs differ: median and log deviation over the applications
 CRASHED: Final = 0.05
-RESIZED: Final = (0.10, 0.3)
-"""Share of jobs not of their application's size; how far they stray among the sizes (applications: 1)."""
+RESIZED: Final = (0.10, 0.3)  # share of jobs not of their application's size; how far they stray (applications: 1)
 
-SAFETY: Final = (2.0, 1.0)
-"""Request / typical run time of an application: median and log deviation over the applications."""
+SAFETY: Final = (2.0, 1.0)  # an application's request / typical run time: median and log deviation over applications
 AT_LIMIT: Final = 0.12  # share of applications that always ask for the machine's limit
 NOT_POPULAR: Final = 0.15  # share of applications that ask for a multiple of 5 minutes instead of a popular walltime
-NEAR: Final = 0.05
-"""A job is killed at a popular walltime only if its sampled run time lies this near, relative to the walltime."""
+NEAR: Final = 0.05  # how near a popular walltime a sampled run time must lie, relative to it, to be killed there
 OUTGROWN: Final = 2.0  # ... and only if its user wished at most so many times its run time
 
 
@@ -59,13 +53,9 @@ def draw_runs(rng: np.random.Generator, times: Floats, users: int) -> Runs:
     """Draw the user and application at each of the sorted `times` [s]: sessions of users of Zipf-like activity."""
     activity = np.cumsum(1.0 / np.arange(1, users + 1) ** ZIPF)
     user, app, inputs = sessions(
-        times,
-        rng.random((len(times), 3)),
-        rng.standard_normal(len(times)),
-        activity / activity[-1],
-        APPS_PER_USER,
+        times, rng.random((len(times), 3)), rng.standard_normal(len(times)), activity / activity[-1], APPS_PER_USER,
         np.array([SESSION[habit] for habit in ("pause", "go_on", "same", "new", "memory")]),
-    )
+    )  # fmt: skip
     return Runs(user % max(1, users // USERS_PER_GROUP), user, app, inputs)
 
 
@@ -99,12 +89,7 @@ def deal_shares(rng: np.random.Generator, shares: Floats, sizes: Ints, runs: Run
 def ask(rng: np.random.Generator, run_time: Ints, app: Ints, crashed: Bools) -> tuple[Ints, Ints, Bools]:
     """Draw what walltime each job asks for, knowing roughly how long its application runs.
 
-    Returns
-    -------
-    requested, run_time : int64 arrays of shape (n_jobs,)
-        Walltimes [s], round, none below the run time; run times [s], moved to the walltime where the job is killed.
-    killed : bool array of shape (n_jobs,)
-        Where run time and request became equal.
+    Returned are round walltimes [s], none below the run time; run times [s]; and where both are equal, of killed jobs.
     """
     popular, n_apps = np.array(POPULAR), int(app.max()) + 1
     typical = np.exp(np.bincount(app, np.log(run_time)) / np.maximum(1, np.bincount(app)))
@@ -130,10 +115,7 @@ def _of_each(rng: np.random.Generator, codes: Ints) -> Floats:
 
 
 def _deal(sample: Floats, place: Floats) -> Ints:
-    """Return which of the sample each job gets: in each block, the k-th smallest goes to the job k-th in place.
-
-    Equal places go by the order of submission.
-    """
+    """Return which of the sample each job gets: in each block, the k-th smallest goes to the job k-th in place."""
     n_jobs, n_blocks = len(sample), -(-len(sample) // BLOCK)
     padded = np.full((2, n_blocks * BLOCK), np.inf)
     padded[0, :n_jobs], padded[1, :n_jobs] = sample, place

@@ -23,12 +23,11 @@ from predictors.core.errors import JobcastError, unknown_name
 
 Sampler = Literal["sysclassib", "opa_info", "lustre2_client"]
 
-SAMPLERS: Final[Mapping[str, str]] = MappingProxyType(
+SAMPLERS: Final[Mapping[str, str]] = MappingProxyType(  # in order, with LDMS's prefix of their metrics
     {"sysclassib": "ib.", "opa_info": "", "lustre2_client": "client."}
 )
-"""The samplers in order, with what LDMS puts before the names of their metrics."""
 
-DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
+DRIVERS: Final[Mapping[str, str]] = MappingProxyType(  # what can move a counter
     {
         "sent": "bytes per second that the node sends over the network",
         "received": "bytes per second that the node receives over the network",
@@ -40,7 +39,6 @@ DRIVERS: Final[Mapping[str, str]] = MappingProxyType(
         "none": "nothing: the counter stands still",
     }
 )
-"""What can move a counter."""
 
 
 @dataclass(frozen=True)
@@ -69,8 +67,6 @@ class Counter:
     def column(self) -> str:
         """The counter's column in a file that LDMS writes, without the device.
 
-        Examples
-        --------
         >>> COUNTERS[0].column
         'ib.symbol_error'
         """
@@ -89,7 +85,7 @@ def _lustre(name: str, driver: str, scale: float, unit: str, meaning: str = "") 
     return Counter(name, "lustre2_client", driver, scale, unit, meaning)
 
 
-COUNTERS: Final[tuple[Counter, ...]] = (
+COUNTERS: Final[tuple[Counter, ...]] = (  # the counters: 22 of sysclassib, 34 of opa_info, 34 of lustre2_client
     # InfiniBand counts data in words of 4 bytes; packets are taken to be 2 KiB, waiting ticks to be microseconds.
     _ib("symbol_error", "none", 0, "errors", "minor errors of the link; Omni-Path keeps none", 32),
     _ib("link_error_recovery", "noise", 1e-4, "events", "the link recovered from an error", 32),
@@ -184,10 +180,8 @@ COUNTERS: Final[tuple[Counter, ...]] = (
     _lustre("removexattr", "none", 0, "calls"),
     _lustre("inode_permission", "calls", 2.0, "calls", "permissions of each part of a path checked"),
 )
-"""The counters: 22 of sysclassib, 34 of opa_info, 34 of lustre2_client."""
 
-COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)
-"""Their names, in that order; no two are alike."""
+COUNTER_NAMES: Final[tuple[str, ...]] = tuple(counter.name for counter in COUNTERS)  # their names, in order, all unlike
 
 _USUAL_BITS: Final = 64  # the size of a counter where the page tells none
 
@@ -197,8 +191,6 @@ _PAGE_WIDTH: Final = 120
 def counters_of(sampler: str) -> tuple[Counter, ...]:
     """Return a sampler's counters in order.
 
-    Examples
-    --------
     >>> [len(counters_of(sampler)) for sampler in SAMPLERS]
     [22, 34, 34]
     """
@@ -206,10 +198,7 @@ def counters_of(sampler: str) -> tuple[Counter, ...]:
 
 
 def table() -> str:
-    """Return the counters as Markdown: for each sampler a list by unit and width.
-
-    `python -m predictors.data.telemetry.counters` prints them.
-    """
+    """Return the counters as Markdown, for each sampler a list by unit and width; this module prints it when run."""
     parts: list[str] = []
     for sampler in SAMPLERS:
         units: dict[str, list[str]] = {}

@@ -80,8 +80,6 @@ class Layout:
 def header_names(line: str) -> tuple[str, ...]:
     """Return the names of columns in a header line, without LDMS's mark and any quotes.
 
-    Examples
-    --------
     >>> header_names('#"Time","Time_usec","ProducerName"')
     ('Time', 'Time_usec', 'ProducerName')
     """
@@ -101,8 +99,6 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
     the counter itself is there too. Metrics of Lustre's servers (`#osc.…`, `#mdc.…`) are ignored: they count what the
     mounted file system counts already. A file belongs to the sampler of most of its counters.
 
-    Examples
-    --------
     >>> layout = ldms_layout(("Time", "Time_usec", "ProducerName", "ib.port_xmit_data#hfi1_0.1"), "a.csv")
     >>> [(COUNTER_NAMES[m.counter], m.kind) for m in layout.metrics]
     [('port_xmit_data', 'cumulative')]
@@ -121,15 +117,10 @@ def ldms_layout(names: Sequence[str], source: str) -> Layout:
             "file that says which are."
         )
     return Layout(
-        names=tuple(names),
-        clock="s" if names[0] == "Time" else "ms+us",
-        time=(0,) if names[0] == "Time" else (0, at["Time_usec"]),
-        node=node,
-        component=at.get("component_id", -1),
-        devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at),
-        metrics=metrics,
-        ignored=ignored,
-    )
+        names=tuple(names), clock="s" if names[0] == "Time" else "ms+us",
+        time=(0,) if names[0] == "Time" else (0, at["Time_usec"]), node=node, component=at.get("component_id", -1),
+        devices=tuple(at[name] for name in _DEVICE_COLUMNS if name in at), metrics=metrics, ignored=ignored,
+    )  # fmt: skip
 
 
 def _metrics(names: Sequence[str], at: Mapping[str, int]) -> tuple[tuple[Metric, ...], tuple[str, ...]]:
@@ -186,14 +177,11 @@ class FileMapping(Declaration):
         metrics = [Metric(at[one.column], one.counter, one.kind, one.bits, one.scale) for one in self.counters]
         used = {self.time, self.node, *self.devices, *(one.column for one in self.counters)}
         return Layout(
-            names=tuple(names),
-            clock=self.clock,
-            time=(at[self.time],),
-            node=at[self.node],
+            names=tuple(names), clock=self.clock, time=(at[self.time],), node=at[self.node],
             devices=tuple(at[name] for name in self.devices),
             metrics=tuple(sorted(metrics, key=lambda metric: metric.column)),
             ignored=tuple(name for name in names if name not in used),
-        )
+        )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -222,8 +210,6 @@ def mapping_of(document: Mapping[str, Any], source: str = "mapping") -> SchemaMa
 def node_ids(table: Any, where: str = "") -> dict[str, int]:
     """Return a table `[nodes]`: the id of each host, where its name does not end in it.
 
-    Examples
-    --------
     >>> node_ids({"login-a": 900})
     {'login-a': 900}
     """

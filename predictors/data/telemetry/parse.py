@@ -177,10 +177,7 @@ class Devices:
 
 
 def csv_frames(piece: bytes, layout: Layout, line: int, source: str, losses: Losses) -> Iterator[Piece]:
-    """Yield the rows of whole lines, the first of which is number `line`, without headers and blank lines.
-
-    Columns are named by their position. A line with another number of columns is dropped.
-    """
+    """Yield the rows of whole lines, columns by position, without headers, blank lines and torn rows."""
     import polars as pl
 
     if b'"' in piece:

@@ -52,10 +52,7 @@ class Reading:
 
 
 class Stream:
-    """The rates of one set of files, from its readings part by part.
-
-    `counters` are those of every part: positions in `COUNTERS`, ascending.
-    """
+    """The rates of one set of files, part by part, of `counters`: positions in `COUNTERS`, ascending."""
 
     def __init__(self, counters: tuple[int, ...], devices: Devices, how: Reading, losses: Losses) -> None:
         self.counters = np.array(counters, dtype=np.int64)

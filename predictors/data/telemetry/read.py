@@ -76,8 +76,6 @@ def _sorted(parts: Sequence[Samples], source: str) -> Samples:
 def joined_intervals(intervals: npt.ArrayLike) -> Floats:
     """Return the union of intervals (from, to), ascending, of shape (n, 2).
 
-    Examples
-    --------
     >>> joined_intervals([[5, 8], [0, 2], [7, 9]]).tolist()
     [[0.0, 2.0], [5.0, 9.0]]
     """
@@ -97,33 +95,19 @@ MOST_VALUES: Final = 2_000_000_000  # a dense block has no more values than this
 
 
 class Scan:
-    """The rates in telemetry files: iterate over the parts, then call `account`; no two sets may hold equal readings.
-
-    Parameters
-    ----------
-    folder : path-like
-        The folder that LDMS's store writes to, or any one file of it.
-    mapping : path-like or SchemaMapping, optional
-        For files of another schema.
-    nodes : mapping of str to int, optional
-        Id of each producer's node; producers that are not in it are dropped. Absent: the mapping file's, else the
-        number that ends the producer's name (`nid00012` is 12), else component_id.
-    how : Reading
-        Period, gaps, tolerances.
-    strict : bool
-        Raise at the first row or value that would be dropped or changed.
-    between : array of shape (n, 2), optional
-        Times from and to [s]. Files with an epoch outside, pieces of CSV files and row groups of Parquet files outside
-        are skipped; the parts that are yielded reach further than `between`.
-    """
+    """Rates in telemetry files: iterate over the parts, then call `account`; no two sets may hold equal readings."""
 
     def __init__(
         self,
-        folder: str | os.PathLike[str],
-        mapping: str | os.PathLike[str] | SchemaMapping | None = None,
+        folder: str | os.PathLike[str],  # the folder that LDMS's store writes to, or any one file of it
+        mapping: str | os.PathLike[str] | SchemaMapping | None = None,  # for files of another schema
+        # id of each producer's node; producers that are not in it are dropped. Absent: the mapping file's, else the
+        # number that ends the producer's name (`nid00012` is 12), else component_id
         nodes: Mapping[str, int] | None = None,
-        how: Reading | None = None,
-        strict: bool = False,
+        how: Reading | None = None,  # period, gaps, tolerances
+        strict: bool = False,  # raise at the first row or value that would be dropped or changed
+        # shape (n, 2); times from and to [s]. Files with an epoch outside, pieces of CSV files and row groups of
+        # Parquet files outside are skipped; the parts that are yielded reach further than `between`
         between: npt.ArrayLike | None = None,
     ) -> None:
         schema = mapping if mapping is None or isinstance(mapping, SchemaMapping) else read_mapping(mapping)

@@ -57,8 +57,6 @@ class Samples:
 class Telemetry:
     """A dense block: the rates of every counter of every node at every instant.
 
-    Examples
-    --------
     >>> block = Telemetry(np.array([0.0, 10.0]), np.array([3, 7]), np.zeros((2, 2, 90), dtype=np.float32))
     >>> len(block), block.samples().node.tolist()
     (2, [3, 7, 3, 7])
@@ -130,10 +128,7 @@ def _fix(owner: Any, name: str, kind: Any, shape: tuple[int, ...]) -> None:
 
 
 def write_rates(telemetry: Telemetry | Iterable[Samples], folder: str | os.PathLike[str]) -> int:
-    """Write rates to `FOLDER/SAMPLER.parquet`, part by part, and return the number of rows.
-
-    Every file appears whole or not at all. `predictors.data.telemetry.read.Scan` reads such a folder like any other.
-    """
+    """Write rates to `FOLDER/SAMPLER.parquet`, each file whole or not at all; return the number of rows."""
     import pyarrow as pa
     from pyarrow import parquet
 

@@ -61,8 +61,6 @@ class RiverEstimator:
 class KnownFeatures:
     """Rows as dictionaries, without what is missing.
 
-    Examples
-    --------
     >>> KnownFeatures(("requested_time", "user", "group"), as_text=True)(np.array([60.0, 7.0, np.nan]))
     {'requested_time': 60.0, 'user': '7'}
     """
@@ -86,14 +84,9 @@ class StreamPredictor(Predictor):
     It keeps the outcomes that its model has learnt from, at most `window`; beyond, the model starts again and learns
     the newest half of them again. So memory is bounded, the past is forgotten in the end, and the model is saved
     without a pickle: as those outcomes, from which it is learnt again when it is loaded, equal to the last bit.
-
-    Parameters
-    ----------
-    window : int
-        Newest outcomes to learn from, at least 2.
     """
 
-    window: Annotated[int, whole(2)] = 20_000
+    window: Annotated[int, whole(2)] = 20_000  # newest outcomes to learn from, at least 2
 
     @abstractmethod
     def fresh_model(self) -> "Regressor":
@@ -164,21 +157,14 @@ class RiverPredictor(StreamPredictor):
     """A river regressor or pipeline over the history's features; `adapters.from_river` makes one.
 
     The model gets a dictionary from feature names to numbers; what is missing is not in it.
-
-    Parameters
-    ----------
-    model : river regressor
-        Never changed: what learns is a clone. One that draws random numbers needs a seed.
-    features : tuple of str
-        From `predictors.history.features.FEATURES`; the requested time must be among them.
-    categories : {"codes", "text"}
-        Whether users, groups, … are given as numbers or as text, where an encoder or model treats the two differently.
     """
 
     name = "from-river"
 
-    model: "Regressor"
+    model: "Regressor"  # never changed: what learns is a clone. One that draws random numbers needs a seed
+    # from `predictors.history.features.FEATURES`; the requested time must be among them
     features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
+    # whether users, groups, … are given as numbers or as text, where an encoder or model treats the two differently
     categories: Literal["codes", "text"] = "codes"
 
     def check(self) -> None:
@@ -216,8 +202,6 @@ class RiverPredictor(StreamPredictor):
 def described(thing: Any) -> Any:
     """Return a river object as JSON can hold it: class and arguments; functions and the user's own classes are refused.
 
-    Examples
-    --------
     >>> from river.linear_model import LinearRegression
     >>> described(LinearRegression())["class"]
     'river.linear_model.lin_reg.LinearRegression'

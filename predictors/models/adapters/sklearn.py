@@ -48,18 +48,12 @@ class SklearnPredictor(RefittingPredictor):
     It gets tables with the features as columns; categories are the codes of the log. If it takes no missing values,
     they are filled by the median that the jobs it learns from have (0 where they have none). One prediction costs what
     the regressor's `predict` costs for a table of one row, often a millisecond.
-
-    Parameters
-    ----------
-    regressor : scikit-learn regressor
-        Never changed: each fit works on a clone.
-    features : tuple of str
-        From `predictors.history.features.FEATURES`; the requested time must be among them.
     """
 
     name = "from-sklearn"
 
-    regressor: "RegressorMixin"
+    regressor: "RegressorMixin"  # never changed: each fit works on a clone
+    # from `predictors.history.features.FEATURES`; the requested time must be among them
     features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
 
     def check(self) -> None:

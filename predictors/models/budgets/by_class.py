@@ -28,15 +28,12 @@ EDGES: Final[Mapping[str, tuple[float, ...]]] = MappingProxyType(
 )
 """The greatest value of each class but the last; an unknown value is of the last class."""
 N_CLASSES: Final = 4
-LEAST_HELD_OUT: Final = 40
-"""Held-out jobs of a class before it begins with a share of its own; until then it begins with that of all jobs."""
+LEAST_HELD_OUT: Final = 40  # held-out jobs of a class that begins with its own share, not that of all jobs
 
 
 def class_of(values: Floats, by: str) -> Ints:
     """Return the class of each value, 0 to 3.
 
-    Examples
-    --------
     >>> class_of(np.array([600.0, 3600.0, 3601.0, 86_400.0, np.nan]), "request").tolist()
     [0, 0, 1, 3, 3]
     >>> class_of(np.array([1.0, 8.0, 64.0, 65.0]), "procs").tolist()

@@ -7,27 +7,11 @@ from predictors.core.params import Positive
 from predictors.models.online import _linear as kernel
 from predictors.models.online.base import Kernels, OnlinePredictor
 
-FEATURES: Final = (
-    "requested_time",
-    "last_two_mean",
-    "last_run_time",
-    "second_last_run_time",
-    "ended_mean",
-    "longest_running",
-    "running_mean",
-    "procs",
-    "running_sum",
-    "running_count",
-    "think_time",
-    "procs_held",
-    "pending_count",
-    "hour",
-    "weekday",
-    "user",
-    "group",
-    "executable",
-)
-"""Columns, in the order that the kernel knows."""
+FEATURES: Final = (  # columns, in the order that the kernel knows
+    "requested_time", "last_two_mean", "last_run_time", "second_last_run_time", "ended_mean", "longest_running",
+    "running_mean", "procs", "running_sum", "running_count", "think_time", "procs_held", "pending_count", "hour",
+    "weekday", "user", "group", "executable",
+)  # fmt: skip
 
 
 @dataclass(kw_only=True, eq=False, repr=False)

@@ -13,8 +13,7 @@ from predictors.service.operation.tracing import Tracing
 
 ID_HEADER: Final = b"x-request-id"
 _log: Final = logging.getLogger("jobcast.access")
-_REFUSALS: Final = (401, 403, 408, 413, 429, 503)
-"""Statuses that the log reports: others are answers to a client's own mistakes."""
+_REFUSALS: Final = (401, 403, 408, 413, 429, 503)  # statuses that are logged; others are a client's own mistakes
 
 
 class RequestLog:

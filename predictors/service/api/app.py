@@ -60,7 +60,7 @@ class Api:
         self.metrics: Final = context.metrics
         events, runtime = EventRoutes(context), RuntimeRoutes(context)
         variability, state = VariabilityRoutes(context, variability_state), StateRoutes(context, starts)
-        self.operations: Final = (
+        self.operations: Final = (  # the busiest first: a route is looked for in this order
             Operation("POST", "/v1/predictions/runtime", runtime.runtime, schema.RuntimeOut, (schema.RuntimeIn,)),
             Operation("POST", "/v1/events", events.events, schema.EventsOut, (schema.EventIn, schema.EventsIn)),
             Operation(
@@ -77,7 +77,6 @@ class Api:
             Operation("GET", "/readyz", state.readiness, schema.ReadyOut),
             Operation("GET", "/metrics", state.metrics_page, None),
         )  # fmt: skip
-        """The busiest first: a route is looked for in this order."""
         self.page: Final = PageRoutes(service, starts)
         self.lifecycle: Lifecycle  # what begins and ends with the server, which sets it
 
@@ -104,9 +103,7 @@ def make_app(api: Api) -> Starlette:
         Route("/status/{name}", api.page.file),
     )
     app = Starlette(
-        routes=[*routes, Route("/openapi.json", openapi), *pages],
-        lifespan=lifespan,
-        exception_handlers=HANDLERS,
+        routes=[*routes, Route("/openapi.json", openapi), *pages], lifespan=lifespan, exception_handlers=HANDLERS
     )
     app.router.redirect_slashes = False
     return app

@@ -30,10 +30,7 @@ _BYTES: Final = 32
 
 @dataclass(frozen=True)
 class Token:
-    """A line of the file of tokens: role, SHA-256 of the token, name.
-
-    The tokens are 256 random bits, so a plain hash cannot be turned back: there is nothing to guess.
-    """
+    """A line of the file of tokens: role, SHA-256 of the token (256 random bits, so a plain hash will do), name."""
 
     role: str
     digest: str
@@ -43,8 +40,6 @@ class Token:
 def new_token(role: str, name: str) -> tuple[str, str]:
     """Return a fresh token, to be shown once, and its line for the file.
 
-    Examples
-    --------
     >>> token, line = new_token("read", "dashboard")
     >>> line.split()[0], line.split()[2], token in line
     ('read', 'dashboard', False)
@@ -56,10 +51,7 @@ def new_token(role: str, name: str) -> tuple[str, str]:
 
 
 def read_tokens(path: Path) -> "tuple[Token, ...]":
-    """Return the tokens of a file; blank lines and those that begin with # do not count.
-
-    A file that others than its owner may write is refused.
-    """
+    """Return the tokens of a file, comments left out; refuse one that others than its owner may write."""
     found = _tokens(read_text(path, "a file of tokens"), path)
     if not found:
         raise JobcastError(f"{path}: holds no token; make one with `jobcast token`.")
@@ -112,13 +104,11 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
-OPEN: Final = ("/healthz", "/readyz")
-"""For load balancers and systemd: they answer no more than yes or no without a token."""
+OPEN: Final = ("/healthz", "/readyz")  # for load balancers and systemd: without a token they answer yes or no
 _ASKING: Final = ("/v1/predictions/",)  # POST that changes nothing
 ROUTE_BYTES: Final = (("/v1/telemetry", 16 * 2**20), ("/v1/models/", 2**16), ("/v1/", 4 * 2**20))
 """Largest body by the beginning of a route: ten thousand events, or jobs, take two MiB."""
-MOST_CLIENTS: Final = 16_384
-"""Clients of which the rate is remembered; beyond, the one that asked longest ago begins with a full bucket."""
+MOST_CLIENTS: Final = 16_384  # clients with a remembered rate; beyond, the idlest begins with a full bucket
 _LINGER_BYTES: Final = 64 * 2**20
 _LINGER_SECONDS: Final = 5.0
 _LEFT: Final = 499  # what others count for a client that left before it had asked
@@ -127,8 +117,6 @@ _LEFT: Final = 499  # what others count for a client that left before it had ask
 def is_loopback(host: str) -> bool:
     """Return whether only this machine can connect to an address.
 
-    Examples
-    --------
     >>> [is_loopback(host) for host in ("localhost", "127.0.0.1", "::1", "0.0.0.0", "head-node")]
     [True, True, True, False, False]
     """
@@ -158,8 +146,6 @@ class Limits:
 class Buckets:
     """How many requests of its rate each client has left: a bucket each, filled at the rate.
 
-    Examples
-    --------
     >>> buckets = Buckets()
     >>> [buckets.take("alice", rate=2.0, burst=2.0, now=now) for now in (10.0, 10.0, 10.0, 10.5)]
     [0.0, 0.0, 0.5, 0.0]
@@ -179,10 +165,7 @@ class Buckets:
 
 
 class AuthMiddleware:
-    """ASGI middleware that lets through what tokens and limits allow.
-
-    Without tokens everyone may do everything (on loopback only, as the server sees to).
-    """
+    """ASGI middleware that lets through what tokens and limits allow; without tokens (on loopback only) all."""
 
     def __init__(self, app: App, tokens: tuple[Token, ...], limits: Limits) -> None:
         self._app, self.tokens, self._limits = app, tokens, limits
@@ -318,8 +301,6 @@ def _foreign(headers: dict[bytes, bytes]) -> tuple[int, str, float] | None:
 def _without_port(host: str) -> str:
     """Return the name or address in a Host header.
 
-    Examples
-    --------
     >>> [_without_port(host) for host in ("localhost:8571", "[::1]:80", "127.0.0.1")]
     ['localhost', '::1', '127.0.0.1']
     """

@@ -23,18 +23,15 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from predictors.service.operation.logs import log
 
 HANDSHAKE_SECONDS: Final = 10.0  # longest that a TLS handshake may take [s]
-HEAD_SECONDS: Final = 10.0
-"""Longest that the head of a request may take, from its first byte, or from the connection for the first one [s]."""
+HEAD_SECONDS: Final = 10.0  # longest for the head of a request, from its first byte or the first connection [s]
 READ_SECONDS: Final = 30.0  # longest that a client may leave an answer lie before it reads on [s]
 HEAD_BYTES: Final = 64 * 1024  # largest head of a request
 MOST_HEADERS: Final = 100  # headers of a request
 LARGE_HEAD: Final = 431, f"a head has at most {HEAD_BYTES} bytes and {MOST_HEADERS} headers"
 """Status and reason of the answer to a head that is too large."""
-MOST_PARTS: Final = 1000
-"""Headers, trailers and chunks of a request that are read, before it is refused; each 64 bytes of body add one."""
+MOST_PARTS: Final = 1000  # headers, trailers and chunks of a request that are read; 64 bytes of body add one
 MOST_WAITING: Final = 100  # requests of a connection that may wait for the answers before them
-FRAMING_BYTES: Final = 256 * 1024
-"""Most that a request may send apart from its body: head, sizes of chunks, trailers; an eighth of the body is added."""
+FRAMING_BYTES: Final = 256 * 1024  # most beyond the body: head, chunk sizes, trailers; plus an eighth of it
 
 _SILENT, _RESTING, _WORKING = range(3)  # never asked, asked before, at work: the order in which they make room
 _AT_ONCE: Final = 10  # connections that are accepted before other work goes on: 2 ms

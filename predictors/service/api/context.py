@@ -14,8 +14,7 @@ from predictors.service.pseudonyms import Pseudonymiser, is_number
 from predictors.service.state.service import Service
 
 T = TypeVar("T")
-LARGE: Final = 32 * 1024
-"""Bodies from so many bytes on are handled outside the event loop, so that small ones do not wait."""
+LARGE: Final = 32 * 1024  # larger bodies are handled outside the event loop, so that small ones do not wait
 PATIENCE: Final = 10.0  # longest wait for a commit, or until the learner has reached an event [s]
 _LARGE_AT_ONCE: Final = 8
 

@@ -31,8 +31,6 @@ class Refusal(Exception):
 def valid(kind: type[M], body: bytes, most_values: int = MOST_VALUES) -> M:
     """Return a body of JSON as what it must be; a `Refusal` names field, rule and value, or a key that stands twice.
 
-    Examples
-    --------
     >>> from predictors.service.api.schema import ForgetIn
     >>> valid(ForgetIn, b'{"older_than": 3600}')
     ForgetIn(older_than=3600, dry_run=False)
@@ -69,8 +67,6 @@ def _each_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 def reply(document: Any, status: int = 200) -> Response:
     """Return an answer of JSON; what is no number is null.
 
-    Examples
-    --------
     >>> reply({"seconds": 60.5, "lower": float("nan")}).body
     b'{"seconds":60.5,"lower":null}'
     """

@@ -20,22 +20,13 @@ import uvicorn
 
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import AuthMiddleware, Limits, Token, is_loopback, read_tokens
+from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import log
-from predictors.service.operation.systemd import (
-    ALIVE,
-    READY,
-    STOPPING,
-    notify,
-    notify_reloading,
-    notify_starting,
-    watchdog_seconds,
-)
 from predictors.service.operation.tracing import Tracing
 from predictors.service.state.service import Service
 
-MOST_STUCK: Final = 60.0
-"""Longest that an event may wait before the watchdog is no longer fed, so that systemd restarts the service [s]."""
+MOST_STUCK: Final = 60.0  # how long an event may wait until the watchdog starves and systemd restarts all [s]
 _STARTING: Final = 60.0  # more seconds that systemd is asked for at each sign of life before the service is ready
 _log: Final = logging.getLogger("jobcast.service")
 
@@ -124,7 +115,7 @@ class Lifecycle:
 
     async def stop(self) -> None:
         """End, and the service with it; then write what is left."""
-        notify(STOPPING)
+        systemd.notify(systemd.STOPPING)
         if threading.current_thread() is threading.main_thread():
             # one that comes while the service stops must not cut that short
             asyncio.get_running_loop().remove_signal_handler(signal.SIGHUP)
@@ -141,7 +132,7 @@ class Lifecycle:
 
     def reload(self) -> list[str]:
         """Read tokens and certificate again, open the audit log again; return what could not be used."""
-        notify_reloading()
+        systemd.notify_reloading()
         failed = []
         for what, read in (("tokens", self._read_tokens), ("certificate", self._read_certificate)):
             try:
@@ -154,7 +145,7 @@ class Lifecycle:
         if not failed:
             log(_log, logging.INFO, "Tokens, certificate and audit log were read again.")
         if self._service.ready:
-            notify(READY)
+            systemd.notify(systemd.READY)
         return failed
 
     def _hang_up(self) -> None:
@@ -176,7 +167,7 @@ class Lifecycle:
 
     async def _watch(self) -> None:
         """Tell systemd when the service is ready, what troubles it, and that it lives."""
-        within = watchdog_seconds()
+        within = systemd.watchdog_seconds()
         every = min(5.0, within / 3) if within else 5.0
         told_ready, status = False, ""
         while True:
@@ -184,10 +175,10 @@ class Lifecycle:
             if service.ready and not service.failed:
                 now = "; ".join(service.health.troubles().values()) or "Serving predictions."
                 if not told_ready or now != status:
-                    notify(READY, f"STATUS={now}")
+                    systemd.notify(systemd.READY, f"STATUS={now}")
                     told_ready, status = True, now
             elif not service.failed:
-                notify_starting("Rebuilding the state.", _STARTING)
+                systemd.notify_starting("Rebuilding the state.", _STARTING)
             if within and service.writer.oldest_wait < MOST_STUCK:
-                notify(ALIVE)
+                systemd.notify(systemd.ALIVE)
             await asyncio.sleep(every if told_ready else min(every, 0.25))

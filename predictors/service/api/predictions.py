@@ -85,8 +85,7 @@ def _answer(one: Answer) -> schema.PredictionOut:
     )
 
 
-MOST_AHEAD_SAMPLE: Final = 60
-"""A sample of counters may lie so far ahead of this machine's clock [s]; beyond, a clock is wrong."""
+MOST_AHEAD_SAMPLE: Final = 60  # how far a sample may lie ahead of this machine's clock [s]; beyond, one is wrong
 
 
 class VariabilityRoutes:

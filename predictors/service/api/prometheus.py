@@ -29,7 +29,7 @@ from predictors.service.state.service import Service
 _BUCKETS: Final = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 10.0)
 Values = Iterable[tuple[tuple[str, ...], float]]
 
-RECENT: Final = {
+RECENT: Final = {  # metric and help of each of `Model.figures`
     "outcomes": (
         "recent_outcomes",
         "Ended jobs among the newest two thousand that the figures of recent errors are of.",
@@ -50,7 +50,6 @@ RECENT: Final = {
         "Sum of absolute errors over last-two's on the same jobs.",
     ),
 }
-"""Metric and help of each of `Model.figures`."""
 
 
 class Metrics:
@@ -130,11 +129,7 @@ class Metrics:
         ):
             yield _gauge(name, text, (), [((), float(value))])
         for name, text, moment in (
-            (
-                "newest_event_timestamp_seconds",
-                "Newest time of an event, by the clock of events.",
-                state.history.now,
-            ),
+            ("newest_event_timestamp_seconds", "Newest time of an event, by the clock of events.", state.history.now),
             ("last_commit_timestamp_seconds", "When events were last committed.", writer.last_commit),
             ("snapshot_timestamp_seconds", "When the newest snapshot was written.", service.snapshot_time),
         ):

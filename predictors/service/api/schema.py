@@ -209,11 +209,7 @@ class TelemetryIn(Strict, kw_only=True):
     nodes: Nodes
     rates: Annotated[
         list[Annotated[list[Rate | None], Meta(min_length=N_COUNTERS, max_length=N_COUNTERS)]],
-        Meta(
-            min_length=1,
-            max_length=MOST_NODES,
-            description="Per second, of each node 90; null where not known.",
-        ),
+        Meta(min_length=1, max_length=MOST_NODES, description="Per second, of each node 90; null where not known."),
     ]
 
 
@@ -370,8 +366,6 @@ EXAMPLES: Final[dict[str, list[dict[str, Any]]]] = {
 def described(error: msgspec.ValidationError, body: bytes) -> str:
     """Return a validation error in one line: the field, the rule, the value.
 
-    Examples
-    --------
     >>> body = b'{"jobs": [{}, {"procs": -1}]}'
     >>> try:
     ...     msgspec.json.decode(body, type=RuntimeIn)

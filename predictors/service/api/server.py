@@ -20,8 +20,7 @@ from predictors.service.operation.logs import throttle
 from predictors.service.operation.tracing import configured_tracing
 from predictors.service.storage.database import shown
 
-CONNECTIONS: Final = 4
-"""Connections for each request that may be in work at once; beyond, those that ask nothing make room."""
+CONNECTIONS: Final = 4  # connections for each request in work at once; beyond, idle ones make room
 _SWITCH: Final = 0.0005  # Python's threads switch this often, so that learning does not hold up answers [s]
 _GARBAGE: Final = (2_000, 20, 100)  # young, middle, old: a look at the young takes 2 ms; little of it is in cycles
 

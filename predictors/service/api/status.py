@@ -65,18 +65,13 @@ class StateRoutes:
             row.pop("uri")  # it may name a folder, which does not concern clients
         roles = [
             schema.RoleOut(
-                *astuple(identified(model.identity, learner.sequence)),
-                role=model.role,
-                learns=model.learns,
-                codes=model.goes_by,
-                recent=dict(model.figures),
-                beside_last_two=beside_last_two(model),
-                drift=model.drift.to_json(),
-                failures=dict(model.failures),
+                *astuple(identified(model.identity, learner.sequence)), role=model.role, learns=model.learns,
+                codes=model.goes_by, recent=dict(model.figures), beside_last_two=beside_last_two(model),
+                drift=model.drift.to_json(), failures=dict(model.failures),
                 trouble="its newest version is not in use; the log tells why" if model.role in trouble else None,
             )
             for model in learner.models.values()
-        ]
+        ]  # fmt: skip
         clock = {name: getattr(settings, name) for name in ("clock", "time_zone", "as_of", "machine_procs")}
         sequence = self._service.job_state.sequence
         return reply(

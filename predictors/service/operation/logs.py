@@ -36,8 +36,6 @@ _next: Final = count(1).__next__
 def new_request_id(given: bytes | None = None) -> str:
     """Return the id of a request: the client's own where it is a short word, else a new one.
 
-    Examples
-    --------
     >>> new_request_id(b"slurmctld-7"), new_request_id(b"two words") == "two words"
     ('slurmctld-7', False)
     """
@@ -49,8 +47,6 @@ def new_request_id(given: bytes | None = None) -> str:
 def utc(seconds: float) -> str:
     """Return a Unix time as UTC with milliseconds.
 
-    Examples
-    --------
     >>> utc(1700000000.25)
     '2023-11-14T22:13:20.250Z'
     """
@@ -60,8 +56,6 @@ def utc(seconds: float) -> str:
 class JsonFormatter(logging.Formatter):
     """A record as one line of JSON.
 
-    Examples
-    --------
     >>> record = logging.makeLogRecord({"msg": "%d events", "args": (3,), "name": "jobcast", "levelname": "INFO"})
     >>> json.loads(JsonFormatter().format(record))["message"]
     '3 events'
@@ -105,8 +99,6 @@ def _plain(value: object) -> str:
 class Throttle:
     """Lets the same thing through once in ten seconds, and counts what it held back.
 
-    Examples
-    --------
     >>> throttle = Throttle()
     >>> [throttle.held_back("x", now) for now in (0.0, 1.0, 2.0, 11.0, 22.0)]
     [0, None, None, 2, 0]
@@ -158,8 +150,7 @@ def throttle(*loggers: str) -> None:
         logger.addFilter(ThrottledFilter())
 
 
-_OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")
-"""Loggers that write the service's log."""
+_OURS: Final = ("jobcast", "predictors.core.jit", "uvicorn.error", "alembic", "mlflow")  # loggers of the service's log
 
 
 class _Handler(logging.StreamHandler[TextIO]):

@@ -16,8 +16,6 @@ ALIVE: Final = "WATCHDOG=1"
 def notify(*lines: str) -> bool:
     """Send lines to systemd; return whether it received them.
 
-    Examples
-    --------
     >>> "NOTIFY_SOCKET" in os.environ or notify(READY)
     False
     """
@@ -46,8 +44,6 @@ def notify_starting(status: str, seconds: float) -> bool:
 def watchdog_seconds() -> float | None:
     """Return within how many seconds systemd wants to hear of this process again; None: it has no watchdog.
 
-    Examples
-    --------
     >>> os.environ.get("WATCHDOG_USEC") or watchdog_seconds()
     """
     given, process = os.environ.get("WATCHDOG_USEC", ""), os.environ.get("WATCHDOG_PID", "")

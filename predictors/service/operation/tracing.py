@@ -15,10 +15,7 @@ _ENDPOINTS: Final = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_E
 
 
 class Tracing:
-    """Spans of requests.
-
-    A thread gives OpenTelemetry's exporter the spans in batches.
-    """
+    """Spans of requests, which a thread gives OpenTelemetry's exporter in batches."""
 
     def __init__(self, exporter: Any) -> None:
         from opentelemetry.sdk.resources import Resource

@@ -17,8 +17,7 @@ from predictors.service.storage.database import StorageError
 
 MOST_FORECAST: Final = 20  # waiting jobs, in order of submission, with starts that are forecast for the page
 FORECAST_EVERY: Final = 30.0  # seconds between two rounds of forecasts
-STALE: Final = 3600.0
-"""Age of the newest event from which on the page says that what it shows is stale, as the alert does [s]."""
+STALE: Final = 3600.0  # age of the newest event from which on the page calls itself stale, as the alert does [s]
 FORECAST_SECONDS: Final = 5.0  # longest that a round goes on to another job [s]
 
 
@@ -108,8 +107,6 @@ class Overview:
 def shown_code(code: int | None) -> str:
     """Return a number, or the hash that stands for a name, as text.
 
-    Examples
-    --------
     >>> shown_code(4711), shown_code(FIRST_NAME + 255), shown_code(None)
     ('4711', '~100000000000ff', '–')
     """
@@ -199,30 +196,17 @@ class Collector:
         alarms = [f"{one.role}: {one.verdict} {one.advice}".strip() for one in models if one.advice]
         alarms += [f"{one.role}: {one.trouble}" for one in models if one.trouble]
         return Overview(
-            at=time.time(),
-            unix=unix,
-            now=now,
-            ready=service.ready and service.health.answers,
-            troubles=service.health.troubles(),
-            sequence=state.sequence,
-            learnt=service.learner.sequence,
-            waiting_events=service.writer.pending + service.learner.pending,
-            newest_event=state.history.now,
-            last_commit=service.writer.last_commit,
-            snapshot_time=service.snapshot_time,
-            late=state.history.late_events,
-            refused=state.event_order.refused,
-            held=state.event_order.held,
+            at=time.time(), unix=unix, now=now, ready=service.ready and service.health.answers,
+            troubles=service.health.troubles(), sequence=state.sequence, learnt=service.learner.sequence,
+            waiting_events=service.writer.pending + service.learner.pending, newest_event=state.history.now,
+            last_commit=service.writer.last_commit, snapshot_time=service.snapshot_time, late=state.history.late_events,
+            refused=state.event_order.refused, held=state.event_order.held,
             per_minute=service.health.event_rate.per_minute(),
             running=tuple(sorted((r for r in rows if r.started is not None), key=lambda r: (r.started or 0, r.job))),
             waiting=tuple(sorted((r for r in rows if r.started is None), key=lambda r: (r.submitted, r.job))),
-            models=models,
-            history=self._history,
-            forecasts=forecasts.wanted,
-            forecast_at=forecasts.at,
-            forecast_trouble=forecasts.trouble,
-            alarms=tuple(alarms),
-        )
+            models=models, history=self._history, forecasts=forecasts.wanted, forecast_at=forecasts.at,
+            forecast_trouble=forecasts.trouble, alarms=tuple(alarms),
+        )  # fmt: skip
 
 
 def _row(job: LiveJob, forecast: tuple[int, int, int] | None) -> JobRow:
@@ -238,17 +222,8 @@ def _model(model: Model, trouble: str | None, epoch: int | None) -> ModelView:
     if model.drift.stands:
         verdicts.append(model.drift.sentence(identity.name, epoch))
     return ModelView(
-        role=model.role,
-        name=identity.name,
-        version=identity.version,
-        predictor=identity.predictor,
-        uri=identity.uri,
-        trained_until=identity.trained_until,
-        learns=model.learns,
-        figures=dict(model.figures),
-        failures=sum(model.failures.values()),
-        trouble=trouble,
-        verdict=" ".join(verdicts),
-        advice=model.advice() if model.drift.stands else "",
-        weeks=tuple(reversed(tuple(model.monitor.weeks))),
-    )
+        role=model.role, name=identity.name, version=identity.version, predictor=identity.predictor, uri=identity.uri,
+        trained_until=identity.trained_until, learns=model.learns, figures=dict(model.figures),
+        failures=sum(model.failures.values()), trouble=trouble, verdict=" ".join(verdicts),
+        advice=model.advice() if model.drift.stands else "", weeks=tuple(reversed(tuple(model.monitor.weeks))),
+    )  # fmt: skip

@@ -27,8 +27,6 @@ MOST_STATES: Final = 8  # rendered states that are kept, to tell a page what cha
 def duration(seconds: float | None) -> str:
     """Return seconds for people.
 
-    Examples
-    --------
     >>> [duration(one) for one in (42.4, 90, 5400, 360000, None, float("nan"))]
     ['42 s', '1 min 30 s', '1 h 30 min', '4 d 4 h', '–', '–']
     """
@@ -45,8 +43,6 @@ def duration(seconds: float | None) -> str:
 def utc(seconds: float | None) -> str:
     """Return a Unix time, to the second.
 
-    Examples
-    --------
     >>> utc(1700000000.9), utc(None), utc(1e18)
     ('2023-11-14 22:13:20 UTC', '–', '1000000000000000000 s')
     """
@@ -74,8 +70,6 @@ def minute(seconds: float | None, overview: Overview) -> str:
 def clock(seconds: float) -> str:
     """Return the time of day of a Unix time, to the minute.
 
-    Examples
-    --------
     >>> clock(1700000000.9)
     '22:13'
     """

@@ -16,13 +16,12 @@ from predictors.service.page.render import Renderer, State
 from predictors.service.state.jobs import StartTimes
 from predictors.service.state.service import Service
 
-MOST_WATCHING: Final = 16
-"""Pages that receive changes at once; others are loaded again by hand, or by the browser every minute."""
+MOST_WATCHING: Final = 16  # pages that receive changes at once; others are loaded again every minute
 EVERY: Final = 2.0  # seconds between two looks at what has changed
 _HEARTBEAT: Final = 15.0  # a proxy hangs up on a connection that says nothing
 _LEAVES: Final = 0.25  # how soon a connection ends when the server does
 
-HEADERS: Final = {
+HEADERS: Final = {  # of every answer of the page: nothing is loaded from elsewhere, no script or style is inline
     "Content-Security-Policy": "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; "
     "img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
     "X-Content-Type-Options": "nosniff",
@@ -31,7 +30,6 @@ HEADERS: Final = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
-"""Of every answer of the page: nothing from elsewhere is loaded, no script or style stands in the page itself."""
 
 _ICON: Final = (
     '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 16 16"><rect width="16" height="16" rx="3" fill="#3f51b5"/>'

@@ -104,8 +104,6 @@ class Published:
 def fallback(row: Floats, why: str) -> Answer:
     """Return the first answer that there is of similar jobs, the user's last two, and the request.
 
-    Examples
-    --------
     >>> row = np.full(len(EVERY_FEATURE), np.nan)
     >>> row[EVERY_FEATURE.index("requested_time")] = 600.0
     >>> fallback(row, FAILED).answered_by, fallback(row, FAILED).seconds

@@ -28,10 +28,9 @@ from predictors.service.storage.snapshots import Arrays, packed, unpacked
 from predictors.service.storage.store import Store, parts
 
 _ENDS: Final = (ENDED, CANCELLED, FORGOTTEN)
-_OF_JOBS: Final = re.compile(
+_OF_JOBS: Final = re.compile(  # arrays of a snapshot with ids of jobs, in the first column where there are several
     "history_job_ids|ledger_(live|held|over)|model[0-9]+_(monitor_jobs|lessons_(jobs|running|overrun|told))"
 )
-"""Arrays of a snapshot with ids of jobs, in the first column where there are several."""
 
 
 def withdraw(store: Store, sequences: Sequence[int], why: str) -> list[Event]:

@@ -38,8 +38,6 @@ class _Table:
 class FeatureMapping:
     """The columns and codes by which one model reads rows of every feature.
 
-    Examples
-    --------
     >>> from predictors.registry import make_predictor
     >>> forest, key = make_predictor("forest"), Pseudonymiser()
     >>> forest.codes_ = {"user": Codes({"ana": 0, "ben": 1}, 2)}
@@ -57,11 +55,7 @@ class FeatureMapping:
 
     @classmethod
     def of(cls, predictor: Predictor, key: Pseudonymiser) -> Self:
-        """Return how a predictor reads rows, names being hashed with a key.
-
-        A predictor that reads names of jobs, or what the site predicted, is refused: the service does not receive
-        these.
-        """
+        """Return how a predictor reads rows, names hashed; refuse one that reads what a service does not receive."""
         place = {name: i for i, name in enumerate(NAMELESS_FEATURES)}
         if absent := [name for name in predictor.features if name not in place]:
             raise JobcastError(

@@ -19,8 +19,6 @@ _log: Final = logging.getLogger("jobcast.service")
 class EventRate:
     """Events taken in, minute by minute, of the last hour.
 
-    Examples
-    --------
     >>> rate = EventRate()
     >>> for now, sequence in ((0.0, 100), (30.0, 110), (61.0, 130), (190.0, 131)):
     ...     rate.sample(now, sequence)
@@ -51,10 +49,7 @@ class EventRate:
 
 
 class Health:
-    """What troubles one service; any thread may ask.
-
-    `failed` returns why the state cannot be kept; None if it can.
-    """
+    """What troubles one service; any thread may ask. `failed` returns why the state cannot be kept, None if it can."""
 
     def __init__(self, writer: Writer, roles: Roles, failed: Callable[[], str | None]) -> None:
         self._writer, self._roles, self._failed = writer, roles, failed

@@ -27,8 +27,6 @@ class ReadersWriterLock:
 
     Readers go first: a writer waits for the readers that are there, and for those that come meanwhile; they are brief.
 
-    Examples
-    --------
     >>> lock = ReadersWriterLock()
     >>> with lock.reading(), lock.reading():
     ...     pass
@@ -117,14 +115,10 @@ class JobState:
         self._lock: Final = ReadersWriterLock()
         self.history = _counting_late_events(
             JobHistory(
-                EVERY_FEATURE,
-                as_of=as_of,
-                epoch=epoch,
-                time_zone=time_zone,
-                capacity=capacity,
+                EVERY_FEATURE, as_of=as_of, epoch=epoch, time_zone=time_zone, capacity=capacity,
                 machine_procs=machine_procs,
             )
-        )
+        )  # fmt: skip
         self.event_order = EventOrder()
         self.sequence = 0  # number of the newest event taken in
 
@@ -132,12 +126,9 @@ class JobState:
     def of(cls, settings: Settings) -> Self:
         """Return the state of a service with these settings before its first event."""
         return cls(
-            epoch=0 if settings.clock == "unix" else None,
-            time_zone=settings.time_zone,
-            as_of=settings.as_of,
-            capacity=settings.capacity,
-            machine_procs=settings.machine_procs,
-        )
+            epoch=0 if settings.clock == "unix" else None, time_zone=settings.time_zone, as_of=settings.as_of,
+            capacity=settings.capacity, machine_procs=settings.machine_procs,
+        )  # fmt: skip
 
     def take(self, events: Sequence[Event]) -> tuple[list[str], list[Happened]]:
         """Take in numbered events; return what became of each, and all that happened, in order."""
@@ -159,10 +150,7 @@ class JobState:
         return happened
 
     def take_table(self, table: Ints, wanted: bool = True) -> list[Happened]:
-        """Take in numbered events as the database holds them; return all that happened, in order, if they are wanted.
-
-        What `take` does, for millions of them: only events that are late, early or contradictory go one by one.
-        """
+        """Take in many numbered events, as `take` does one, in order; return all that happened, if wanted."""
         found: list[Happened] = []
         with self._lock.writing():
             jobs, kinds, times = (table[:, column].tolist() for column in (_JOB, _KIND, _TIME))

@@ -204,10 +204,7 @@ class Model:
         }
 
     def resumed(self, state: Mapping[str, npt.NDArray[Any]], sequence: int) -> "Model":
-        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays.
-
-        A state of another kind raises JobcastError, KeyError or ValueError.
-        """
+        """Return one that goes on from the state behind an event; this one, which has followed nothing yet, stays."""
         kills = self.monitor.quantiles.kills
         about: dict[str, Any] = {"learns": self.learns, "key": self._key, "kills": kills}
         about["drift_alarms"] = self.monitor.drift.alarms_per_year
@@ -224,16 +221,10 @@ class Model:
     def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
         """Return a row of the table of predictions."""
         return {
-            "job": happened.job,
-            "role": self.role,
-            "model": self.number,
-            "sequence": happened.sequence,
-            "seconds": answer.seconds,
-            "lower": answer.lower,
-            "upper": answer.upper,
-            "answered_by": answer.answered_by,
+            "job": happened.job, "role": self.role, "model": self.number, "sequence": happened.sequence,
+            "seconds": answer.seconds, "lower": answer.lower, "upper": answer.upper, "answered_by": answer.answered_by,
             "fallback": answer.why is not None,
-        }
+        }  # fmt: skip
 
 
 class Predicted(NamedTuple):
@@ -261,19 +252,15 @@ def made_model(
 Load = Callable[[str], tuple[Identity, Predictor]]  # brings a model; raises a `JobcastError` if it cannot
 
 
-def load(uri: str) -> tuple[Identity, Predictor]:
+def load(
+    # `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name
+    uri: str,
+) -> tuple[Identity, Predictor]:
     """Return a model and its identity.
 
     Every file of a saved model is checked against the hash that the registry has, and nothing is unpickled
     (`predictors.tracking.client`). It brings the history that it was saved with.
 
-    Parameters
-    ----------
-    uri : str
-        `models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/RUN_ID`, a folder; or a registered predictor's name.
-
-    Examples
-    --------
     >>> load("last-two")[0].predictor
     'last-two'
     """

@@ -34,8 +34,6 @@ _log: Final = logging.getLogger("jobcast.service")
 def folder_beside(url: str) -> Path | None:
     """Return the folder of copies next to a database; None if that is no file.
 
-    Examples
-    --------
     >>> str(folder_beside("sqlite:////var/lib/jobcast/service.db"))
     '/var/lib/jobcast/service.db.models'
     >>> folder_beside("postgresql://me@host/jobs")
@@ -47,10 +45,7 @@ def folder_beside(url: str) -> Path | None:
 
 
 class ModelCopies:
-    """Loads models, and keeps copies of those that come from a registry.
-
-    The folder of the copies is made when there is something to keep.
-    """
+    """Loads models, and keeps copies of those that come from a registry in a folder, made when needed."""
 
     def __init__(self, folder: Path) -> None:
         self._folder: Final = folder

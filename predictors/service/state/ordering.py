@@ -33,8 +33,7 @@ from predictors.service.event import APPLIED, DROPPED, FIELDS, HELD, REFUSED, Ev
 
 CANCELLED_STATUS: Final = 5
 _ALWAYS: Final = -(2**62)
-LONGEST_RUN: Final = 365 * 86_400
-"""No job runs longer [s]: Slurm plans one without a limit for so long. Beyond, a clock or a unit is wrong."""
+LONGEST_RUN: Final = 365 * 86_400  # Slurm plans a job without a limit for so long [s]; beyond, a clock or unit is wrong
 _ABSENT: Final = -2  # where a running job has the second of its start, and a waiting one -3 - that of its submission
 _AT_ONCE: Final = 512
 _JOB, _KIND, _TIME = (FIELDS.index(name) for name in ("job", "kind", "time"))
@@ -56,15 +55,6 @@ def _earliest(start: int) -> int:
 class EventOrder:
     """The next possible events of each live job, and the events that wait.
 
-    Parameters
-    ----------
-    most_held, most_over : int
-        Jobs to hold events of, and jobs to remember as over.
-    begin : int
-        Second from which on events are taken.
-
-    Examples
-    --------
     >>> event_order, start = EventOrder(), Event(1, STARTED, 8)
     >>> event_order.take(start)
     ('held', [])
@@ -73,7 +63,12 @@ class EventOrder:
     ('applied', [(5, 0), (8, 1)])
     """
 
-    def __init__(self, most_held: int = 100_000, most_over: int = 100_000, begin: int = _ALWAYS) -> None:
+    def __init__(
+        self,
+        most_held: int = 100_000,  # most_held, most_over: jobs to hold events of, and jobs to remember as over
+        most_over: int = 100_000,
+        begin: int = _ALWAYS,  # second from which on events are taken
+    ) -> None:
         self._begin = begin
         self._most_held, self._most_over = most_held, most_over
         self._live: KeyedRows[int] = KeyedRows(1, np.int64)
@@ -82,8 +77,7 @@ class EventOrder:
         self._held_since: dict[int, int] = {}
         self._stamp = 0
         self._before: dict[int, _Before] | None = None
-        self.changed: list[tuple[Event, str]] = []
-        """Held events that the newest event set free, or made impossible, and what became of them."""
+        self.changed: list[tuple[Event, str]] = []  # held events that the newest event freed or ruled out
         self.applied = 0
         self.refused = 0
         self.dropped = 0
@@ -156,10 +150,7 @@ class EventOrder:
             self._before = None
 
     def take_regular(self, jobs: Sequence[int], kinds: Sequence[int], times: Sequence[int]) -> int:
-        """Take in the first events as long as each submits, starts or ends a job, and can; return how many that are.
-
-        What `take` does for each, for millions of them.
-        """
+        """Take in, as `take` does for each, the first events that are regular; return how many that are."""
         taken = 0
         while taken < len(jobs):
             part = slice(taken, taken + _AT_ONCE)

@@ -42,21 +42,13 @@ from predictors.service.storage.store import Store, write_effects
 
 log = logging.getLogger("jobcast.service")
 _COLUMNS: Final = {
-    at.USER: "user",
-    at.GROUP: "group",
-    at.EXECUTABLE: "executable",
-    at.QUEUE: "queue",
-    at.PARTITION: "partition",
-}
+    at.USER: "user", at.GROUP: "group", at.EXECUTABLE: "executable", at.QUEUE: "queue", at.PARTITION: "partition",
+}  # fmt: skip
 _PLACES: Final = (at.CODE, at.CODE_2, at.CODE_3)
 
 
 def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymiser) -> dict[str, Any] | None:
-    """Store a model's history if a warm start is asked for and none is stored; return the model of the stored one.
-
-    It raises JobcastError if the model has none that can be used, or the database has events already and began with
-    nothing.
-    """
+    """Store a model's history if a warm start is asked for and none is stored; return the stored one's model."""
     stored = store.first_history()
     if stored is None and settings.warm:
         if store.last:
@@ -71,10 +63,7 @@ def warm_start(store: Store, model: Model, settings: Settings, key: Pseudonymise
 
 
 def model_history(identity: Identity, predictor: Predictor, key: Pseudonymiser) -> Arrays:
-    """Return a model's own history as arrays without objects, times as Unix time.
-
-    It needs a date, and what every feature goes on from.
-    """
+    """Return a model's history as arrays without objects, times as Unix time; refuse one without a date."""
     history, now, epoch = usable_history(identity, predictor)
     clock = new_clock(EVERY_FEATURE, history.as_of, 0, None)
     keys = np.empty((0, 4), dtype=np.int64)
@@ -191,10 +180,7 @@ def snapshot_of(
 
 
 def rebuild(store: Store, job_state: JobState, learner: Learner, stopping: Flag) -> Rebuilt:
-    """Bring the job state and the models to the store's newest event.
-
-    It raises StorageError if the database cannot be read, and JobcastError if the service is stopped meanwhile.
-    """
+    """Bring the job state and the models to the store's newest event."""
     begun = _from_snapshot(store, job_state, learner)
     if begun < (base := store.base()):
         raise JobcastError(
@@ -302,10 +288,7 @@ def first_order(store: Store) -> EventOrder:
 
 
 def check_settings(store: Store, settings: Settings, key: Pseudonymiser) -> None:
-    """Refuse a key, clock or time zone that is not that of the database's first start.
-
-    Names, or times, would mean something else from here on.
-    """
+    """Refuse a key, clock or time zone other than at the first start: names or times would mean another thing."""
     warm = store.first_history() is not None
     there, empty = ({"clock": "unix"} if warm else {}) | store.about(), not store.last and not warm
     for name, option, value in (

@@ -67,10 +67,7 @@ class Roles:
                 model.begin(last)
 
     def reload(self) -> list[dict[str, Any]]:
-        """Look at the registry now; return what changed, by role.
-
-        A model that cannot be loaded leaves the old one in place: `trouble` says why.
-        """
+        """Look at the registry; return what changed, by role. What cannot be loaded changes `trouble` alone."""
         changed = []
         asked = {CHAMPION: self._settings.model, CHALLENGER: self._settings.challenger}
         with self._reloading:

@@ -16,28 +16,12 @@ from predictors.core.events import FORGOTTEN
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.settings import Settings
+from predictors.service.state import recovery
 from predictors.service.state.answer import Published
 from predictors.service.state.health import Health
 from predictors.service.state.jobs import JobState, LiveJob
 from predictors.service.state.learner import Learner
-from predictors.service.state.model import (
-    CHAMPION,
-    Identity,
-    Load,
-    Model,
-    Predicted,
-    load,
-    version_now,
-)
-from predictors.service.state.recovery import (
-    check_settings,
-    judge_older,
-    rebuild,
-    snapshot_of,
-    usable_history,
-    warm_start,
-    warm_up,
-)
+from predictors.service.state.model import CHAMPION, Identity, Load, Model, Predicted, load, version_now
 from predictors.service.state.roles import Roles, first_models
 from predictors.service.state.writer import Busy, Writer, outcome
 from predictors.service.storage.database import StorageError, is_new_file, shown
@@ -102,11 +86,11 @@ class Service:
         models = first_models(settings, loader, key)
         champion = models[CHAMPION]
         if settings.warm and is_new:
-            usable_history(champion.identity, champion.predictor)
+            recovery.usable_history(champion.identity, champion.predictor)
         self.store = Store(settings.db)
         try:
-            check_settings(self.store, settings, key)
-            self.began: Final = warm_start(self.store, champion, settings, key)
+            recovery.check_settings(self.store, settings, key)
+            self.began: Final = recovery.warm_start(self.store, champion, settings, key)
         except StorageError as error:
             self.store.close()
             raise JobcastError(f"{shown(settings.db)}: cannot be read or written now ({error}).") from error
@@ -124,12 +108,10 @@ class Service:
         self.on_ready: Callable[[], None] = lambda: None  # called when the state has been rebuilt
         self.on_change: Callable[[str, str, int | None, str], None] = lambda *_: None
         """Called with role, name, version and reason when a model has taken a role."""
-        self.warm_ups: list[Callable[[], object]] = []
-        """Called before the service is ready: what is compiled is loaded then."""
+        self.warm_ups: list[Callable[[], object]] = []  # called before the service is ready: loads what is compiled
         self.rebuilt_events = 0
         self.rebuild_seconds = 0.0
-        self.oldest_silence = 0.0
-        """How long nothing has been heard of the live job that is longest silent [s], as of the last look."""
+        self.oldest_silence = 0.0  # how long the live job heard of longest ago has been silent [s], as last looked
         self._recent = Recent()
         self._ready = threading.Event()
         self._stopping = threading.Event()
@@ -177,7 +159,7 @@ class Service:
             self.writer.flush()
             if self.job_state.sequence > self._snapshot_kept:  # or the stop came before that one's end
                 models = self.learner.models.values()
-                self._store_snapshot(*snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
+                self._store_snapshot(*recovery.snapshot_of(*self.job_state.streamed_snapshot(), models, self.store))
         self.store.close()
 
     # --- requests -----------------------------------------------------------------------------------------------------
@@ -213,10 +195,7 @@ class Service:
         return self.job_state.live_jobs(self._recent.seconds(CHAMPION))
 
     def silent_jobs(self, seconds: float) -> tuple[list[int], int]:
-        """Return the live jobs of which nothing has been heard for so long, longest first, and the second until now.
-
-        Neither a machine's clock that has jumped ahead nor an event from the future makes jobs old: the earlier counts.
-        """
+        """Return the live jobs unheard of for so long, by the earlier clock, longest first; and the newest event."""
         jobs, since, newest = self.job_state.silent()
         now = min(newest, int(time.time())) if self.settings.clock == "unix" else newest
         self.oldest_silence = float(max(now - int(since.min(initial=now)), 0))
@@ -316,13 +295,13 @@ class Service:
     def _begin(self) -> int:
         """Number the models, then rebuild; return the event behind which the newest snapshot stands."""
         self.roles.number()
-        judge_older(self.store)
-        warm_up(self.learner.models.values())
+        recovery.judge_older(self.store)
+        recovery.warm_up(self.learner.models.values())
         for warm in self.warm_ups:
             with suppress(JobcastError):  # whoever asks receives it
                 warm()
         self.snapshot_sequence, self.snapshot_time = self.store.newest_snapshot()
-        found = rebuild(self.store, self.job_state, self.learner, self._stopping)
+        found = recovery.rebuild(self.store, self.job_state, self.learner, self._stopping)
         self.rebuilt_events = found.events
         return found.snapshot
 
@@ -331,7 +310,7 @@ class Service:
         sequence, arrays = self.job_state.streamed_snapshot()
 
         def complete() -> None:
-            found = snapshot_of(sequence, arrays, self.learner.models.values(), self.store)
+            found = recovery.snapshot_of(sequence, arrays, self.learner.models.values(), self.store)
             self.writer.do(lambda: self._store_snapshot(*found))
 
         self.learner.do(complete)

@@ -9,10 +9,7 @@ Command = Callable[[], None]
 
 
 class Worker:
-    """A thread and its queue of commands.
-
-    `crashed` is called with a failure that ends the thread: the process must restart from what is stored.
-    """
+    """A thread and its queue of commands; `crashed` gets a failure that ends it: the process must then restart."""
 
     idle_seconds: float | None = None
     """Calls `idle` each time that nothing was handed over for so long [s]; None: never."""

@@ -55,8 +55,6 @@ class StorageError(Exception):
 def shown(url: str) -> str:
     """Return a database's URL without its password.
 
-    Examples
-    --------
     >>> shown("postgresql+psycopg://me:secret@db/jobcast")
     'postgresql+psycopg://me:***@db/jobcast'
     >>> shown("postgresql+psycopg://db/jobcast?user=me&password=secret&sslmode=require")
@@ -104,8 +102,6 @@ def _no_database(url: str) -> JobcastError:
 def is_new_file(url: str) -> bool:
     """Return whether a database is a file of SQLite that is not there yet.
 
-    Examples
-    --------
     >>> is_new_file("sqlite:////x.db"), is_new_file("postgresql://me@host/jobs")
     (True, False)
     """
@@ -183,10 +179,7 @@ def version_of(connection: Connection) -> str | None:
 
 
 def migrate(engine: Engine) -> None:
-    """Make the tables, or bring them up to date; the caller owns the database.
-
-    Tables of another program, or of a newer jobcast, are refused.
-    """
+    """Make the caller's tables, or bring them up to date; refuse those of others or of a newer jobcast."""
     try:
         with engine.connect() as connection:
             version = version_of(connection)
@@ -272,12 +265,11 @@ EVENTS: Final = Table(
 `effect` is a place in `EFFECTS`: what was applied, or is held, takes the place of (job, kind); anything else does not.
 """
 
-ABOUT: Final = Table(
+ABOUT: Final = Table(  # what must stay as it was at the first start: fingerprint of the key for names, clock, time zone
     "about", METADATA, Column("name", String(40), primary_key=True), Column("value", String(200), nullable=False)
 )
-"""What must stay as it was at the first start: fingerprint of the key for names, clock, time zone."""
 
-CORRECTIONS: Final = Table(
+CORRECTIONS: Final = Table(  # what an operator withdrew, erased or let go, when and why: a history, only added to
     "corrections",
     METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=False),
@@ -286,9 +278,8 @@ CORRECTIONS: Final = Table(
     Column("why", String(200), nullable=False),
     Column("n_events", _NUMBER, nullable=False),
 )
-"""What an operator withdrew, erased or let go, when and why: a history that is only added to."""
 
-MODELS: Final = Table(
+MODELS: Final = Table(  # the models by role, each from a sequence number on, and why: a history that is only added to
     "models",
     METADATA,
     Column("id", _NUMBER, primary_key=True, autoincrement=False),
@@ -303,9 +294,8 @@ MODELS: Final = Table(
     Column("sha256", String(64), nullable=False),
     Column("learns_since", _NUMBER, nullable=False),
 )
-"""The models by role, each from a sequence number on, and why: a history that is only added to."""
 
-PREDICTIONS: Final = Table(
+PREDICTIONS: Final = Table(  # the prediction of each model for each job at its submission
     "predictions",
     METADATA,
     Column("job", _NUMBER, primary_key=True, autoincrement=False),
@@ -319,7 +309,6 @@ PREDICTIONS: Final = Table(
     Column("fallback", Boolean, nullable=False),
     Index("predictions_by_sequence", "sequence"),
 )
-"""The prediction of each model for each job at its submission."""
 
 SNAPSHOTS: Final = Table(
     "snapshots",

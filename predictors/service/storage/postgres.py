@@ -12,14 +12,13 @@ from sqlalchemy import Engine, event
 
 STATEMENT_SECONDS: Final = 5  # longest that a statement may take; the server ends it
 MOST_WAIT: Final = 7.0  # longest wait for the server's answer, past its own limit; then the connection is given up [s]
-ADDRESS: Final[dict[str, Any]] = {
+ADDRESS: Final[dict[str, Any]] = {  # options of a connection by which the system finds a peer that is gone
     "keepalives": 1,
     "keepalives_idle": 5,
     "keepalives_interval": 2,
     "keepalives_count": 3,
     "tcp_user_timeout": 1000 * STATEMENT_SECONDS,
 }
-"""Options of a connection by which the system finds a peer that is gone."""
 
 
 def bound_waits(engine: Engine) -> None:

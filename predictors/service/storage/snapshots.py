@@ -64,8 +64,6 @@ def write(arrays: Streamed | Arrays, file: BinaryIO) -> None:
 def packed(arrays: Streamed | Arrays) -> bytes:
     """Return what `write` writes.
 
-    Examples
-    --------
     >>> unpacked(packed({"run_times": np.array([60, 70])}))
     {'run_times': array([60, 70])}
     """
@@ -89,10 +87,7 @@ def unpacked(
     begins: str = "",  # how the names of those begin that are wanted
     as_rows: Collection[str] = (),  # names of arrays that come as `Rows`; those of an older version stay arrays
 ) -> dict[str, Any]:
-    """Return the arrays of a snapshot, or of an older version's (a compressed npz file).
-
-    It raises JobcastError if it is damaged, and StorageError if the database that it is read from has gone away.
-    """
+    """Return the arrays of a snapshot, or of an older version's: an npz file. A damaged one raises JobcastError."""
     file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
     try:
         file.seek(0)

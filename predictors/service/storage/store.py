@@ -95,11 +95,7 @@ class Store:
 
         An event is new unless one of its job and kind has taken effect, or waits. One that was refused is judged again
         as soon as anything else has been stored of its job.
-
-        Raises
-        ------
-        StorageError
-            If they could not be stored: then none is, as far as this process can tell (see `missed`).
+        A StorageError says that none is stored, as far as this process can tell (see `missed`).
         """
         with self._writing() as connection:
             there, newest = self._there(connection, events)
@@ -176,11 +172,7 @@ class Store:
         """Keep the state after an event; of older ones only the newest stays, and what the service began with.
 
         One that stands behind the same event, which may be damaged, is replaced, unless it is a base.
-
-        Raises
-        ------
-        StorageError
-            If that cannot be done, or the file cannot be read: the older ones stay.
+        A StorageError says that it could not be, or the file not be read: the older ones stay.
         """
         file = io.BytesIO(stored) if isinstance(stored, bytes) else stored
         is_file = self.engine.dialect.name == "sqlite"
@@ -233,17 +225,11 @@ class Store:
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def newest(self) -> int:
-        """Return the newest sequence number that was given; 0 before the first event.
-
-        Where the newest events were let go, that is the base's: none is given twice.
-        """
+        """Return the newest sequence number ever given, the base's where later ones are gone; 0 before the first."""
         return max(int(self._rows(select(func.coalesce(func.max(EVENTS.c.sequence), 0)))[0][0]), self.base())
 
     def events_after(self, sequence: int, connection: Connection | None = None) -> Iterator[Ints]:
-        """Yield the events after one in order, slice by slice: int64 of shape (n_events, n_fields).
-
-        With a connection, as its transaction sees them.
-        """
+        """Yield slices of the events after one, shape (n_events, n_fields), as a connection's transaction sees them."""
         while True:
             there = (EVENTS.c.sequence > sequence, EVENTS.c.effect != EFFECTS.index(WITHDRAWN))
             query = select(*_COLUMNS).where(*there).order_by(EVENTS.c.sequence).limit(_SLICE)

@@ -34,8 +34,6 @@ MEDIANS: Final = "medians.npz"
 def between(above: Sequence[Floats]) -> Floats:
     """Return the probabilities of ordered classes from those of lying above each limit between them, made to fall.
 
-    Examples
-    --------
     >>> between([np.array([0.5]), np.array([0.75])]).tolist()
     [[0.5, 0.0, 0.5]]
     """
@@ -55,33 +53,16 @@ class Voter(Protocol):
 class Classifier(Parameters, ABC):
     """Base of all classifiers, in the manner of scikit-learn: the constructor stores, `fit` sets what ends in `_`.
 
-    Parameters
-    ----------
-    threshold : float or None
-        Predict variation where its probability is at least this; None: predict the most probable class.
-    most_missing : float
-        Abstain where a larger share of the inputs is missing.
-    seen_only : bool
-        Abstain for applications that were not learnt from. By default they are judged by the machine's state alone.
-
-    Attributes
-    ----------
-    features_ : tuple of str
-        Inputs that it learnt from, in order.
-    ignored_ : tuple of str
-        Inputs that were offered, but known for no run of the training part.
-    scheme_ : {"binary", "three"}
-        Which classes it tells apart.
-    applications_ : tuple of str
-        Applications that it learnt from, sorted; empty where they were not given.
-    medians_ : float64 array of shape (n_features,)
-        Of the training part.
-    voter_ : Voter
-        What was learnt.
+    These are the inputs that it learnt from (`features_`), those known for no run of the training part (`ignored_`),
+    the classes that it tells apart (`scheme_`), the applications learnt from (`applications_`, sorted, perhaps none),
+    the medians of the training part (`medians_`), and what was learnt (`voter_`).
     """
 
+    # predict variation where its probability is at least this; None: predict the most probable class
     threshold: Annotated[float, number("a probability above 0, at most 1", lambda v: 0 < v <= 1)] | None = None
+    # abstain where a larger share of the inputs is missing
     most_missing: Annotated[float, number("a share from 0 to 1", lambda v: 0 <= v <= 1)] = 0.5
+    # abstain for applications that were not learnt from. By default they are judged by the machine's state alone
     seen_only: bool = False
 
     # --- learning -----------------------------------------------------------------------------------------------------
@@ -208,23 +189,15 @@ class Classifier(Parameters, ABC):
     # --- saving -------------------------------------------------------------------------------------------------------
 
     def save(self, folder: str | Path) -> None:
-        """Write everything into an existing folder: JSON, arrays, skops, XGBoost's own; never a pickle.
-
-        `predictors.variability.classifiers.registry.load` reads it back.
-        """
+        """Write everything into a folder, for `registry.load`: JSON, arrays, skops, XGBoost's own; no pickle."""
         place = Path(folder)
         if not place.is_dir():
             raise JobcastError(f"{place}: is not a folder; make it before saving a model there.")
         self.require_fit()
         about = {
-            "format": FORMAT,
-            "name": self.name,
-            "params": self.get_params(),
-            "scheme": self.scheme_,
-            "features": list(self.features_),
-            "ignored": list(self.ignored_),
-            "applications": list(self.applications_),
-        }
+            "format": FORMAT, "name": self.name, "params": self.get_params(), "scheme": self.scheme_,
+            "features": list(self.features_), "ignored": list(self.ignored_), "applications": list(self.applications_),
+        }  # fmt: skip
         self.save_voter(place)
         write_arrays(place / MEDIANS, {"medians": self.medians_})
         write_about(place / ABOUT, about)

@@ -54,21 +54,6 @@ class BoostedVoter:
 class BoostedClassifier(TreeGrowth, Classifier):
     """Gradient-boosted trees, one model for each limit between the classes.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees of a model.
-    learning_rate : float
-        How much each tree counts.
-    max_depth : int
-        Of a tree.
-    min_child_weight : float
-        Least sum of weights, p (1 - p) a run, in a leaf.
-    subsample, colsample : float
-        Shares of the runs and inputs that each tree sees.
-    random_state : int
-        Seed: equal seeds, equal classifiers.
-
     References
     ----------
     .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
@@ -76,11 +61,11 @@ class BoostedClassifier(TreeGrowth, Classifier):
 
     name = "boosted"
 
-    n_estimators: Count = 150
-    learning_rate: Share = 0.1
-    max_depth: Count = 4
-    min_child_weight: NotNegative = 1.0
-    subsample: Share = 0.8
+    n_estimators: Count = 150  # trees of a model
+    learning_rate: Share = 0.1  # how much each tree counts
+    max_depth: Count = 4  # of a tree
+    min_child_weight: NotNegative = 1.0  # least sum of weights, p (1 - p) a run, in a leaf
+    subsample: Share = 0.8  # subsample, colsample: shares of the runs and inputs that each tree sees
     colsample: Share = 0.3
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> BoostedVoter:

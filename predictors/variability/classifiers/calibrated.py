@@ -27,13 +27,10 @@ from predictors.variability.splits import deal
 
 UNCALIBRATED: Final[Mapping[str, type[Classifier]]] = MappingProxyType(
     {
-        "extra-trees": ExtraTrees,
-        "decision-forest": DecisionForest,
-        "knn": Neighbours,
-        "adaboost": AdaBoost,
+        "extra-trees": ExtraTrees, "decision-forest": DecisionForest, "knn": Neighbours, "adaboost": AdaBoost,
         "boosted": BoostedClassifier,
     }
-)
+)  # fmt: skip
 """Every classifier that can be calibrated, by its name; the first four are the paper's."""
 
 INNER: Final = "inner"
@@ -70,21 +67,7 @@ class CalibratedVoter:
 class Calibrated(Classifier):
     """Any other classifier, its probabilities calibrated.
 
-    Parameters
-    ----------
-    inner : str
-        The classifier's name.
-    inner_params : dict or None
-        Its parameters.
-    method : {"sigmoid", "isotonic"}
-        The kind of curve: two numbers, or a step function, which wants hundreds of runs with variation.
-    folds : int
-        How many parts the runs are cut into; fewer where a class has fewer runs.
-    random_state : int
-        Seed of the folds, and of `inner` where it draws by chance.
-    threshold, most_missing, seen_only
-        As in `Classifier`. A threshold makes sense here: with a false alarm costing a and a miss costing b, it is
-        a / (a + b).
+    A threshold makes sense here: with a false alarm costing a and a miss costing b, it is a / (a + b).
 
     References
     ----------
@@ -95,14 +78,14 @@ class Calibrated(Classifier):
 
     name = "calibrated"
 
-    inner: str = "adaboost"
+    inner: str = "adaboost"  # the classifier's name
     inner_params: Annotated[
-        Mapping[str, Any] | None,
-        ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping)),
-    ] = None
+        Mapping[str, Any] | None, ("a mapping of parameters, or None", lambda v: v is None or isinstance(v, Mapping))
+    ] = None  # its parameters
+    # the kind of curve: two numbers, or a step function, which wants hundreds of runs with variation
     method: Literal["sigmoid", "isotonic"] = "sigmoid"
-    folds: Annotated[int, whole(2)] = 5
-    random_state: Seed = 0
+    folds: Annotated[int, whole(2)] = 5  # how many parts the runs are cut into; fewer where a class has fewer runs
+    random_state: Seed = 0  # seed of the folds, and of `inner` where it draws by chance
 
     def check(self) -> None:
         """Raise a `JobcastError` that names the first parameter that cannot be used."""

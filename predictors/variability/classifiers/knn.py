@@ -33,13 +33,6 @@ class NeighbourVoter:
 class Neighbours(Classifier):
     """k nearest neighbours by Euclidean distance between standardised inputs.
 
-    Parameters
-    ----------
-    n_neighbors : int
-        How many vote; fewer if fewer were learnt from.
-    weights : {"uniform", "distance"}
-        Whether nearer ones weigh more.
-
     References
     ----------
     .. [1] T. Cover, P. Hart. Nearest neighbor pattern classification. IEEE Transactions on Information Theory 13(1),
@@ -48,8 +41,8 @@ class Neighbours(Classifier):
 
     name = "knn"
 
-    n_neighbors: Count = 5
-    weights: Literal["uniform", "distance"] = "uniform"
+    n_neighbors: Count = 5  # how many vote; fewer if fewer were learnt from
+    weights: Literal["uniform", "distance"] = "uniform"  # whether nearer ones weigh more
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> NeighbourVoter:
         """Remember complete rows (n, n_inputs) and their classes (n,)."""

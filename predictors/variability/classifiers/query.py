@@ -32,8 +32,6 @@ class Question:
 def ask(classifier: Classifier, question: Question, version: str = "") -> Verdict:
     """Return the classifier's verdict on a start.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> from predictors.variability.classifiers.registry import make_classifier
     >>> rows = np.zeros((20, len(FEATURES)))

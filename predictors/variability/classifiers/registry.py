@@ -21,8 +21,6 @@ OF_THE_PAPER: Final = ("extra-trees", "decision-forest", "knn", "adaboost")
 def make_classifier(name: str, **params: Any) -> Classifier:
     """Return a fresh, unfitted classifier by its registered name.
 
-    Examples
-    --------
     >>> make_classifier("adaboost", n_estimators=100)
     AdaBoost(n_estimators=100)
     >>> make_classifier("adabost")

@@ -34,8 +34,7 @@ Result = TypeVar("Result")
 
 NEVER: Final = "always none"
 ORACLE: Final = "oracle"
-PRESENT: Final = "present lasts"
-"""The rule that takes the true slow-down at the start to last, and knows how long each run takes undisturbed."""
+PRESENT: Final = "present lasts"  # takes the true slow-down at the start to last, and knows undisturbed run times
 AT_START: Final = "_at_start"
 ORACLE_PARAMS: Final[Mapping[str, Any]] = MappingProxyType({"min_samples_leaf": 5})
 """The oracle has few inputs and no noise in them: its leaves may be larger than those of the others."""
@@ -73,8 +72,6 @@ def in_order(function: Callable[[Any, Task], Result], shared: Any, tasks: Sequen
 def seed_of(seed: int, *names: object) -> int:
     """Return a seed for what these names predict, the same in every process.
 
-    Examples
-    --------
     >>> seed_of(0, "adaboost", 3) == seed_of(0, "adaboost", 3) != seed_of(1, "adaboost", 3)
     True
     """
@@ -197,20 +194,13 @@ class Comparison:
         for one in self.judged:
             found = one.by_fold()
             low, high = one.interval(self.datasets[one.scope].runs.start, self.plan.seed)
-            rows.append(
-                {
-                    "scope": one.scope,
-                    "split": one.split,
-                    "model": one.model,
-                    "n_folds": len(found),
-                    "f1": one.mean_f1,
-                    "f1_low": low,
-                    "f1_high": high,
-                    "f1_paper": PAPER_F1.get(one.model, np.nan) if one.split == "applications" else np.nan,
-                    **{name: _mean([getattr(figures, name) for figures in found]) for name in _MEANS},
-                    **{name: sum(getattr(figures, name) for figures in found) for name in _SUMS},
-                }
-            )
+            rows.append({
+                "scope": one.scope, "split": one.split, "model": one.model, "n_folds": len(found), "f1": one.mean_f1,
+                "f1_low": low, "f1_high": high,
+                "f1_paper": PAPER_F1.get(one.model, np.nan) if one.split == "applications" else np.nan,
+                **{name: _mean([getattr(figures, name) for figures in found]) for name in _MEANS},
+                **{name: sum(getattr(figures, name) for figures in found) for name in _SUMS},
+            })  # fmt: skip
         return pd.DataFrame(rows)
 
 
@@ -267,10 +257,7 @@ Answer = tuple[npt.NDArray[np.bool_], Floats, int]
 
 
 def tables_of(dataset: Dataset) -> dict[str, Table]:
-    """Return rows and names of the inputs and, where the true loads are known, of what the oracle sees.
-
-    The oracle sees the loads at the start, columns `true_…_at_start`; not what became of the run.
-    """
+    """Return rows and names of the inputs and, where known, of the loads at the start, which the oracle sees."""
     tables: dict[str, Table] = {"": (dataset.rows, FEATURES)}
     loads = {name: column for name, column in dataset.runs.truth.items() if name.endswith(AT_START)}
     if loads:

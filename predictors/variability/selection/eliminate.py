@@ -23,8 +23,6 @@ HELD_OUT: Final = 3  # to measure importances by shuffling, every third run is h
 def sizes(n_features: int, step: float, least: int = LEAST) -> list[int]:
     """Return how many inputs are left after each step that drops a share `step` of them, down to `least`.
 
-    Examples
-    --------
     >>> sizes(282, 1 / 3)
     [282, 188, 125, 83, 55, 37, 25, 17, 11, 7, 5]
     """
@@ -47,10 +45,7 @@ def eliminate(
     scheme: Scheme = "binary",
     seed: int = 0,  # of the shuffling
 ) -> list[tuple[str, ...]]:
-    """Return sets of inputs, each the former's most important ones.
-
-    Returned is one set for each size, in the order of `features`.
-    """
+    """Return sets of inputs, one for each size, each the former's most important ones in the order of `features`."""
     kept = np.arange(len(features))
     sets = []
     for size in wanted:

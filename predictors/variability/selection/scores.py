@@ -14,8 +14,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.intervals import drawn_times, percentiles
 
-N_BLOCKS: Final = 50
-"""Runs that began close together share their machine's state: intervals draw blocks of consecutive runs, so many."""
+N_BLOCKS: Final = 50  # intervals draw so many blocks of consecutive runs, which share their machine's state
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -47,8 +46,6 @@ def scores(
 ) -> Scores:
     """Return every figure.
 
-    Examples
-    --------
     >>> found = scores([1, 1, 0, 0, 0, 0], [1, 0, 1, 0, 0, 0], [0.9, 0.2, 0.6, 0.1, 0.1, 0.1])
     >>> found.f1, found.pr_auc.__round__(3), found.accuracy.__round__(3), found.none_accuracy.__round__(3)
     (0.5, 0.833, 0.667, 0.667)
@@ -58,24 +55,17 @@ def scores(
         raise JobcastError(f"Truth and verdicts must have one shape (n,); got {t.shape} and {s.shape}.")
     tp, fp, fn = int((t & s).sum()), int((~t & s).sum()), int((t & ~s).sum())
     return Scores(
-        n_test=len(t),
-        n_variation=int(t.sum()),
-        base_rate=_share(t),
+        n_test=len(t), n_variation=int(t.sum()), base_rate=_share(t),
         f1=float(f1_of(np.array(tp), np.array(fp), np.array(fn))),
-        precision=tp / (tp + fp) if tp + fp else float("nan"),
-        recall=tp / (tp + fn) if tp + fn else float("nan"),
-        pr_auc=float("nan") if probability is None else average_precision(t, probability),
-        accuracy=_share(t == s),
-        none_accuracy=_share(~t),
-        n_abstained=n_abstained,
-    )
+        precision=tp / (tp + fp) if tp + fp else float("nan"), recall=tp / (tp + fn) if tp + fn else float("nan"),
+        pr_auc=float("nan") if probability is None else average_precision(t, probability), accuracy=_share(t == s),
+        none_accuracy=_share(~t), n_abstained=n_abstained,
+    )  # fmt: skip
 
 
 def f1_of(tp: npt.ArrayLike, fp: npt.ArrayLike, fn: npt.ArrayLike) -> Floats:
     """Return F1 from counts, elementwise; NaN where all three are 0.
 
-    Examples
-    --------
     >>> f1_of([3, 0, 0], [1, 2, 0], [2, 1, 0]).round(3).tolist()
     [0.667, 0.0, nan]
     """
@@ -97,8 +87,6 @@ def average_precision(truth: npt.ArrayLike, probability: npt.ArrayLike) -> float
 def blocks_in_time(start: npt.ArrayLike, n_blocks: int = N_BLOCKS) -> Ints:
     """Return each run's block, shape (n,): runs in order of start, cut into blocks of as many runs each.
 
-    Examples
-    --------
     >>> blocks_in_time([5.0, 1.0, 9.0, 3.0], 2).tolist()
     [1, 0, 1, 0]
     """
@@ -118,10 +106,7 @@ def f1_interval(
     level: float = 0.95,  # share of the resamples that lies within
     seed: int = 0,  # equal seeds, equal intervals
 ) -> tuple[float, float]:
-    """Return the bootstrap interval of the mean of the folds' F1 over blocks drawn with replacement.
-
-    It is NaN if no resample has an F1.
-    """
+    """Return the bootstrap interval of the mean of the folds' F1, blocks resampled; NaN if no resample has an F1."""
     t, s = np.asarray(truth, dtype=np.bool_), np.asarray(predicted, dtype=np.bool_)
     if not len(t):
         return float("nan"), float("nan")
@@ -139,8 +124,6 @@ def f1_interval(
 def means_of_known(values: Floats, axis: int) -> Floats:
     """Return means along an axis of the values that are not NaN; NaN where all are.
 
-    Examples
-    --------
     >>> means_of_known(np.array([[1.0, np.nan], [3.0, np.nan]]), axis=0).tolist()
     [2.0, nan]
     """

@@ -134,10 +134,7 @@ def train(
     features: tuple[str, ...] = FEATURES,
     scheme: Scheme = "three",
 ) -> tuple[Classifier, Labels]:
-    """Fit a classifier on all labelled runs of a dataset; return it with their labels.
-
-    All runs are the training part here, so labels `as_of` it are those by the mean and std of all.
-    """
+    """Fit a classifier on all labelled runs of a dataset; return it with labels by the norms of all."""
     plan = plan or Plan()
     labels = dataset.labels(np.ones(len(dataset), dtype=np.bool_), scheme=scheme)
     known = labels.known
@@ -188,13 +185,9 @@ def eliminate_nested(dataset: Dataset, model: str, plan: Plan, map_tasks: Map = 
     grid = [(k, size) for k in range(len(folds)) for size in range(len(wanted))]
     f1 = np.array(map_tasks(_judge_set, (shared, sets), grid)).reshape(len(folds), len(wanted))
     return Elimination(
-        tuple(wanted),
-        sets[_best(by_size)],
-        honest,
-        tuple(wanted[size] for size in chosen),
-        means_of_known(by_size, axis=0),
-        means_of_known(f1, axis=0),
-    )
+        tuple(wanted), sets[_best(by_size)], honest, tuple(wanted[size] for size in chosen),
+        means_of_known(by_size, axis=0), means_of_known(f1, axis=0),
+    )  # fmt: skip
 
 
 def _eliminate_and_judge(shared: _Shared, task: _Path) -> tuple[list[Answer], list[float]]:

@@ -64,20 +64,6 @@ def test_the_tables(log):
     assert "predicted at submission" in run(log, "--predictors", "requested", "--prequential")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("--predictors", "forrest"), "did you mean 'forest'"),
-        (("--protocol", "strickt"), "did you mean 'strict'"),
-        (("--train", "2"), "between 0 and 1"),
-        (("--predictors", "requested", "--partition", "77"), "no job in partition 77"),
-    ],
-)
-def test_bad_input_is_said(log, arguments, message):
-    with pytest.raises(JobcastError, match=message):
-        run(log, *arguments)
-
-
 def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
     with pytest.raises(JobcastError, match="No predictor 'oracle'"):
         run(tmp_path / "nowhere.swf", "--predictors", "oracle")

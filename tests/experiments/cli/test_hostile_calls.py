@@ -100,6 +100,7 @@ def test_it_is_refused_before_anything_is_written(line, told, folder, command, m
         ("evaluate none.swf --predictors online-tree", "river", "online"),
         ("train none.swf --predictor forest", "sklearn", "models"),
         ("train none.swf --predictor last-two", "mlflow", "tracking"),
+        ("simulate none.swf --figures drawn", "matplotlib", "plots"),
     ],
 )
 def test_an_extra_that_is_missing_is_named_before_the_log_is_read(line, package, extra, folder, command, monkeypatch):

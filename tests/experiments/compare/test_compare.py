@@ -159,7 +159,7 @@ def test_of_many_copies_of_one_case_hardly_one_is_called_better_or_worse():
 def test_intervals_hold_the_truth_as_often_as_they_say(n):
     """Plain percentiles would hold it 84, 90 and 94 times in a hundred; no resample shows what 99.3 % need."""
     draw, held = np.random.default_rng(1), {0.95: [], 0.993: []}
-    for _ in range(1500):
+    for _ in range(700):
         draws = drawn_means(draw.standard_normal(n))
         for level, seen in held.items():
             low, high = expanded(draws, n, level)

@@ -27,13 +27,13 @@ ODD = {
     "all requests missing": ({"requested_time": None}, "requested_time.* missing in all jobs"),
     "requests of 0 s": ({"requested_time": 0}, "request is 0 s or less"),
     "requests of 1e9 s": ({"requested_time": 10**9}, "request is more than 30 days"),
-    "one such request": ({"requested_time": np.where(np.arange(150) == 9, 10**9, 600)}, "request is more than 30 days"),
+    "one such request": ({"requested_time": np.where(np.arange(100) == 9, 10**9, 600)}, "request is more than 30 days"),
     "run times of 1e9 s": ({"run_time": 10**9, "requested_time": 10**9}, "all .* jobs ran for 1e9 s|more than 30 days"),
     "no processors": ({"requested_procs": None, "allocated_procs": None}, "procs.* missing in all jobs"),
 }
 NEEDS = {"one user": "user", "nobody": "user", "no processors": "procs"}
 """The feature that a predictor must look at for the oddity to matter to it."""
-MADE = generate_log(150, seed=2, users=5)
+MADE = generate_log(100, seed=2, users=5)
 
 
 def odd_log(made=MADE, **changes):

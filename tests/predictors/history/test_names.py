@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
-from predictors.data.synthetic.names import with_names
 from predictors.history.history import Job, JobHistory
 from predictors.history.names import BITS, NAMELESS, called, called_in, signatures, stem
 from predictors.history.replay import replay
@@ -18,6 +17,7 @@ from predictors.registry import make_predictor
 from predictors.serialise import save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous
 from predictors.service.state.feature_mapping import FeatureMapping
+from tests.support.names_of_jobs import with_names
 
 KEY = Pseudonymiser(b"0123456789abcdef")
 

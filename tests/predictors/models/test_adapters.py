@@ -57,7 +57,7 @@ SCALED = preprocessing.StandardScaler() | linear_model.LinearRegression(l2=0.1)
 
 
 def sklearn_tree():
-    return from_sklearn(TREE_REGRESSOR, refit_every=86400)
+    return from_sklearn(TREE_REGRESSOR, refit_every=7 * 86400)
 
 
 def sklearn_pipeline():

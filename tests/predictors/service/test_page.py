@@ -26,6 +26,7 @@ from predictors.service.page.overview import Collector, JobRow
 from predictors.service.page.render import Renderer
 from predictors.service.page.routes import MOST_WATCHING
 from predictors.service.pseudonyms import Pseudonymiser
+from tests.predictors.service.test_operation import until
 from tests.support.service_in_thread import running
 
 HOSTILE = "<script>alert('x')</script>\"&"
@@ -67,15 +68,6 @@ def jobs(n, now, running_from=0, user="alice"):
 def send(client, events):
     for i in range(0, len(events), 5000):
         client.send(events[i : i + 5000])
-
-
-def until(true, seconds=60.0):
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.05)
-    raise AssertionError("it did not come true")
 
 
 # --- weeks -----------------------------------------------------------------------------------------------------------

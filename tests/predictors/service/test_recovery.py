@@ -29,6 +29,7 @@ from predictors.service.state.service import Service
 from tests.predictors.service.test_state import die, equal, events_of, feed
 from tests.support.named_logs import in_two, made_log, read_text, sacct_text
 from tests.support.service_in_thread import running
+from tests.support.slow import slow_but
 
 SMALL = {"forest": {"n_estimators": 4, "max_nodes": 400}, "boosted": {"n_estimators": 6}}
 LOG = generate_log(500, seed=5)
@@ -59,7 +60,7 @@ def months():
     return read_text(sacct_text(log, first)), read_text(sacct_text(log, later, shuffle=5))
 
 
-@pytest.mark.parametrize("name", ["last-two", "forest", "boosted", "similar"])
+@pytest.mark.parametrize("name", slow_but(("last-two", "forest", "boosted", "similar"), "last-two", "forest"))
 def test_the_next_month_is_predicted_as_by_predict_warm(name, months, tmp_path):
     """By names, asked before each submission, to the last bit; a service that began cold says what `predict` does."""
     march, april = months

@@ -521,11 +521,6 @@ def test_settings_that_cannot_be_are_named(options):
         Settings(model="last-two", db="sqlite:///x.db", **options)
 
 
-def test_an_unknown_model_is_refused_at_the_start(tmp_path):
-    with pytest.raises(JobcastError, match="No model 'last-tow'"):
-        Service(Settings(model="last-tow", db=f"sqlite:///{tmp_path}/s.db"))
-
-
 @pytest.mark.parametrize("model", ["online-linear", "with-budget", "censored"])
 def test_jobs_whose_ends_were_lost_are_given_up_by_an_event(start, model):
     """The state is a function of the log: rebuilt to the last bit; nothing is learnt, and their groups are empty."""

@@ -37,6 +37,7 @@ from predictors.variability.classifiers.registry import CLASSIFIERS, make_classi
 from predictors.variability.dataset import Dataset
 from predictors.variability.features import FEATURES
 from predictors.variability.labels import Norms
+from tests.support.killing import free_port
 from tests.support.slow import slow_but
 from tests.support.small_models import SMALL
 
@@ -150,11 +151,15 @@ def test_no_commit_is_claimed_for_code_that_git_does_not_track(tmp_path):
 
 
 @pytest.mark.parametrize("name", ["last-two", "forest"])
-def test_the_signature_is_the_schema_and_the_example_is_there(home, name):
-    """Any numbers are taken, absent columns are legal; nothing is pickled, and the project's lock is not stored."""
+def test_mlflow_serves_feature_rows(home, name):
+    """Any numbers are taken, absent columns are legal; nothing is pickled, and the project's lock is not stored.
+
+    Unknown values NaN or their columns left out: what the predictor itself says to the same rows.
+    """
     import mlflow.pyfunc
 
-    folder = folder_of(logged(name))
+    predictor = make_predictor(name, **SMALL.get(name, {})).fit(LOG)
+    folder = folder_of(logged(predictor=predictor))
     model = mlflow.pyfunc.load_model(str(folder))
     inputs = model.metadata.signature.inputs
     assert inputs.input_names() == list(PREDICTORS[name].features)
@@ -166,25 +171,17 @@ def test_the_signature_is_the_schema_and_the_example_is_there(home, name):
     assert not list(folder.rglob("uv.lock"))
     assert "numpy==" in (folder / "requirements.txt").read_text()
 
-
-@pytest.mark.parametrize("name", ["last-two", "forest"])
-def test_mlflow_serves_feature_rows(home, name):
-    """Unknown values NaN or their columns left out: what the predictor itself says to the same rows."""
-    import mlflow.pyfunc
-
-    predictor = make_predictor(name, **SMALL.get(name, {})).fit(LOG)
     rows = replay(LOG, predictor.features)
-    served = mlflow.pyfunc.load_model(str(folder_of(logged(predictor=predictor))))
     table = pd.DataFrame(rows, columns=list(predictor.features))
-    np.testing.assert_array_equal(served.predict(table)[OUTPUT], predictor.predict(LOG))
+    np.testing.assert_array_equal(model.predict(table)[OUTPUT], predictor.predict(LOG))
     without = np.where(np.array(predictor.features) == "last_two_mean", np.nan, rows)
-    got = served.predict(table.drop(columns="last_two_mean"))[OUTPUT]
+    got = model.predict(table.drop(columns="last_two_mean"))[OUTPUT]
     np.testing.assert_array_equal(got, predictor.predict_rows(without))
     for kind in ("int64", "int32", "Int64", object):
-        got = served.predict(table.assign(requested_time=table["requested_time"].astype(kind)))[OUTPUT]
+        got = model.predict(table.assign(requested_time=table["requested_time"].astype(kind)))[OUTPUT]
         np.testing.assert_array_equal(got, predictor.predict(LOG))
     with pytest.raises(JobcastError, match="Column 'requested_time' of the inputs must hold numbers, or nothing"):
-        served.predict(pd.DataFrame({"requested_time": ["an hour"]}))
+        model.predict(pd.DataFrame({"requested_time": ["an hour"]}))
 
 
 def test_the_example_of_the_page_asks_a_registered_model(home, monkeypatch, capsys):
@@ -677,9 +674,3 @@ def test_the_pages_show_the_store(kept, tmp_path):
             assert json.load(answer)["registered_model"]["name"] == "runtime"
         pages.send_signal(signal.SIGINT)
         assert pages.wait(60) == 0
-
-
-def free_port():
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return one.getsockname()[1]

@@ -3,6 +3,7 @@
 import json
 import pickle
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import numpy as np
 import pandas as pd
@@ -38,12 +39,13 @@ def made(name, **params):
     return make_classifier(name, **{**SMALL[name], **params})
 
 
-def fitted(name, scheme="binary", **params):
+def freshly_fitted(name, scheme="binary", **params):
     rows, three, apps = runs()
     classes = three if scheme == "three" else (three == 2).astype(int)
     return made(name, **params).fit(rows, classes, features=NAMES, scheme=scheme, applications=apps)
 
 
+fitted = cache(freshly_fitted)  # for tests that leave it alone
 each = pytest.mark.parametrize("name", CLASSIFIERS)
 
 
@@ -74,7 +76,7 @@ def test_it_learns_and_its_probabilities_sum_to_one(name, scheme):
 @each
 def test_equal_seeds_give_equal_classifiers(name):
     rows = runs(seed=2)[0]
-    np.testing.assert_array_equal(fitted(name).predict_proba(rows), fitted(name).predict_proba(rows))
+    np.testing.assert_array_equal(fitted(name).predict_proba(rows), freshly_fitted(name).predict_proba(rows))
 
 
 @pytest.mark.parametrize("name", ["extra-trees", "decision-forest", "boosted", "calibrated"])
@@ -136,7 +138,7 @@ def test_one_by_one_equals_all_at_once(name):
 def test_fitting_forgets(name):
     rows, three, _ = runs(seed=7)
     fresh = made(name).fit(rows, three == 2, features=NAMES)
-    used = fitted(name).fit(rows, three == 2, features=NAMES)
+    used = freshly_fitted(name).fit(rows, three == 2, features=NAMES)
     np.testing.assert_array_equal(fresh.predict_proba(rows), used.predict_proba(rows))
 
 
@@ -311,7 +313,7 @@ def test_a_pickle_in_the_place_of_a_model_is_not_opened(tmp_path):
 
 
 def test_a_tree_that_points_outside_itself_is_refused(tmp_path):
-    model = fitted("extra-trees")
+    model = freshly_fitted("extra-trees")
     model.voter_.model.estimators_[0].tree_.children_left[0] = 10_000
     from predictors.variability.classifiers.trees import TreeVoter
 

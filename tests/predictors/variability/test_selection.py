@@ -20,7 +20,7 @@ from predictors.variability.selection import select as selection
 from predictors.variability.selection.compare import NEVER, ORACLE, PRESENT, Plan, compare
 from predictors.variability.selection.eliminate import eliminate, importance, sizes
 from predictors.variability.selection.scores import blocks_in_time, f1_interval, f1_of, scores
-from predictors.variability.selection.select import eliminate_nested, select, train
+from predictors.variability.selection.select import select, train
 from predictors.variability.splits import Fold, chronological, leave_one_application_out, random_folds
 from tests.support.variability_data import APPS, BUSY, dataset
 
@@ -139,8 +139,22 @@ def test_what_cannot_be_split_is_told():
 
 
 @pytest.fixture(scope="module")
-def compared():
-    return compare([DATA, dataset(scope="job", seed=0, noise=0.3)], SMALL)
+def comparison_spied():
+    """A comparison; and of each fit, the model and the names of its inputs."""
+    fit, seen = Classifier.fit, []
+
+    def spy(self, table, classes, **about):
+        seen.append((self.name, about["features"]))
+        return fit(self, table, classes, **about)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Classifier, "fit", spy)
+        return compare([DATA, dataset(scope="job", seed=0, noise=0.3)], SMALL), seen
+
+
+@pytest.fixture(scope="module")
+def compared(comparison_spied):
+    return comparison_spied[0]
 
 
 def test_every_model_is_judged_on_every_scope_and_split(compared):
@@ -184,17 +198,9 @@ def test_without_true_loads_there_is_no_oracle():
     assert {one.model for one in found.judged} == {"knn", NEVER}
 
 
-def test_no_model_but_the_oracle_ever_sees_the_truth(monkeypatch):
-    seen = []
-    fit = Classifier.fit
-
-    def spy(self, table, classes, **about):
-        seen.append((self.name, about["features"]))
-        return fit(self, table, classes, **about)
-
-    monkeypatch.setattr(Classifier, "fit", spy)
-    compare([DATA], replace(SMALL, models=("knn",)))
-    assert {features for name, features in seen if name == "knn"} == {FEATURES}
+def test_no_model_but_the_oracle_ever_sees_the_truth(comparison_spied):
+    seen = comparison_spied[1]
+    assert {features for name, features in seen if name in SMALL.models} == {FEATURES}
     assert {features for name, features in seen if name == "decision-forest"} == {
         ("load_at_start", "slowdown_at_start", "is_compute", "is_network", "is_io")
     }
@@ -241,18 +247,23 @@ def test_elimination_keeps_what_matters(name):
     assert importance(fresh, rows, classes, "binary", 0)[7] == -1
 
 
-def test_elimination_sees_only_what_is_learnt_from(monkeypatch):
-    """Whatever is given to `eliminate` in a fold has no row of the application left out."""
-    given = []
-    real = selection.eliminate
+@pytest.fixture(scope="module")
+def selection_spied():
+    """A selection, and the rows that each elimination in it was given."""
+    given, real = [], selection.eliminate
 
     def spy(fresh, rows, classes, *rest, **about):
         given.append(rows)
         return real(fresh, rows, classes, *rest, **about)
 
-    monkeypatch.setattr(selection, "eliminate", spy)
-    eliminate_nested(DATA, "extra-trees", SMALL)
-    folds = leave_one_application_out(DATA.runs)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(selection, "eliminate", spy)
+        return select([DATA], replace(SMALL, models=("extra-trees",))), given
+
+
+def test_elimination_sees_only_what_is_learnt_from(selection_spied):
+    """Whatever is given to `eliminate` in a fold has no row of the application left out."""
+    folds, given = leave_one_application_out(DATA.runs), selection_spied[1]
     assert len(given) == len(folds) * 3 + 1
     for k, fold in enumerate(folds):
         for rows in given[3 * k : 3 * k + 3]:
@@ -277,8 +288,14 @@ def test_the_inner_groups_do_not_hold_the_application_left_out():
 
 
 @pytest.fixture(scope="module")
-def selected():
-    return select([DATA], replace(SMALL, models=("extra-trees",)))
+def selected(selection_spied):
+    return selection_spied[0]
+
+
+@pytest.fixture(scope="module")
+def unselected():
+    """A selection that keeps all inputs, of few runs."""
+    return select([DATA], replace(SMALL, models=("knn",), most_runs=100), keep_all=True)
 
 
 @pytest.mark.slow
@@ -294,17 +311,16 @@ def test_the_whole_selection(selected):
     assert names <= set(selected.figures()) and selected.figures()["f1_chronological"] >= 0
 
 
-def test_the_three_class_figures_are_marked_where_the_inputs_were_ranked_on_the_judged_runs(selected):
+def test_the_three_class_figures_are_marked_where_the_inputs_were_ranked_on_the_judged_runs(selected, unselected):
     names = {"three_f1", "three_pr_auc", "three_macro_f1"}
     assert {name for name in selected.figures() if name.startswith("three_")} == {f"{n}_optimistic" for n in names}
     assert selected.three["optimistic"].all()
-    plain = select([DATA], replace(SMALL, models=("knn",), most_runs=100), keep_all=True)
-    assert {name for name in plain.figures() if name.startswith("three_")} == names
-    assert not plain.three["optimistic"].any()
+    assert {name for name in unselected.figures() if name.startswith("three_")} == names
+    assert not unselected.three["optimistic"].any()
 
 
-def test_the_model_learns_from_all_runs_though_few_were_compared():
-    found = select([DATA], replace(SMALL, models=("knn",), most_runs=100), keep_all=True)
+def test_the_model_learns_from_all_runs_though_few_were_compared(unselected):
+    found = unselected
     assert len(found.dataset) == len(DATA) == len(found.labels.classes) and found.elimination is None
     low, high = found.figures()["f1_low"], found.figures()["f1_high"]
     assert low <= found.winner.mean_f1 <= high and len(found.winner.fold) == 100

@@ -14,14 +14,23 @@ from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import random_order
 from schedsim.policies.policy import POLICIES, make_policy
 from schedsim.validate.checks import busy_workload
+from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
-from tests.oracle.laws import Run, check
 from tests.schedsim.engine.test_broken_engines import sees_the_future
 from tests.schedsim.engine.test_reference_schedules import jobs_of
-from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs, workload_of
+from tests.support.engine_runs import (
+    EVERY_POLICY,
+    Recorder,
+    engine,
+    estimates_of,
+    random_workload,
+    three_jobs,
+    workload_of,
+)
+from tests.support.slow import slow_but
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
@@ -35,10 +44,11 @@ NAMED = ["requested", "clairvoyant", "tsafrir"]
 NAMES = list(CORRECTIONS)
 
 
+@pytest.mark.parametrize("seeds", slow_but((range(8), range(8, 60)), range(8)), ids=str)
 @pytest.mark.parametrize("name", EVERY_POLICY)
-def test_engine_equals_oracle(name):
+def test_engine_equals_oracle(name, seeds):
     """Starts, estimates, corrections and kinds of start, job for job, with jobs that are killed and that are not."""
-    for seed in range(18):
+    for seed in seeds:
         kill = seed % 4 > 0
         jobs = seeded_workload(seed, kill=kill, least_run=min(1, seed % 3))
         rule = rule_named(name)
@@ -63,10 +73,11 @@ def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     )
 
 
+@pytest.mark.parametrize("seeds", slow_but((range(6), range(6, 40)), range(6)), ids=str)
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("random", "knapsack")])
-def test_engine_equals_oracle_with_separate_estimates(name):
+def test_engine_equals_oracle_with_separate_estimates(name, seeds):
     """One estimate for running jobs, one for candidates, one for the order."""
-    for seed in range(12):
+    for seed in seeds:
         jobs = seeded_workload(seed)
         running, candidates, ordering = (seeded_estimates(31 * seed + i, jobs) for i in range(3))
         roles = {"running": running, "candidates": candidates, "ordering": ordering}
@@ -89,13 +100,13 @@ def test_engine_equals_oracle_with_a_long_queue(name):
 
 @pytest.mark.parametrize("name", EVERY_POLICY)
 def test_engine_keeps_every_law(name):
-    """Laws that no comparison is needed for; see `tests.oracle.laws`."""
+    """Laws that no comparison is needed for; see `schedsim.validate.laws`."""
+    policy = make_policy(name)
     for seed in range(8):
         kill = seed % 4 > 0
-        jobs = seeded_workload(seed, kill=kill, least_run=seed % 2)
-        for estimates in NAMED:
-            outcome = engine(jobs, name, estimates, NAMES[seed % len(NAMES)], kill)
-            check(Run(jobs, PROCS, rule_named(name), estimates, outcome, kill))
+        workload = workload_of(seeded_workload(seed, kill=kill, least_run=seed % 2))
+        for estimates in (estimates_of(workload, named) for named in NAMED):
+            check(simulate(workload, policy, estimates, NAMES[seed % len(NAMES)], kill), policy, estimates, kill)
 
 
 @pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])

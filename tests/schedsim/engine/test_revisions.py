@@ -24,10 +24,11 @@ from schedsim.policies.rush import Scripted, rush
 from schedsim.results.schedule import STARTED_BY
 from schedsim.workload.estimates import Separate
 from schedsim.workload.workload import Workload
-from tests.oracle import default as oracle
-from tests.oracle.easy import rule_named
+from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
+from tests.oracle.similar_runs import SimilarRuns as SlowSimilarRuns
 from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
+from tests.support.slow import slow_but
 from tests.support.strategies import PROCS, Fickle, seeded_workload
 
 
@@ -53,57 +54,56 @@ def as_log(jobs):
     return JobLog.from_columns(columns, {"user": user < 0}, max_procs=PROCS)
 
 
+def rule_of(promise=True, priority=None, **more):
+    order = {"backfill_order": "sjf"} if priority is None else {"order": "priority", "priority": priority}
+    return Rule(depth=1, promise=promise, **order, **more)
+
+
 def policy_of(rule):
-    promise = None if rule.slack is None else Promise(rule.slack, rule.growth, rule.least, rule.most, rule.kept)
+    promise = Promise(rule.slack, rule.growth, rule.least, rule.most, rule.kept) if rule.promise else None
     if rule.priority is None:
         return Policy(backfill=Easy(SJF), promise=promise)
     return Policy(Order.by_priority(Priority(*rule.priority)), Easy(), promise)
 
 
-def outlook_of(rule):
-    return SimilarRuns(rule.runs, rule.request_weight, rule.candidate, rule.factor, rule.quantile)
-
-
 RULES = [
-    oracle.Rule(),
-    oracle.Rule(runs=3, factor=0.7, slack=3600),
-    oracle.Rule(runs=2, request_weight=0.03, candidate="geometric", factor=0.5, quantile=0.75, slack=60),
-    oracle.Rule(runs=1, request_weight=2.0, quantile=1.0, slack=None),
-    oracle.Rule(factor=0.85, priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=60, growth=0.2, most=3600, kept=True),
-    oracle.Rule(runs=2, factor=0.5, slack=30, priority=(1.0, 1.5, 0.4, 20, 0.3), kept=True),
-    oracle.Rule(priority=(60.0, 1.0, 0.1, 90, 0.35), slack=120, growth=-0.4, least=10, most=120, kept=True),
-    oracle.Rule(runs=3, slack=None, priority=(60.0, 0.5, -0.2, None, 0.0)),
-    oracle.Rule(runs=3, factor=0.7, priority=(10.0, 1.0, 0.0, 0, 2.0)),
+    (SimilarRuns(factor=1.0), rule_of()),
+    (SimilarRuns(3, factor=0.7), rule_of(slack=3600)),
+    (SimilarRuns(2, 0.03, "geometric", 0.5, 0.75), rule_of(slack=60)),
+    (SimilarRuns(1, 2.0, factor=1.0, quantile=1.0), rule_of(promise=False)),
+    (SimilarRuns(), rule_of(priority=(3600.0, 0.7, 0.0, 3600, 0.6), slack=60, growth=0.2, most=3600, kept=True)),
+    (SimilarRuns(2, factor=0.5), rule_of(priority=(1.0, 1.5, 0.4, 20, 0.3), slack=30, kept=True)),
+    (
+        SimilarRuns(factor=1.0),
+        rule_of(priority=(60.0, 1.0, 0.1, 90, 0.35), slack=120, growth=-0.4, least=10, most=120, kept=True),
+    ),
+    (SimilarRuns(3, factor=1.0), rule_of(promise=False, priority=(60.0, 0.5, -0.2, None, 0.0))),
+    (SimilarRuns(3, factor=0.7), rule_of(priority=(10.0, 1.0, 0.0, 0, 2.0))),
 ]
 
 
-def equals_the_slow_oracle(rule, seeds):
+def in_both(seed, about, rule):
+    """Return the starts of the engine, and what the slow oracle says."""
+    jobs = random_jobs(seed)
+    log, slow = as_log(jobs), [Job(*job) for job in jobs]
+    found = simulate(Workload.from_log(log), policy_of(rule), about.forecast(log))
+    return found.start.tolist(), simulate_slowly(slow, PROCS, rule, revised=SlowSimilarRuns(slow, about))
+
+
+@pytest.mark.parametrize("seeds", slow_but((range(60), range(60, 250)), range(60)), ids=str)
+@pytest.mark.parametrize(("about", "rule"), RULES)
+def test_equals_the_slow_oracle(about, rule, seeds):
     for seed in seeds:
-        jobs = random_jobs(seed)
-        log, expected = as_log(jobs), oracle.simulate(jobs, PROCS, rule)
-        found = simulate(Workload.from_log(log), policy_of(rule), outlook_of(rule).forecast(log))
-        assert found.start.tolist() == [expected.started[job] for job in range(len(jobs))], seed
-
-
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_equals_the_slow_oracle(rule):
-    equals_the_slow_oracle(rule, range(60))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("rule", RULES, ids=str)
-def test_equals_the_slow_oracle_on_many_workloads(rule):
-    equals_the_slow_oracle(rule, range(60, 250))
+        found, expected = in_both(seed, about, rule)
+        assert found == expected.start, seed
 
 
 def test_the_promise_with_slack_is_kept_and_binds():
-    late = 0
+    late, rule = 0, rule_of(slack=5)
     for seed in range(150):
-        jobs, rule = random_jobs(seed), oracle.Rule(runs=2, factor=0.01, slack=5)
-        log, world = as_log(jobs), oracle.simulate(jobs, PROCS, rule)
-        start = simulate(Workload.from_log(log), policy_of(rule), outlook_of(rule).forecast(log)).start
-        assert all(start[job] <= promise for job, promise in world.promises.items())
-        late += sum(start[job] > promise - rule.slack for job, promise in world.promises.items())
+        start, expected = in_both(seed, SimilarRuns(2, factor=0.01), rule)
+        assert all(start[row] <= promise for row, promise in expected.promises.items())
+        late += sum(start[row] > promise - rule.slack for row, promise in expected.promises.items())
     assert late > 0  # some head used its slack up: without it there would be nothing to keep
 
 
@@ -212,10 +212,11 @@ def test_refusals_name_the_rule():
             SimilarRuns(**{name: value})
 
 
+@pytest.mark.parametrize("seeds", slow_but((range(6), range(6, 40)), range(6)), ids=str)
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name != "conservative-compress"])
-def test_engine_equals_oracle_under_revised_estimates(name):
+def test_engine_equals_oracle_under_revised_estimates(name, seeds):
     """Starts, kinds of start, first and last estimates; `conservative-compress` refuses such estimates."""
-    for seed in range(12):
+    for seed in seeds:
         jobs, correction = seeded_workload(seed, least_run=seed % 2), list(CORRECTIONS)[seed % len(CORRECTIONS)]
         found = simulate(workload_of(jobs), make_policy(name), Fickle(jobs, seed), correction)
         source = Fickle(jobs, seed)

@@ -28,9 +28,6 @@ from tests.support.nodes import drawn, workload_on
 from tests.support.slow import slow_but
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
-LOGS = {
-    "SDSC-SP2-1998-4.2-cln": None, "ALCF-Theta-2022.cqsim": None, "CEA-Curie-2011-2.1-cln": 80_640,
-}  # fmt: skip
 
 
 def made(jobs, **about):
@@ -65,31 +62,15 @@ def test_the_checker_of_gymnasium_finds_nothing(flat):
         check_env(env)
 
 
-def test_the_first_of_the_queue_is_easy_on_a_real_log(trace):
+@pytest.mark.parametrize("reserve", slow_but(RESERVES, "kept"))
+def test_the_first_of_the_queue_is_easy_on_a_real_log(trace, reserve):
     jobs = jobs_of(trace, "KTH-SP2-1996-2.1-cln")
-    easy = simulate(jobs, make_policy("easy"))
-    for reserve in RESERVES:
-        env = made_vector(jobs, 1, episode="log", reserve=reserve, flat=True)
-        env.reset(seed=0)
-        over = False
-        while not over:
-            over = env.step([0])[2][0]
-        assert np.array_equal(env.starts(0), easy.start)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LOGS)
-def test_the_first_of_the_queue_is_easy_on_more_logs(trace, name):
-    """The three rules side by side would be three environments: each has its own."""
-    jobs = jobs_of(trace, name, LOGS[name])
-    easy = simulate(jobs, make_policy("easy"))
-    for reserve in RESERVES:
-        env = made(jobs, episode="log", reserve=reserve, flat=True)
-        env.reset(seed=0)
-        over = False
-        while not over:
-            over = env.step(0)[2]
-        assert np.array_equal(env.starts, easy.start)
+    env = made_vector(jobs, 1, episode="log", reserve=reserve, flat=True)
+    env.reset(seed=0)
+    over = False
+    while not over:
+        over = env.step([0])[2][0]
+    assert np.array_equal(env.starts(0), simulate(jobs, make_policy("easy")).start)
 
 
 class Drawing:

@@ -19,9 +19,7 @@ from schedsim.engine.start_times import Requested, when_will_it_start
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.corrections import CORRECTIONS
-from schedsim.machine.allocators import Contiguous
 from schedsim.machine.dilation import Dilation
-from schedsim.machine.topology import Topology
 from schedsim.policies.ceil import Postponing
 from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import ceil, make_policy
@@ -381,9 +379,6 @@ def test_estimates_revised_while_jobs_are_put_off():
         (lambda: Postponing(low=-0.1), "0 to 1; got -0.1"),
         (lambda: Postponing(lead=-1), "got -1"),
         (lambda: Postponing(looks="never"), "got looks='never'"),
-        (lambda: ceil(make_policy("conservative-replan")), "and a plan of several jobs do not compose"),
-        (lambda: make_policy("binpacking+ceil"), "and greedy backfilling do not compose"),
-        (lambda: make_policy("eazy+ceil"), "No policy 'eazy'"),
         (lambda: drawn(busy_machine(0), 1.5), "from 0 to 1; got 1.5"),
         (lambda: drawn(busy_machine(0), -0.5), "from 0 to 1; got -0.5"),
         (lambda: theta((9, 1, 60, 60), deadline=[8]), "job 1 has deadline 8; it lies before the submission"),
@@ -394,12 +389,6 @@ def test_estimates_revised_while_jobs_are_put_off():
 def test_bad_input_is_named(make, message):
     with pytest.raises(JobcastError, match=re.escape(message)):
         make()
-
-
-def test_places_are_refused():
-    policy = make_policy("easy+ceil")
-    with pytest.raises(JobcastError, match="and a ceiling on utilisation do not compose"):
-        Simulation(theta((0, 1, 1, 1), machine=8), policy, allocator=Contiguous(Topology(2, 4)))
 
 
 def test_the_start_of_a_job_put_off_is_forecast_without_the_future():

@@ -18,7 +18,7 @@ from schedsim.policies.gates import Candidate, Verdict
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.policies.rush import Rush, Scripted, rush
 from schedsim.workload.workload import Workload
-from tests.by_hand.rush import Rush as ByHand
+from tests.by_hand.rush import rush as by_hand
 from tests.support.engine_runs import goes_on_alike, workload_of
 from tests.support.strategies import PROCS, seeded_workload, workloads
 
@@ -115,11 +115,11 @@ def test_a_model_that_never_says_variation_changes_nothing(jobs, name):
 @given(jobs=workloads(), seed=st.integers(0, 9), threshold=st.integers(0, 4), everywhere=st.booleans(),
        recheck=st.sampled_from([7, 60]))  # fmt: skip
 def test_equals_the_algorithms_by_hand(jobs, seed, threshold, everywhere, recheck):
-    by_hand = ByHand(jobs, PROCS, sometimes(seed), threshold, recheck, everywhere)
+    starts, calls = by_hand(jobs, PROCS, sometimes(seed), threshold, recheck, everywhere)
     model = Model(sometimes(seed))
     policy = rush(EASY, model, threshold=threshold, recheck=recheck, count_on="pass" if everywhere else "release")
-    assert simulate(workload_of(jobs), policy).start.tolist() == by_hand.run()
-    assert model.calls == by_hand.calls
+    assert simulate(workload_of(jobs), policy).start.tolist() == starts
+    assert model.calls == calls
     assert policy.gate.tally.calls == len(model.calls)
 
 
@@ -239,14 +239,13 @@ class StartsAnyway(Rush):
 )
 def test_a_broken_gate_is_noticed(broken):
     def differs(seed):
-        jobs = seeded_workload(seed)
-        by_hand, model = ByHand(jobs, PROCS, sometimes(seed), threshold=2), Model(sometimes(seed))
+        jobs, model = seeded_workload(seed), Model(sometimes(seed))
         policy = replace(EASY, gate=broken(model, threshold=2))
         try:
             starts = simulate(workload_of(jobs), policy).start.tolist()
         except JobcastError:
             return True
-        return (starts, model.calls) != (by_hand.run(), by_hand.calls)
+        return (starts, model.calls) != by_hand(jobs, PROCS, sometimes(seed), threshold=2)
 
     assert any(differs(seed) for seed in range(30))
 

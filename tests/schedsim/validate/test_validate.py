@@ -87,6 +87,7 @@ FAULTS = {
         "job 4 has a last estimate of 51 s, a request of 50",
     ),
     "corrected": ("easy", 7, {"last_estimate": 60}, known.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
+    "needless": ("easy", 11, {"last_estimate": 9}, known.CORRECTED, "job 12 starts at 170 s"),
     "idle": ("easy", 11, {"start": 171}, known.NO_IDLE_HEAD, "job 12 could start at 170 s: 2 processors are free"),
     "out of turn": ("fcfs", 7, {"start": 1}, known.IN_ORDER, "job 8 passes job 3"),
     "called so": ("easy", 8, {"started_by": BACKFILLED}, known.KIND, "job 9 is called backfilled"),
@@ -146,6 +147,8 @@ def test_schedules_of_broken_engines_are_refused(site, name, estimates, laws):
             check(schedule, make_policy(name), given)
         except JobcastError as error:
             refused |= {law for law in known.EXCUSES if law in str(error)}
+        if seed > 60 and refused >= laws:
+            break
     assert refused == laws
 
 
@@ -174,7 +177,7 @@ def test_a_promise_missed_under_revised_estimates_is_refused():
     """What is left to check bites."""
     policy, revised = make_policy("easy+promise"), make_revised_estimates("careful").forecast(as_log(random_jobs(0)))
     refused = []
-    for seed in range(400):
+    for seed in range(100):
         jobs = seeded_workload(seed)
         outcome = simulate_slowly(jobs, PROCS, rule_named("easy+promise"), "tsafrir", site_type=NoPromise)
         try:

@@ -26,13 +26,12 @@ from predictors.data.report import Finding, ReadingReport
 _SLURM: Final[Mapping[str, str]] = {
     state: {1: "completed", 0: "failed", 5: "cancelled"}.get(status, "unended") for state, status in STATES.items()
 }
-_NUMBERED_STATES: Final[Mapping[str, str]] = {
+_NUMBERED_STATES: Final[Mapping[str, str]] = {  # Slurm's states as its database numbers them
     **dict.fromkeys(("0", "1", "2"), "unended"),
     "3": "completed",
     "4": "cancelled",
     **dict.fromkeys(("5", "6", "7", "8", "9", "10", "11"), "failed"),
 }
-"""Slurm's states as its database numbers them."""
 _WEEK_IN_MINUTES: Final = 7 * 24 * 60
 
 
@@ -91,7 +90,7 @@ def _columns(**plain: str | tuple[str, str]) -> dict[str, Any]:
     }
 
 
-KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(
+KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(  # the data sets by name
     {
         "f-data": KnownTable(
             "F-DATA (Fugaku)",
@@ -177,4 +176,3 @@ KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(
         ),
     }
 )  # fmt: skip
-"""The data sets by name."""

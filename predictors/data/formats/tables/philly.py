@@ -22,19 +22,11 @@ from predictors.data.report import ReadingReport, ReportBuilder
 
 MAP: Final = TableMap(
     columns={
-        "jobid": "job_id",
-        "user": "user",
-        "vc": "project",
-        "status": "state",
-        "submitted_time": "submit",
-        "start_time": "start",
-        "end_time": "end",
-        "gpus": "requested_gpus",
-        "servers": "nodes",
-        "retries": "restarts",
+        "jobid": "job_id", "user": "user", "vc": "project", "status": "state", "submitted_time": "submit",
+        "start_time": "start", "end_time": "end", "gpus": "requested_gpus", "servers": "nodes", "retries": "restarts",
     },
     status={"Pass": "completed", "Failed": "failed", "Killed": "cancelled"},
-)
+)  # fmt: skip
 
 
 def is_philly(data: bytes) -> bool:

@@ -113,13 +113,9 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
 """Names that a column has in tables of schedulers, small letters and digits alone, the most certain first."""
 
 _UNIT_WORDS: Final = {
-    "s": ("s", "sec", "secs", "seconds"),
-    "min": ("min", "mins", "minutes"),
-    "h": ("h", "hr", "hrs", "hours"),
-    "d": ("d", "days"),
-    "ms": ("ms", "msec", "millis", "milliseconds"),
-    "us": ("us", "usec", "micros", "microseconds"),
-}
+    "s": ("s", "sec", "secs", "seconds"), "min": ("min", "mins", "minutes"), "h": ("h", "hr", "hrs", "hours"),
+    "d": ("d", "days"), "ms": ("ms", "msec", "millis", "milliseconds"), "us": ("us", "usec", "micros", "microseconds"),
+}  # fmt: skip
 _MEMORY_IN_NAME: Final = re.compile(r"(?:_|\W|^)(B|bytes|KB|KiB|MB|MiB|GB|GiB|TB)\W*$", re.IGNORECASE)
 _DATE: Final = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d(?::\d\d)?)(?! *[AP]M)", re.IGNORECASE | re.ASCII)
 _PATTERNS: Final = (
@@ -128,14 +124,13 @@ _PATTERNS: Final = (
     "%Y-%m-%d %I:%M %p", "%Y-%m-%d %I:%M:%S %p", "%m/%d/%Y %I:%M %p", "%m/%d/%Y %I:%M:%S %p",
 )  # fmt: skip
 _NEEDED: Final = {"submit": (), "start": ("wait",), "end": ("run_time",)}
-STATE_WORDS: Final = {
+STATE_WORDS: Final = {  # words of other programs for how a job ended, in small letters
     **LUMOS_STATUS,
     "succeeded": COMPLETED,
     "success": COMPLETED,
     "error": FAILED,
     "canceled": CANCELLED,
 }
-"""Words of other programs for how a job ended, in small letters."""
 _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING"))
 
 
@@ -153,8 +148,6 @@ class Proposal:
 def propose(data: bytes, source: str) -> str:
     r"""Return the TOML of a map for a table, to be read and confirmed by a person.
 
-    Examples
-    --------
     >>> print(propose(b"JobID;User;Submit;Start;End;Timelimit_min\n"
     ...               b"7;ana;1616835600;1616835660;1616839260;90\n", "jobs.csv"))  # doctest: +ELLIPSIS
     # Proposed from the first rows of jobs.csv. Confirm each line, its unit above all; then
@@ -185,8 +178,6 @@ def propose(data: bytes, source: str) -> str:
 def guess_delimiter(data: bytes, source: str) -> str:
     r"""Return the letter between the fields of a text: the one that gives the same number of fields in most lines.
 
-    Examples
-    --------
     >>> guess_delimiter(b"a;b,c;d\n1;2,5;3\n", "a.csv")
     ';'
     """

@@ -14,16 +14,7 @@ from predictors.core.validation import known_zone
 from predictors.data.formats import slurm
 from predictors.data.formats._delimited import Table, picked_names, quoted_table, without_utf16
 from predictors.data.formats._swf_scan import LARGEST_QUANTITY
-from predictors.data.formats.columns import (
-    MISSING,
-    by_name,
-    ids,
-    known_texts,
-    matches,
-    names,
-    numbers,
-    spans_of,
-)
+from predictors.data.formats.columns import MISSING, by_name, ids, known_texts, matches, names, numbers, spans_of
 from predictors.data.formats.parquet import flag_array, plain_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
@@ -45,8 +36,7 @@ from predictors.data.joblog import SIGNED, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
-MOST_OVERRUNS: Final = 0.5
-"""Share of the jobs that may run for twice their requested time: with more, one of the two is in another unit."""
+MOST_OVERRUNS: Final = 0.5  # share of the jobs that may run for twice their request: with more, a unit is wrong
 _PARTS: Final[Mapping[str, float]] = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9}
 _NUMBER: Final = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WORDS: Final = {"completed": COMPLETED, "failed": FAILED, "cancelled": CANCELLED, "unended": MISSING}
@@ -64,8 +54,6 @@ def parse_table(
 ) -> tuple[JobLog, ReadingReport]:
     r"""Return the job log that a table holds by a map, and the account.
 
-    Examples
-    --------
     >>> text = b"Id;Submit;Begin;Minutes\n7;1616835600;1616835660;2\n"
     >>> about = TableMap(delimiter=";", columns={"Id": "job_id", "Submit": "submit", "Begin": "start",
     ...                                          "Minutes": {"column": "run_time", "unit": "min"}})
@@ -187,10 +175,7 @@ def table_log(
     header: tuple[tuple[str, str], ...] = (),
     more: Mapping[str, Ints] = MappingProxyType({}),
 ) -> tuple[JobLog, ReadingReport]:
-    """Return the job log of a table by its map, and the account; see `parse_table`.
-
-    `more` are further columns of whole numbers, `MISSING` where unknown.
-    """
+    """Return the job log of a table by its map, and the account; `more` are further columns of whole numbers."""
     table_map.require_complete(source)
     zone = (table_map.time_zone or None) if time_zone is None else time_zone
     if zone is not None:

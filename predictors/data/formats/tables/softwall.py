@@ -24,20 +24,15 @@ from predictors.data.report import ReadingReport, ReportBuilder
 FIELDS: Final = ("id", "arrival", "wait", "run", "cpus", "memory", "user", "queue", "walltime", "soft_walltime")
 MAP: Final = TableMap(
     columns={
-        "id": "job_id",
-        "arrival": Column(column="submit", unit="s"),
-        "wait": Column(column="wait", unit="s"),
-        "run": Column(column="run_time", unit="s"),
-        "cpus": "requested_procs",
-        "memory": Column(column="requested_job_memory", unit="B"),
-        "user": "user",
-        "queue": "queue",
+        "id": "job_id", "arrival": Column(column="submit", unit="s"), "wait": Column(column="wait", unit="s"),
+        "run": Column(column="run_time", unit="s"), "cpus": "requested_procs",
+        "memory": Column(column="requested_job_memory", unit="B"), "user": "user", "queue": "queue",
         "walltime": Column(column="requested_time", unit="s"),
         "soft_walltime": Column(column="soft_walltime", unit="s"),
     },
     decimal=",",
     unknown=("-1",),
-)
+)  # fmt: skip
 _ROW: Final = re.compile(
     rb"\d+(?:\[\d*\])?\S*[ \t]+\d{9,11}(?:[.,]\d+)?[ \t]+-?[\d.,]+[ \t]+-?[\d.,]+[ \t]+\d+[ \t]+-?[\d.,eE+]+[ \t]+\S+"
     rb"[ \t]+\S+[ \t]+-?\d[\d.,]*[ \t]+-?\d[\d.,]*[ \t]*\r?"

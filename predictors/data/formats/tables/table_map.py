@@ -21,13 +21,11 @@ COUNTS: Final = (
     "restarts", "array",
 )  # fmt: skip
 NAMES: Final = tuple(name for name in CODED if name not in ("label", "parents"))
-LISTS: Final = ("requested_tres", "allocated_tres")
-"""Slurm's lists of trackable resources: GPUs and memory are taken from them."""
+LISTS: Final = ("requested_tres", "allocated_tres")  # Slurm's lists of resources, with GPUs and memory
 
-VECTOR: Final = "vector"
-"""A list of numbers of each job, such as an embedding of its names: see `predictors.data.formats.tables.vectors`."""
+VECTOR: Final = "vector"  # a list of numbers of each job, such as an embedding of its names: see `tables.vectors`
 
-TARGETS: Final[Mapping[str, str]] = MappingProxyType(
+TARGETS: Final[Mapping[str, str]] = MappingProxyType(  # what a map may call a column, and the kind of its values
     {
         "job_id": "id",
         **dict.fromkeys(TIMES, "time"),
@@ -44,7 +42,6 @@ TARGETS: Final[Mapping[str, str]] = MappingProxyType(
         UNUSED: "unused",
     }
 )
-"""What a column may be called in a map, and the kind of its values."""
 
 UNITS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
     {
@@ -81,8 +78,6 @@ class Column(Declaration):
 class TableMap(Declaration):
     """A map from a table's columns to those of a job log.
 
-    Examples
-    --------
     >>> table_map = TableMap(columns={"Id": "job_id", "Limit": {"column": "requested_time", "unit": "min"}})
     >>> table_map.by_target["requested_time"]
     ('Limit', 'min', '')
@@ -152,8 +147,6 @@ def _check_unit(name: str, about: Column, kind: str) -> None:
 def read_map(document: Mapping[str, Any], where: str) -> TableMap:
     """Return the map that a TOML document holds; `where` names it in messages.
 
-    Examples
-    --------
     >>> read_map({"columns": {"A": "submit", "B": "submit"}}, "map.toml")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: map.toml: columns: "A" and "B" are both called submit; one column of the ...
@@ -164,8 +157,6 @@ def read_map(document: Mapping[str, Any], where: str) -> TableMap:
 def header_of(text: str) -> tuple[tuple[str, str], ...]:
     r"""Return the header of a log that was read by a map: the map's lines, so that it travels with the log.
 
-    Examples
-    --------
     >>> header_of('# mine\ndelimiter = ";"\n')
     (('Conversion', 'by a map of columns'), ('Map', 'delimiter = ";"'))
     """

@@ -93,7 +93,9 @@ BAD = [
 
 
 @pytest.mark.parametrize(("rule", "effect", "column", "line", "example"), BAD)
-def test_every_rule_is_told(rule: str, effect: str, column: str, line: str, example: str) -> None:
+def test_every_rule_is_told_and_strict_raises_at_file_and_line(
+    rule: str, effect: str, column: str, line: str, example: str
+) -> None:
     log, account = parse("; Version: 2.2", row(f1=6), line)
     assert len(log) == (1 if effect == "dropped" else 2)
     (finding,) = account.findings
@@ -101,10 +103,6 @@ def test_every_rule_is_told(rule: str, effect: str, column: str, line: str, exam
     assert (finding.places, finding.place, finding.example) == ((3,), "line", example)
     if effect == "changed" and column:
         assert log[column].mask.tolist() == [False, True]
-
-
-@pytest.mark.parametrize(("rule", "effect", "column", "line", "example"), BAD)
-def test_strict_raises_at_file_and_line(rule: str, effect: str, column: str, line: str, example: str) -> None:
     text = f"; Version: 2.2\n{row(f1=6)}\n{line}\n".encode()
     if effect == "noted":
         parse_swf(text, "a.swf", strict=True)

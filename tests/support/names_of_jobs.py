@@ -11,7 +11,6 @@ from typing import Final
 import numpy as np
 
 from predictors.core.arrays import Ints
-from predictors.core.errors import JobcastError
 from predictors.data.joblog import UNKNOWN, JobLog
 
 _SYLLABLES: Final = (
@@ -23,25 +22,8 @@ _SYLLABLES: Final = (
 def with_names(log: JobLog, seed: int, *, knowledge: bool = True) -> JobLog:
     """Return a log with job names, commands and directories in place of application codes.
 
-    Parameters
-    ----------
-    knowledge : bool
-        Whether the names are made of the application; else each job has one of its user's names at random.
-
-    Returns
-    -------
-    JobLog
-        Every job has a name of its own: a word and the number of the run.
-
-    Examples
-    --------
-    >>> from predictors.data.synthetic.generate import generate_log
-    >>> log = with_names(generate_log(50, seed=1, users=3), seed=1)
-    >>> log.names("executable")[0][-5:], len(log.names("executable"))
-    ('_0001', 50)
+    `knowledge` says whether names are made of the application; else each job has one of its user's names at random.
     """
-    if not (log.known("user").all() and log.known("executable").all()) or not len(log):
-        raise JobcastError(f"{log.name}: names are made of users and applications; each job must have both.")
     rng = np.random.Generator(np.random.PCG64([seed, 7]))
     user, app = log.filled("user"), log.filled("executable")
     if not knowledge:
