@@ -101,13 +101,13 @@ def _key(sim: Arrays, slurm: SlurmArrays, row: int) -> int:
     if ranking.fair_share > 0:
         entry = slurm.usage.jobs[row].entry
         share = slurm.usage.entries[entry].factor if entry >= 0 else 0.0
-    return -(_priority(ranking, parts, sim.jobs[row].submit, ranking.ranked_at, share) + TIER * parts.tier)
+    return -(_priority(ranking, parts, ranking.ranked_at, share) + TIER * parts.tier)
 
 
 @step
-def _priority(ranking: Ranking, parts: Parts, submit: int, tick: int, share: float) -> int:
+def _priority(ranking: Ranking, parts: Parts, tick: int, share: float) -> int:
     """Return a job's priority at a tick: the sum of its parts, in the order in which Slurm adds them up."""
-    priority = ranking.age * min(1.0, max(0, tick - submit) / ranking.max_age)
+    priority = ranking.age * min(1.0, max(0, tick - parts.aged_from) / ranking.max_age)
     priority += parts.association
     priority += ranking.fair_share * share
     priority += parts.size
@@ -120,9 +120,7 @@ def _priority(ranking: Ranking, parts: Parts, submit: int, tick: int, share: flo
 
 
 @lean
-def write_priorities(
-    ranking: Records[Ranking], parts: Records[Parts], submit: Ints, tick: int, share: Floats, found: Ints
-) -> None:
+def write_priorities(ranking: Records[Ranking], parts: Records[Parts], tick: int, share: Floats, found: Ints) -> None:
     """Write the priorities of jobs at a tick."""
     for i in range(len(parts)):
-        found[i] = _priority(ranking[0], parts[i], submit[i], tick, share[i])
+        found[i] = _priority(ranking[0], parts[i], tick, share[i])

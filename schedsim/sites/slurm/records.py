@@ -43,6 +43,7 @@ class Ranking:
     ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
     only_grows: bool  # no priority ever falls
     resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
+    ages_in_pause: bool  # its age begins then, too, not when it may start again
     calc_period: int  # between two ticks
     age: float  # weight of the age
     max_age: int
@@ -63,6 +64,7 @@ class Parts:
     nice: float  # taken off
     tier: int  # PriorityTier of its partition
     submitted: int  # when it counts as submitted among equal jobs [s]
+    aged_from: int  # when its age begins [s]
 
 
 class Tally:

@@ -173,3 +173,4 @@ def _stop(
         if slurm.ranking[0].resubmits:
             slurm.parts[row].submitted = now
     slurm.pace[0].is_changed = True
+            slurm.parts[row].aged_from = now if slurm.ranking[0].ages_in_pause else now + one.delay

@@ -282,6 +282,26 @@ def test_exempt_times_of_the_cluster_a_partition_and_a_qos(files):
     rows = "normal|7|scavenger|||\nscavenger|3|||00:01:00|\nurgent|9|||00:02:00|\n"
     assert of_files(files(rows=rows, more="PreemptExemptTime=5")).exempt.tolist() == [60, 300]
     assert of_files(files(rows=rows, low="QOS=urgent")).exempt.tolist() == [120, 120]
+@pytest.mark.parametrize(("flags", "starts"), [("FAIR_TREE", [260, 10, 210]), ("ACCRUE_ALWAYS", [210, 10, 310])])
+def test_the_age_of_a_stopped_job_begins_again(files, flags, starts):
+    """At 210 job 3 is 160 s old, and job 1, submitted at 0, as old as its pause from 10 to 131 lets it be."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [(0, 8, 100, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW), (50, 8, 50, SCAVENGER, IN_LOW)]
+    policy = files(more=f"{more}PriorityFlags={flags}")
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == starts
+
+
+@pytest.mark.parametrize("flags", ["", "PriorityFlags=INCR_ONLY\n"])
+def test_a_stopped_job_is_ranked_like_a_new_one(files, flags):
+    """Job 1 had been 500 s old when it started, which no longer counts: job 5 has the greater priority."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [
+        (0, 8, 500, SCAVENGER, IN_LOW), (1, 8, 900, SCAVENGER, IN_LOW), (600, 4, 300, NORMAL, IN_LOW),
+        (650, 8, 50, SCAVENGER, IN_LOW),
+    ]  # fmt: skip
+    assert run_by_name(made_log(rows), files(more=more + flags))[0].start.tolist() == [0, 950, 600, 900]
+
+
 
 
 def test_by_partition_only_those_with_common_nodes(files):
