@@ -270,6 +270,12 @@ def test_by_qos_what_is_read(files):
 def test_options_of_the_slurm_conf(files):
     more = "PreemptParameters=reorder_count=4,strict_order,youngest_first\nAuthInfo=cred_expire=300"
     found = of_files(files(more=more))
+def test_forecasts_learn_the_run_that_ended(files):
+    """Job 1 runs for 10 s in vain, waits until 131, and then runs for 100 s; job 2 runs for 10 s."""
+    rows = [*ROWS, (300, 1, 400, NORMAL, IN_LOW)]
+    assert run_by_name(made_log(rows), files(), "last-two")[0].estimate[2] == 55
+
+
     assert (found.delay, found.reorders, found.strict, found.youngest) == (301, 4, True, True)
     conf = files(more="SchedulerParameters=requeue_delay=0,preempt_reorder_count=2,preempt_strict_order")
     found = of_files(conf)
