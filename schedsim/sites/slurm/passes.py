@@ -104,7 +104,7 @@ def run(
         if is_due:
             pace.is_changed = queue.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
-        wake_when_exempt_no_more(sim, preempt)
+        wake_when_exempt_no_more(sim, preempt, is_due or not pace.backfills or queue.head < 0)
 
 
 @step

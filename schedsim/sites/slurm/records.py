@@ -142,7 +142,7 @@ class Preempting:
     n_candidates: int  # of the job tried last
     exempt_until: int  # the first second after now at which a job of this pass may have another candidate, or NEVER
     exempt_before: int  # the same of the jobs before that one
-    timer: int  # the second of the timer that is set for that, and its number
+    timer: int  # the second of the timer that is set for that, or NEVER; and its number
     timer_number: int
     n_stops: int  # rows used in `stops`
 

@@ -130,6 +130,13 @@ def test_the_backfill_loop_preempts_next_to_reservations():
     assert schedule.start.tolist() == [123, 12, 2]
     assert run(rows, [LOW, LOW, HIGH])[0].start.tolist() == [0, 222, 101]
 
+def test_an_exempt_time_that_no_longer_matters_wakes_nothing_up():
+    """Job 2 waits for it until 60, but starts at 30, when job 1 has ended; job 3 then waits until 130."""
+    schedule, policy = run([(0, 8, 30), (10, 8, 100), (31, 8, 10)], [LOW, HIGH, LOW], exempt=np.array([60, 0, 0]))
+    assert schedule.start.tolist() == [0, 30, 130]
+    assert explain(schedule, 3, policy).instants == 2
+
+
 
 def test_a_limit_counts_the_part_that_ran():
     """One job of two may run; the second of these starts once the first is stopped."""
