@@ -286,6 +286,7 @@ def start_without(site, entry, seconds, plan, gone) -> Span | None:
 def cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, plan = len(site.queue), site.plan()
+    tested *= (site.now + window) // slot * slot >= site.now
     for entry in within_quota(site)[:tested]:
         length = entry.candidate
 

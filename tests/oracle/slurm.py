@@ -27,6 +27,7 @@ def loops_on_nodes(site) -> None:
 def one_cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, cycle = len(site.queue), Cycle(site, slot, window)
+    tested *= cycle.end >= site.now
     for entry in within_quota(site)[:tested]:
         start, place = cycle.first_start(entry)
         if start == site.now:
