@@ -13,6 +13,7 @@ from experiments.runs.simulate import run_by_name
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.engine.start_times import Requested, when_will_it_start
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.policies.policy import FCFS, Policy
@@ -80,6 +81,12 @@ def test_a_job_that_may_not_start_again_is_gone():
     assert not schedule.killed.any()
 
 
+def test_a_part_of_a_schedule_knows_which_jobs_are_gone():
+    schedule, _ = run([(0, 8, 100), (10, 4, 10)], [LOW, HIGH], is_cancelled=np.array([True, False]))
+    part = schedule.of_rows(np.array([0]))
+    assert part.run_time.tolist() == [10] and not part.killed.any()
+
+
 def test_no_job_is_stopped_that_does_not_help():
     assert run([(0, 4, 100), (10, 4, 10)], [LOW, HIGH])[0].start.tolist() == [0, 10]
     schedule, _ = run([(0, 4, 100), (0, 4, 50), (10, 6, 10)], [LOW, HIGH, HIGH])
@@ -123,19 +130,19 @@ def test_an_exempt_time_is_waited_for():
     assert schedule.start.tolist() == [151, 30]
 
 
-def test_the_backfill_loop_preempts_next_to_reservations():
-    """Job 2 may stop none; job 3 ends before job 2 could start. Without that loop it stops job 2, a second later."""
-    rows = [(0, 6, 100), (1, 8, 50), (2, 4, 10)]
-    schedule, _ = run(rows, [LOW, LOW, HIGH], backfills=True)
-    assert schedule.start.tolist() == [123, 12, 2]
-    assert run(rows, [LOW, LOW, HIGH])[0].start.tolist() == [0, 222, 101]
-
 def test_an_exempt_time_that_no_longer_matters_wakes_nothing_up():
     """Job 2 waits for it until 60, but starts at 30, when job 1 has ended; job 3 then waits until 130."""
     schedule, policy = run([(0, 8, 30), (10, 8, 100), (31, 8, 10)], [LOW, HIGH, LOW], exempt=np.array([60, 0, 0]))
     assert schedule.start.tolist() == [0, 30, 130]
     assert explain(schedule, 3, policy).instants == 2
 
+
+def test_the_backfill_loop_preempts_next_to_reservations():
+    """Job 2 may stop none; job 3 ends before job 2 could start. Without that loop it stops job 2, a second later."""
+    rows = [(0, 6, 100), (1, 8, 50), (2, 4, 10)]
+    schedule, _ = run(rows, [LOW, LOW, HIGH], backfills=True)
+    assert schedule.start.tolist() == [123, 12, 2]
+    assert run(rows, [LOW, LOW, HIGH])[0].start.tolist() == [0, 222, 101]
 
 
 def test_a_limit_counts_the_part_that_ran():
@@ -164,6 +171,19 @@ def test_a_fork_and_a_snapshot_know_whom_it_has_stopped():
     for one in (simulation, fork):
         one.run()
         assert one.schedule().preempted.runs.tolist() == [[0, 0, 10, 1], [0, 131, 140, 2]]
+
+
+def test_forecasts_of_starts_behind_a_preemption():
+    """At 50 job 1 is to start again at 131; job 3 stops it at 140, so it ends behind that."""
+    workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
+    loops = Loops(interval=1, resolution=1, preemption=preemption([LOW, HIGH, HIGH], workload.procs))
+    simulation = Simulation(workload, Policy(FCFS, loops))
+
+    def asked(job, second):
+        simulation.run(until=second)
+        return when_will_it_start(simulation, job, Requested(workload.requested), n=1).p50
+
+    assert [asked(1, 5), asked(1, 50), asked(1, 135), asked(1, 200), asked(1, 261)] == [0, 131, 131, 261, 261]
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (5, 1)])
@@ -250,10 +270,36 @@ def test_a_policy_of_files_preempts_by_qos(files):
     assert "slurm-unused-of-qos" not in {one.rule for one in account.findings}
 
 
+def test_forecasts_learn_the_run_that_ended(files):
+    """Job 1 runs for 10 s in vain, waits until 131, and then runs for 100 s; job 2 runs for 10 s."""
+    rows = [*ROWS, (300, 1, 400, NORMAL, IN_LOW)]
+    assert run_by_name(made_log(rows), files(), "last-two")[0].estimate[2] == 55
+
+
 def test_of_equal_jobs_one_that_was_stopped_counts_as_submitted_then(files):
     """Both wait at 210: job 1, stopped at 10, and job 2, submitted at 5."""
     rows = [(0, 8, 100, SCAVENGER, IN_LOW), (5, 8, 50, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW)]
     assert run_by_name(made_log(rows), files())[0].start.tolist() == [260, 210, 10]
+
+
+@pytest.mark.parametrize(("flags", "starts"), [("FAIR_TREE", [260, 10, 210]), ("ACCRUE_ALWAYS", [210, 10, 310])])
+def test_the_age_of_a_stopped_job_begins_again(files, flags, starts):
+    """At 210 job 3 is 160 s old, and job 1, submitted at 0, as old as its pause from 10 to 131 lets it be."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [(0, 8, 100, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW), (50, 8, 50, SCAVENGER, IN_LOW)]
+    policy = files(more=f"{more}PriorityFlags={flags}")
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == starts
+
+
+@pytest.mark.parametrize("flags", ["", "PriorityFlags=INCR_ONLY\n"])
+def test_a_stopped_job_is_ranked_like_a_new_one(files, flags):
+    """Job 1 had been 500 s old when it started, which no longer counts: job 5 has the greater priority."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [
+        (0, 8, 500, SCAVENGER, IN_LOW), (1, 8, 900, SCAVENGER, IN_LOW), (600, 4, 300, NORMAL, IN_LOW),
+        (650, 8, 50, SCAVENGER, IN_LOW),
+    ]  # fmt: skip
+    assert run_by_name(made_log(rows), files(more=more + flags))[0].start.tolist() == [0, 950, 600, 900]
 
 
 def test_without_preemption_nothing_is_told_of_it(files):
@@ -277,12 +323,6 @@ def test_by_qos_what_is_read(files):
 def test_options_of_the_slurm_conf(files):
     more = "PreemptParameters=reorder_count=4,strict_order,youngest_first\nAuthInfo=cred_expire=300"
     found = of_files(files(more=more))
-def test_forecasts_learn_the_run_that_ended(files):
-    """Job 1 runs for 10 s in vain, waits until 131, and then runs for 100 s; job 2 runs for 10 s."""
-    rows = [*ROWS, (300, 1, 400, NORMAL, IN_LOW)]
-    assert run_by_name(made_log(rows), files(), "last-two")[0].estimate[2] == 55
-
-
     assert (found.delay, found.reorders, found.strict, found.youngest) == (301, 4, True, True)
     conf = files(more="SchedulerParameters=requeue_delay=0,preempt_reorder_count=2,preempt_strict_order")
     found = of_files(conf)
@@ -295,26 +335,6 @@ def test_exempt_times_of_the_cluster_a_partition_and_a_qos(files):
     rows = "normal|7|scavenger|||\nscavenger|3|||00:01:00|\nurgent|9|||00:02:00|\n"
     assert of_files(files(rows=rows, more="PreemptExemptTime=5")).exempt.tolist() == [60, 300]
     assert of_files(files(rows=rows, low="QOS=urgent")).exempt.tolist() == [120, 120]
-@pytest.mark.parametrize(("flags", "starts"), [("FAIR_TREE", [260, 10, 210]), ("ACCRUE_ALWAYS", [210, 10, 310])])
-def test_the_age_of_a_stopped_job_begins_again(files, flags, starts):
-    """At 210 job 3 is 160 s old, and job 1, submitted at 0, as old as its pause from 10 to 131 lets it be."""
-    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
-    rows = [(0, 8, 100, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW), (50, 8, 50, SCAVENGER, IN_LOW)]
-    policy = files(more=f"{more}PriorityFlags={flags}")
-    assert run_by_name(made_log(rows), policy)[0].start.tolist() == starts
-
-
-@pytest.mark.parametrize("flags", ["", "PriorityFlags=INCR_ONLY\n"])
-def test_a_stopped_job_is_ranked_like_a_new_one(files, flags):
-    """Job 1 had been 500 s old when it started, which no longer counts: job 5 has the greater priority."""
-    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
-    rows = [
-        (0, 8, 500, SCAVENGER, IN_LOW), (1, 8, 900, SCAVENGER, IN_LOW), (600, 4, 300, NORMAL, IN_LOW),
-        (650, 8, 50, SCAVENGER, IN_LOW),
-    ]  # fmt: skip
-    assert run_by_name(made_log(rows), files(more=more + flags))[0].start.tolist() == [0, 950, 600, 900]
-
-
 
 
 def test_by_partition_only_those_with_common_nodes(files):
