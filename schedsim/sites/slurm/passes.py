@@ -83,7 +83,7 @@ def run(
         if stops_are_short(sim, preempt):
             return at.GROW_STOPS
         if slurm.ranking[0].ranks:
-            rank(sim, slurm)
+            rank(sim, slurm, preempt)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)

@@ -42,8 +42,7 @@ class Ranking:
 
     ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
     only_grows: bool  # no priority ever falls
-    resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
-    ages_in_pause: bool  # its age begins then, too, not when it may start again
+    ages_in_pause: bool  # the age of a preempted job begins at once, not when it may start again
     calc_period: int  # between two ticks
     age: float  # weight of the age
     max_age: int
@@ -63,8 +62,9 @@ class Parts:
     site: float
     nice: float  # taken off
     tier: int  # PriorityTier of its partition
-    submitted: int  # when it counts as submitted among equal jobs [s]
+    submitted: int  # when it counts as submitted among equal jobs: when it was preempted, if it was [s]
     aged_from: int  # when its age begins [s]
+    key: int  # of the last pass, where jobs preempt others
 
 
 class Tally:
@@ -161,6 +161,9 @@ class PreemptionArrays(NamedTuple):
     slots: Ints
     keys: Ints
     ties: Ints
+    # while the queue is sorted: where the search stands for those that come before each class, and for whom it goes on
+    places: Ints
+    stack: Ints
     stops: Ints  # runs that were stopped: job row, start, end [s], row of the job that took their place, shape (n, 4)
 
 

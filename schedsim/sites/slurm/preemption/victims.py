@@ -177,7 +177,7 @@ def _stop(
     stop_run(sim, places, slot, not preempt.is_cancelled[row], at.YES)
     if not preempt.is_cancelled[row]:
         hold_stopped(sim, slot, now + one.delay)
-        if slurm.ranking[0].resubmits:
+        if slurm.ranking[0].ranks:
             slurm.parts[row].submitted = now
             slurm.parts[row].aged_from = now if slurm.ranking[0].ages_in_pause else now + one.delay
     slurm.pace[0].is_changed = True

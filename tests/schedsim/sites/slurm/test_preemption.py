@@ -365,9 +365,44 @@ def test_jobs_that_may_stop_others_come_before_these(files, kind):
     jobs = [
         (0, 1, 9, SCAVENGER, IN_HIGH), (1, 1, 9, NORMAL, IN_LOW), (2, 1, 9, NORMAL, IN_HIGH), (3, 1, 9, URGENT, IN_LOW),
     ]  # fmt: skip
-    policy, _ = slurm_policy_of(files(rows=rows, more=kind), made_log(jobs))
-    levels = policy.order.ranking.parts["tier"]
-    assert np.argsort(-levels, kind="stable").tolist() == [3, 2, 1, 0] and len(set(levels)) == 4
+    log = made_log([(0, 8, 100, URGENT, IN_LOW), *((1 + submit, 8, *others) for submit, _, *others in jobs)])
+    assert run_by_name(log, files(rows=rows, more=kind))[0].start.tolist() == [0, 127, 118, 109, 100]
+
+
+def test_jobs_that_may_not_stop_one_another_come_by_priority(files):
+    """The scavenger comes before the urgent job, which may stop none; and normal ones before the scavenger."""
+    rows = [(0, 8, 100, NORMAL, IN_LOW), (1, 8, 10, SCAVENGER, IN_LOW), (2, 8, 10, URGENT, IN_LOW)]
+    policy = files(rows=TWO + "urgent|9||||\n")
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == [0, 100, 110]
+    rows.append((3, 8, 10, NORMAL, IN_LOW))
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == [0, 110, 120, 100]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_the_queue_equals_a_slow_second_reading(seed):
+    """Before the first job of a class come, in their order, all those that may stop it, and before these the same."""
+    rng = np.random.default_rng(seed)
+    n, k = 12, 4
+    classes, nice = rng.integers(0, k, n), rng.integers(0, 5, n)
+    preempts = np.triu(rng.random((k, k)) < 0.4, 1)
+    workload = jobs_of([(0, 8, 1000), *((1, 8, 10) for _ in range(n - 1))])
+    rule = replace(preemption(classes, workload.procs), preempts=preempts, exempt=np.full(n, 10_000))
+    order = Multifactor().order(workload, parts_of(n, nice=nice, qos=np.full(n, 9.0)))
+    simulation = Simulation(workload, Policy(order, Loops(preemption=rule)))
+    simulation.run(until=5)
+    by_priority = sorted(range(1, n), key=lambda row: (nice[row], row))
+    found = []
+
+    def place(row):
+        for other in by_priority:
+            if row not in found and other not in found and preempts[classes[other], classes[row]]:
+                place(other)
+        if row not in found:
+            found.append(row)
+
+    for row in by_priority:
+        place(row)
+    assert simulation.queued.tolist() == found
 
 
 @pytest.mark.parametrize(
