@@ -259,9 +259,10 @@ def loops(site) -> None:
     tested, interval, slot, window = site.rule.loops
     while (head := in_order(site, set())) and make_way(site, head, lambda gone: fits_without(site, head, gone), procs):
         site.start(head, site.fits(head))
-    if site.now % interval == 0 and site.changed:
+    is_due = site.now % interval == 0 and site.changed
+    if is_due:
         cycle(site, tested, slot, window)
-    set_retry(site)
+    set_retry(site, is_due or not site.queue)
 
 
 def procs(entry, _) -> int:
@@ -285,6 +286,7 @@ def start_without(site, entry, seconds, plan, gone) -> Span | None:
 def cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, plan = len(site.queue), site.plan()
+    tested *= (site.now + window) // slot * slot >= site.now
     for entry in within_quota(site)[:tested]:
         length = entry.candidate
 

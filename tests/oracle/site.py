@@ -105,8 +105,7 @@ class Site:
     picks: int = 0
     preempted: list[tuple[int, int, int, int]] = field(default_factory=list)  # runs that were stopped, and for whom
     cancelled: set[int] = field(default_factory=set)  # those that were stopped and are gone
-    retry: int = -1  # when the next exempt time ends that is waited for
-    retry_at: list[int] = field(default_factory=list)  # when those of this pass end
+    retry_at: list[int] = field(default_factory=list)  # when the exempt times end that matter in this pass
     changed: bool = False  # since the last cycle of Slurm's backfill loop
     # of one pass
     as_candidates: dict[Entry, int] = field(default_factory=dict)  # planned ends of jobs started past a head

@@ -18,14 +18,16 @@ def loops_on_nodes(site) -> None:
     """The main loop at each event; a cycle of the backfill loop by its own clock."""
     main_loop(site)
     tested, interval, slot, window = site.rule.loops
-    if site.now % interval == 0 and site.changed:
+    is_due = site.now % interval == 0 and site.changed
+    if is_due:
         one_cycle(site, tested, slot, window)
-    set_retry(site)
+    set_retry(site, is_due or not site.queue)
 
 
 def one_cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, cycle = len(site.queue), Cycle(site, slot, window)
+    tested *= cycle.end >= site.now
     for entry in within_quota(site)[:tested]:
         start, place = cycle.first_start(entry)
         if start == site.now:

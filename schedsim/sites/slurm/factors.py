@@ -21,13 +21,13 @@ from schedsim.sites.slurm.records import Parts
 from schedsim.workload.workload import Workload
 
 USED_FLAGS: Final = frozenset(
-    ("small_relative_to_time", "incr_only", "no_normal_part", "no_normal_tres", "no_normal_all")
+    ("small_relative_to_time", "incr_only", "accrue_always", "no_normal_part", "no_normal_tres", "no_normal_all")
 )
 USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
     ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "no_normal_assoc", "max_tres", "max_tres_gres")
 )
-WITHOUT_EFFECT: Final = frozenset(("accrue_always", "calculate_running"))
-"""Flags that change nothing here: no job waits before its submission, and running jobs have no priority."""
+WITHOUT_EFFECT: Final = frozenset(("calculate_running",))
+"""Flags that change nothing here: running jobs have no priority."""
 _NORMAL: Final = frozenset(("no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"))
 _YES: Final = frozenset(("yes", "up", "true", "1"))
 _NO: Final = frozenset(("no", "down", "false", "0"))
@@ -72,6 +72,7 @@ def rule_of(conf: SlurmConf, has_accounts: bool) -> Multifactor:
         favour_small=small is not None and small.value.lower() in _YES,
         relative_to_time="small_relative_to_time" in flags,
         only_grows="incr_only" in flags,
+        ages_in_pause="accrue_always" in flags,
     )
 
 

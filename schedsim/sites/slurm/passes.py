@@ -83,7 +83,7 @@ def run(
         if stops_are_short(sim, preempt):
             return at.GROW_STOPS
         if slurm.ranking[0].ranks:
-            rank(sim, slurm)
+            rank(sim, slurm, preempt)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)
@@ -104,7 +104,7 @@ def run(
         if is_due:
             pace.is_changed = queue.n_queued < queued  # what it has started itself
         _wake(sim, slurm)
-        wake_when_exempt_no_more(sim, preempt)
+        wake_when_exempt_no_more(sim, preempt, is_due or not pace.backfills or queue.head < 0)
 
 
 @step
@@ -284,8 +284,10 @@ def _backfill_loop(
         begin_slots(sim, pace, cycle)
     slurm.tested_of[:] = 0
     queue.n_reservations = 0
-    key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
-    while queue.n_queued > 0 and (tested < pace.tested or reasons is not None):
+    key, tie, tested, most = at.FIRST_KEY, at.FIRST_TIE, 0, pace.tested
+    if (state.clock.now + pace.window) // pace.resolution * pace.resolution < state.clock.now:
+        most = 0  # the window ends before it begins
+    while queue.n_queued > 0 and (tested < most or reasons is not None):
         slot = slot_from(lists, state, at.QUEUE, key, tie)
         if slot < 0:
             return
@@ -294,7 +296,7 @@ def _backfill_loop(
         is_left_out = _exceeds_quota(slurm, job.row)
         tested += not is_left_out
         refresh(sim, sim.changes, slot)
-        if is_left_out or tested > pace.tested:
+        if is_left_out or tested > most:
             if reasons is not None:
                 _note_window(reasons, sim, slot)
         elif not _is_held(sim, reasons, slurm, slot):

@@ -78,44 +78,32 @@ class Preempting:
             text = f"QOS that others preempt and the files do not have: {', '.join(unknown)}"
             yield Finding("slurm-unknown-qos-to-preempt", "noted", text, len(unknown))
 
-    @property
-    def _depths(self) -> dict[str, int]:
-        """How many QOS preempt one another in turn above each QOS, at most; 0 for one that none preempts."""
-        above: dict[str, list[str]] = {name: [] for name in self.qos}
-        for name, row in self.qos.items():
-            for other in _names(row):
-                if other in above:
-                    above[other].append(name)
-        depths: dict[str, int] = {}
+    def _refuse_circles(self) -> None:
+        """Refuse QOS that preempt one another in turn."""
+        seen: set[str] = set()
 
-        def depth(name: str, path: tuple[str, ...]) -> int:
-            if name in path:
-                circle = [*path[path.index(name) :], name][::-1]
-                raise JobcastError(
-                    f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
-                    f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
-                )
-            if name not in depths:
-                depths[name] = max((1 + depth(other, (*path, name)) for other in above[name]), default=0)
-            return depths[name]
+        def follow(path: tuple[str, ...]) -> None:
+            for name in _names(self.qos[path[-1]]):
+                if name in path:
+                    circle = *path[path.index(name) :], name
+                    raise JobcastError(
+                        f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
+                        f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
+                    )
+                if name in self.qos and name not in seen:
+                    follow((*path, name))
+            seen.add(path[-1])
 
-        return {name: depth(name, ()) for name in self.qos}
+        for name in self.qos:
+            follow((name,))
 
     def precedence(self, tier: Ints) -> Ints:
-        """Return numbers that rank the jobs before their priority does, the greatest first.
-
-        By QOS a job comes before those that it may preempt; then the tier counts, which alone does by partition.
-        """
-        rank = tier
-        if self.by_qos:
-            depths = self._depths
-            depth = np.array([depths.get(name, 0) for name in self.qos_of], dtype=np.int64)
-            rank = tier - depth * (int(tier.max(initial=0)) + 1)
-        levels, place = np.unique(rank, return_inverse=True)
+        """Return the tiers of the jobs as numbers from 0 on."""
+        levels, place = np.unique(tier, return_inverse=True)
         if len(levels) > MOST_LEVELS:
             raise JobcastError(
-                f"{self.conf.source}: where jobs preempt others, tiers and QOS make at most {MOST_LEVELS} levels; "
-                f"found {len(levels):,}. Give partitions fewer tiers."
+                f"{self.conf.source}: where jobs preempt others, jobs have at most {MOST_LEVELS} tiers; found "
+                f"{len(levels):,}. Give partitions fewer tiers."
             )
         found: Ints = place.astype(np.int64)
         return found
@@ -130,7 +118,7 @@ class Preempting:
         hosts = {partition: self._hosts(partition) for _, partition in classes}
         modes = {pair: self._mode_of(pair, tiers[pair]) for pair in classes}
         if self.by_qos:
-            _ = self._depths  # refuses a circle
+            self._refuse_circles()
 
         def may(one: tuple[str, str], other: tuple[str, str]) -> bool:
             here, there = hosts[one[1]], hosts[other[1]]

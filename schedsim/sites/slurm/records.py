@@ -42,7 +42,7 @@ class Ranking:
 
     ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
     only_grows: bool  # no priority ever falls
-    resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
+    ages_in_pause: bool  # the age of a preempted job begins at once, not when it may start again
     calc_period: int  # between two ticks
     age: float  # weight of the age
     max_age: int
@@ -62,7 +62,9 @@ class Parts:
     site: float
     nice: float  # taken off
     tier: int  # PriorityTier of its partition
-    submitted: int  # when it counts as submitted among equal jobs [s]
+    submitted: int  # when it counts as submitted among equal jobs: when it was preempted, if it was [s]
+    aged_from: int  # when its age begins [s]
+    key: int  # of the last pass, where jobs preempt others
 
 
 class Tally:
@@ -140,7 +142,7 @@ class Preempting:
     n_candidates: int  # of the job tried last
     exempt_until: int  # the first second after now at which a job of this pass may have another candidate, or NEVER
     exempt_before: int  # the same of the jobs before that one
-    timer: int  # the second of the timer that is set for that, and its number
+    timer: int  # the second of the timer that is set for that, or NEVER; and its number
     timer_number: int
     n_stops: int  # rows used in `stops`
 
@@ -159,6 +161,9 @@ class PreemptionArrays(NamedTuple):
     slots: Ints
     keys: Ints
     ties: Ints
+    # while the queue is sorted: where the search stands for those that come before each class, and for whom it goes on
+    places: Ints
+    stack: Ints
     stops: Ints  # runs that were stopped: job row, start, end [s], row of the job that took their place, shape (n, 4)
 
 

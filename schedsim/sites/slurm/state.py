@@ -81,7 +81,7 @@ class LoopsNow:
         own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _OWN}
         used: dict[str, Any] = {name: getattr(self.arrays.usage, name).copy() for name in _USED}
         own["usage"], cycle = self.arrays.usage._replace(**used), self.cycle
-        if self.arrays.ranking[0].resubmits:
+        if self.preemption is not None:
             own["parts"] = self.arrays.parts.copy()
         if cycle is not None:
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
@@ -136,10 +136,9 @@ def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], R
     n, share = len(workload), found.fair_share
     if len(found.parts) != n or (share is not None and not len(share.user_of) == len(share.billed) == n):
         raise JobcastError(f"Priorities are of each job of the workload, {n:,}; got other numbers of parts or users.")
-    ranking, parts = found.ranking, found.parts.copy()
+    ranking, parts = found.ranking, found.parts_now
     if policy.preempts and not 0 <= parts["tier"].min(initial=0) <= parts["tier"].max(initial=0) < MOST_LEVELS:
         raise JobcastError(f"Where jobs preempt others, tiers are 0 to {MOST_LEVELS - 1}; got {parts['tier'].max()}.")
-    ranking["resubmits"], parts["submitted"] = policy.preempts, workload.submit
     return ranking, parts, (NO_SHARES if share is None else share).begun()
 
 

@@ -11,8 +11,11 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
+from schedsim.machine.outages import Change, Outages
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.fair_share import FairShare, Shares
 from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
 from schedsim.sites.slurm.loops import Loops
@@ -63,7 +66,8 @@ def plainly(workload, loops, kinds, priorities=None):
             changes = {at, *(one for one, *_ in taken if at < one < at + seconds)}
             return all(MACHINE - sum(p for a, e, p in taken if a <= t < e) >= procs[i] for t in changes)
 
-        for i in queue()[: loops.tested]:
+        reaches = (now + loops.window) // loops.resolution * loops.resolution >= now
+        for i in queue()[: loops.tested * reaches]:
             if held(i):
                 continue
             if fits(i, now, asked[i] + 1) and procs[i] <= MACHINE - sum(procs[j] for j in running):
@@ -180,7 +184,7 @@ def cases(draw):
         tested=draw(st.sampled_from([1, 3, 500])),
         interval=draw(st.sampled_from([1, 4, 10])),
         resolution=draw(st.sampled_from([1, 5])),
-        window=draw(st.sampled_from([10, 10_000])),
+        window=draw(st.sampled_from([3, 10, 10_000])),
         backfills=draw(st.sampled_from([True, True, True, False])),
         limits=made.done(n),
     )
@@ -282,3 +286,41 @@ def test_jobs_without_a_reservation_and_bad_parts():
     for name in ("tested", "interval", "resolution", "window"):
         with pytest.raises(JobcastError, match=f"{name} is 1 to"):
             Loops(**{name: 0})
+
+
+def test_a_cycle_whose_window_ends_before_it_begins_tests_no_job():
+    """Job 3 fits next to the reservation of job 2 at 10, but the window ends at 0 then; at 50 it ends at 60."""
+    rows = [(0, 6, 200), (1, 8, 10), (2, 2, 20), (45, 8, 10)]
+    submit, procs, asked = map(list, zip(*rows, strict=True))
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=submit, procs=procs, requested=asked, run_time=asked, machine_procs=8
+    )
+    loops = Loops(interval=10, resolution=60, window=20)
+    assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 200, 50, 210]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "starts"),
+    [
+        (
+            [(0, 900), (300, 10), (610, 10)],
+            {"outages": Outages([], [Change(650, "fail", 1), Change(660, "repair", 1)])},
+            [660, 1560, 1570],
+        ),
+        (
+            [(0, 700), (1, 100), (300, 10), (610, 10)],
+            {"rules": Rules(commands=(Command(50, "hold", 2), Command(650, "release", 2)))},
+            [0, 700, 800, 810],
+        ),
+    ],
+)
+def test_a_job_that_comes_back_into_the_queue_is_ranked_by_its_age_now(rows, parts, starts):
+    """A job that a failure stops, or that is released, at 650: the others were ranked at 610, by the tick of 600."""
+    submit, run = map(list, zip(*rows, strict=True))
+    n = len(rows)
+    workload = Workload.from_columns(
+        list(range(1, n + 1)), submit=submit, procs=[8] * n, requested=run, run_time=run, machine_procs=8
+    )
+    order = Multifactor(age=1000, max_age=1000, calc_period=300).order(workload, parts_of(n))
+    policy = Policy(order, Loops(interval=1, resolution=1, calc_period=300))
+    assert simulate(workload, policy, **parts).start.tolist() == starts
