@@ -12,7 +12,7 @@ from itertools import combinations, groupby
 from predictors.core.hash_random import unit
 from tests.oracle.machine import Plan, Span
 from tests.oracle.preemption import Without, candidates, make_way, set_retry
-from tests.oracle.slurm import within_quota
+from tests.oracle.slurm import is_due, set_next, within_quota
 
 PICKING = 71  # purpose of an agent's draws
 
@@ -256,12 +256,14 @@ def most_worth(site) -> tuple:
 
 def loops(site) -> None:
     """Slurm's two loops: the main one at each event, backfilling by its own clock (docs/how-to/slurm-priorities.md)."""
-    tested, interval, slot, window = site.rule.loops
-    while (head := in_order(site, set())) and make_way(site, head, lambda gone: fits_without(site, head, gone), procs):
+    tested, _, slot, window = site.rule.loops
+    aside: set = set()
+    while (head := in_order(site, aside)) and make_way(site, head, lambda gone: fits_without(site, head, gone), procs):
         site.start(head, site.fits(head))
-    if site.now % interval == 0 and site.changed:
+    if is_due(site):
         cycle(site, tested, slot, window)
     set_retry(site)
+    set_next(site)
 
 
 def procs(entry, _) -> int:
@@ -287,6 +289,8 @@ def cycle(site, tested, slot, window) -> None:
     waiting, plan = len(site.queue), site.plan()
     for entry in within_quota(site)[:tested]:
         length = entry.candidate
+        if not site.allows(entry):
+            continue
 
         def place_now(gone, entry=entry, plan=plan):
             span = start_without(site, entry, entry.candidate + 1, plan, gone)

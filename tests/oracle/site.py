@@ -14,6 +14,7 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.hash_random import mixed
 from tests.oracle import passes as oracle_passes
 from tests.oracle.entry import Entry, corrected
+from tests.oracle.limits import NO_CAPS, Caps, hold
 from tests.oracle.look_ahead import best_order
 from tests.oracle.machine import NEVER, Counts, Machine, Nodes, Plan, Span
 from tests.oracle.orders import MOVING, ORDERS, TICK
@@ -52,6 +53,7 @@ class Rule:
     reserve: str = "kept"
     loops: tuple | None = None  # tested, interval, resolution, window
     quota: int | None = None  # jobs of a user that a run of Slurm's backfill loop tests
+    limits: Caps = NO_CAPS  # of Slurm's loops
     preempts: object = None  # who may stop whom, see `preemption.py`
     look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
@@ -108,6 +110,9 @@ class Site:
     retry: int = -1  # when the next exempt time ends that is waited for
     retry_at: list[int] = field(default_factory=list)  # when those of this pass end
     changed: bool = False  # since the last cycle of Slurm's backfill loop
+    timer: int = -1  # for which second the next one is set
+    to_come: bool = False  # jobs that are still to be submitted
+    past: list[tuple[Entry, int, int]] = field(default_factory=list)  # runs that are over
     # of one pass
     as_candidates: dict[Entry, int] = field(default_factory=dict)  # planned ends of jobs started past a head
     plans: list[tuple[int, int, int]] = field(default_factory=list)  # (start, latest end, processors) of waiting jobs
@@ -129,9 +134,6 @@ class Site:
         seconds = [*arriving, *(end[0] for end in self.ends[:1]), *(timer[0] for timer in self.timers)]
         seconds += [self.due(entry) for entry in self.put_off]
         seconds += self.wakes
-        if self.rule.loops and self.queue and self.changed:
-            interval = self.rule.loops[1]
-            seconds.append((self.now // interval + 1) * interval)
         if seconds and self.rule.order == "score" and self.queue:
             seconds.append((self.now // TICK + 1) * TICK)
         return min(seconds, default=None)
@@ -220,6 +222,7 @@ class Site:
     def interrupt(self, entry: Entry) -> None:
         """Stop a running job: it waits again, by its old key, its estimate and promise as at first; or it is gone."""
         self.runs.append((entry.row, entry.start, self.now))
+        self.past.append((entry, entry.start, self.now))
         self.running.remove(entry)
         self.in_use -= entry.procs
         self.ends = [end for end in self.ends if end[-1] is not entry]
@@ -269,6 +272,7 @@ class Site:
         self.running.remove(entry)
         self.in_use -= entry.procs
         entry.end = self.now
+        self.past.append((entry, entry.start, self.now))
         self.news.append((self.now, ENDED, entry.row))
         if entry.user >= 0:
             self.ended_of[entry.user].append(entry)
@@ -557,8 +561,8 @@ class Site:
     # node sets of a site's queues; see `cobalt.py`
 
     def allows(self, entry: Entry) -> bool:
-        """Return whether the entry's node set lets it start."""
-        return True
+        """Return whether the entry's node set lets it start, and under Slurm's loops its limits."""
+        return not (self.rule.loops and self.rule.limits.caps and hold(self, entry))
 
     def use(self, entry: Entry) -> None:
         """Take from what is left next to the reservation of the entry's set."""

@@ -9,6 +9,7 @@ Readings, where the page leaves something open
 
 from collections import Counter
 
+from tests.oracle.limits import fall
 from tests.oracle.preemption import candidates, make_way, set_retry
 
 WINDOW, YEAR = 30, 365 * 86_400
@@ -17,16 +18,37 @@ WINDOW, YEAR = 30, 365 * 86_400
 def loops_on_nodes(site) -> None:
     """The main loop at each event; a cycle of the backfill loop by its own clock."""
     main_loop(site)
-    tested, interval, slot, window = site.rule.loops
-    if site.now % interval == 0 and site.changed:
+    tested, _, slot, window = site.rule.loops
+    if is_due(site):
         one_cycle(site, tested, slot, window)
     set_retry(site)
+    set_next(site)
+
+
+def is_due(site) -> bool:
+    """Whether a cycle of the backfill loop is due."""
+    return site.now % site.rule.loops[1] == 0 and (site.changed or site.now == site.timer)
+
+
+def set_next(site) -> None:
+    """Set the next cycle: after a change, or where priorities and usage change at a tick."""
+    interval, period, when = site.rule.loops[1], site.rule.limits.period, None
+    if site.changed:
+        when = (site.now // interval + 1) * interval
+    elif period and (site.running or site.to_come or fall(site)):
+        tick = (site.now // period + 1) * period
+        when = -(-tick // interval) * interval
+    if site.queue and when is not None and not site.now < site.timer <= when:
+        site.timer = when
+        site.timers.append((when, None))
 
 
 def one_cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, cycle = len(site.queue), Cycle(site, slot, window)
     for entry in within_quota(site)[:tested]:
+        if not site.allows(entry):
+            continue
         start, place = cycle.first_start(entry)
         if start == site.now:
             nodes = cycle.usable(entry, site.now)[0]
@@ -64,6 +86,8 @@ def main_loop(site) -> None:
     """Start jobs in turn; one that is blocked closes the nodes of its set."""
     closed: set[int] = set()
     for entry in list(site.queue):
+        if not site.allows(entry):
+            continue
         nodes = set(entry.job.ask.nodes) - closed
         place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
         if place is None:

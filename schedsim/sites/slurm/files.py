@@ -205,7 +205,8 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
         if preempting is not None:
             parts["tier"] = preempting.precedence(tier)
-        share = _fair_share(conf, owners) if owners is not None and rule.fair_share else None
+        spends = loops.limits is not None and loops.limits.spends
+        share = _fair_share(conf, owners) if owners is not None and (rule.fair_share or spends) else None
         order = rule.order(workload, parts, share)
     if owners is not None:
         of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS

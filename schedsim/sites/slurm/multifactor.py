@@ -127,6 +127,7 @@ class Priorities:
         rule, one = self.rule, np.zeros(1, RANKING)
         one["ranks"], one["only_grows"], one["ranked_at"] = True, rule.only_grows, -1
         one["calc_period"], one["max_age"], one["age"] = rule.calc_period, rule.max_age, rule.age
+        one["follows"] = self.fair_share is not None
         one["fair_share"] = rule.fair_share if self.fair_share is not None else 0
         found: Any = one
         return found  # type: ignore[no-any-return]

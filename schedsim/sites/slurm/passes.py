@@ -57,6 +57,7 @@ from schedsim.sites.slurm.preemption.victims import (
 )
 from schedsim.sites.slurm.priorities import rank
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.usage import claim, falls, limit_of
 
 
 @lean
@@ -121,42 +122,24 @@ def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) ->
 
 @step
 def _count(sim: Arrays, slurm: SlurmArrays) -> None:
-    lists, state = sim.lists, sim.state[0]
-    if len(slurm.limits) == 0:
+    lists, state, limits = sim.lists, sim.state[0], slurm.usage.limits
+    if len(limits) == 0:
         return
-    for i in range(len(slurm.limits)):
-        slurm.limits[i].used = 0
+    for i in range(len(limits)):
+        limits[i].used = 0
     for i in range(state.queue.n_nodes[at.ENDS]):
         node = node_at(lists, at.ENDS, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
-                _claim(slurm, sim.jobs_now[leaf.slot[k]].row)
-
-
-@step
-def _claim(slurm: SlurmArrays, row: int) -> None:
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        claim = slurm.claims[i]
-        slurm.limits[claim.limit].used += claim.amount
-
-
-@step
-def _limit_of(slurm: SlurmArrays, row: int) -> int:
-    """Return the first limit that holds a job now, or -1."""
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        claim = slurm.claims[i]
-        limit = slurm.limits[claim.limit]
-        if claim.holds and limit.used + claim.amount > limit.most:
-            return claim.limit
-    return -1
+                claim(slurm, sim.jobs_now[leaf.slot[k]], state.clock.now, 1)
 
 
 @step
 def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> bool:
     """Return whether a limit holds a job now, and note which."""
     job = sim.jobs_now[slot]
-    limit = _limit_of(slurm, job.row)
+    limit = limit_of(slurm.usage, job.row)
     slurm.held_by[job.row] = limit
     if limit < 0:
         return False
@@ -170,10 +153,10 @@ def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
 def _start(sim: Arrays, slurm: SlurmArrays, site: NodeArrays | None, slot: int, how: int) -> None:
     """Start a job, which counts against its limits from now on; one of length zero does not."""
     job = sim.jobs_now[slot]
-    row, lasts = job.row, job.run_time > 0
+    lasts = job.run_time > 0
     start(sim, site, slot, how)
     if lasts:
-        _claim(slurm, row)
+        claim(slurm, job, sim.state[0].clock.now, 1)
 
 
 @step
@@ -462,12 +445,12 @@ def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
     """Set the timer of the next run of the backfill loop, unless it is set or the run could start nothing."""
     state, pace = sim.state[0], slurm.pace[0]
     clock = state.clock
-    if not pace.backfills or state.queue.n_queued == 0:
+    if state.queue.n_queued == 0:
         return
-    when = at.NEVER
-    if pace.is_changed:
+    when, comes = at.NEVER, clock.n_running > 0 or clock.next_submission < clock.end_of_submissions
+    if pace.backfills and pace.is_changed:
         when = clock.now - clock.now % pace.interval + pace.interval
-    elif pace.calc_period > 0 and (clock.n_running > 0 or clock.next_submission < clock.end_of_submissions):
+    elif pace.calc_period > 0 and ((pace.backfills and comes) or falls(slurm.usage)):
         when = clock.now - clock.now % pace.calc_period + pace.calc_period
         when += (-when) % pace.interval
     if when == at.NEVER or clock.now < pace.timer <= when:
