@@ -315,7 +315,7 @@ def test_dates_that_no_calendar_has_are_refused(files):
     [
         ("PriorityUsageResetPeriod=HOURLY\n", "", "PriorityUsageResetPeriod is one of NONE, NOW, DAILY"),
         ("PriorityDecayHalfLife=long\n", "", "PriorityDecayHalfLife is a time from 0 on"),
-        ("PartitionName=p TRESBillingWeights=CPU\n", "", "TRESBillingWeights is a list such as CPU=1.0"),
+        ("PartitionName=q TRESBillingWeights=CPU\n", "", "TRESBillingWeights is a list such as CPU=1.0"),
         ("SchedulerParameters=bf_window=0\n", "", "bf_window is 1 to 43,200 minutes"),
         ("", "Parent - 'x'\nAccount - 'y':Fairshare=1\n", "account y is under 'x', which is no account"),
         ("", "Parent - 'x'\nUser - 'y':Fairshare=1\n", "user y of x: there is no such account"),
