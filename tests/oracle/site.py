@@ -54,6 +54,9 @@ class Rule:
     loops: tuple | None = None  # tested, interval, resolution, window
     quota: int | None = None  # jobs of a user that a run of Slurm's backfill loop tests
     limits: Caps = NO_CAPS  # of Slurm's loops
+    # of Slurm's loops: what a test takes [us]; jobs that the main loop tests, and all at multiples of; at least between
+    pace: tuple = (0, 0, 60, 0)
+    main_quota: int | None = None  # jobs of a user that a run of the main loop tests
     preempts: object = None  # who may stop whom, see `preemption.py`
     look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
@@ -111,6 +114,11 @@ class Site:
     retry_at: list[int] = field(default_factory=list)  # when those of this pass end
     changed: bool = False  # since the last cycle of Slurm's backfill loop
     timer: int = -1  # for which second the next one is set
+    next_at: int = 0  # when it may begin, if cycles take time
+    jobs_end: bool = False  # in this second
+    main_at: int = -(10**9)  # the last main loop
+    main_timer: int = -1
+    is_cut: bool = False  # it has not tested all jobs
     to_come: bool = False  # jobs that are still to be submitted
     past: list[tuple[Entry, int, int]] = field(default_factory=list)  # runs that are over
     # of one pass
@@ -140,7 +148,8 @@ class Site:
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
         """One scheduling instant; estimates are asked for as `arriving` is walked, after the ends."""
-        self.something_ended, waited = False, bool(self.queue or self.put_off)
+        ending, waited = list(ending), bool(self.queue or self.put_off)
+        self.something_ended, self.jobs_end = False, bool(ending)
         for entry in ending:
             self.ended(entry)
             self.something_ended = self.changed = True
@@ -191,6 +200,7 @@ class Site:
         for entry in self.running:
             while entry.ladder and entry.start + entry.ladder[0][0] <= self.now:
                 entry.running, entry.overdue = entry.ladder.pop(0)[1], False
+                self.changed = True
 
     def change_machine(self) -> None:
         """Let nodes be repaired, or fail; what is reserved changes by itself."""
@@ -310,9 +320,11 @@ class Site:
             elapsed = self.now - entry.start
             if entry.planned_end <= self.now:
                 entry.running = corrected(entry, elapsed, self.correction, self.kill)
-                entry.overdue = True
+                entry.overdue = self.changed = True
             elif self.correction == "slurm" and entry.overdue and elapsed < entry.requested:
-                entry.running = elapsed + max(1, (entry.requested - elapsed) // 2)
+                estimate = elapsed + max(1, (entry.requested - elapsed) // 2)
+                self.changed |= estimate != entry.running
+                entry.running = estimate
 
     def one_pass(self) -> None:
         """Bring the queue in order and start whom the rule starts; again, if postponed jobs join after it."""

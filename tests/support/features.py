@@ -214,7 +214,12 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     },
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
-    "quota": {"quota": policy({"quota": 2})},
+    "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
+    "pace": {
+        "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
+        "short main loop": policy({"pace": (0, 2, 45, 0)}),
+        "main loop with pauses": policy({"pace": (300_000, 3, 20, 7)}),
+    },
     "preemption": {
         "preemption by qos": preempts(may=BY_QOS, rank={-1: 0, 1: 3, 2: 7}, delay=7),
         "preemption by partition": preempts(may=BY_TIER, rank={0: 1, 1: 2, 2: 3}, exempt={0: 30, -1: 11}, delay=31),
@@ -476,9 +481,13 @@ class Case:
         if self.house is not None:
             parts["rules"] = rules_of(self.house, self.jobs)
         rule = Policy(**setup.policy)
-        if isinstance(rule.backfill, Loops) and "quota" in setup.rule:
+        if isinstance(rule.backfill, Loops) and setup.rule.keys() & {"quota", "main_quota", "pace"}:
             users = np.array([job.user for job in self.jobs])
-            rule = replace(rule, backfill=replace(rule.backfill, quotas=(Quota(setup.rule["quota"], users),)))
+            names = {"quota": False, "main_quota": True}
+            quotas = tuple(Quota(setup.rule[name], users, of) for name, of in names.items() if name in setup.rule)
+            names = ("test_time", "queue_depth", "sched_interval", "min_interval")
+            pace = dict(zip(names, setup.rule.get("pace", (0, 0, 60, 0)), strict=True))
+            rule = replace(rule, backfill=replace(rule.backfill, quotas=quotas, **pace))
         if isinstance(rule.backfill, Loops) and "limits" in setup.rule:
             rule = self._limited(rule, jobs)
         if isinstance(rule.backfill, Loops) and "preempts" in setup.rule:

@@ -424,7 +424,8 @@ class _Limits:
         if not rows.size:
             return
         kind: Kind = "at a time"
-        amounts, rates = amounts[rows], None
+        rates: Floats | None = None
+        amounts = amounts[rows]
         if "submit" in key:
             kind = "submitted"
         elif "mins" in key:

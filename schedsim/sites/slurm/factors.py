@@ -38,6 +38,7 @@ _ENFORCED: Final[Mapping[str, str]] = MappingProxyType(
     | {"all": "refuse at submission"}
 )
 """What Slurm does with jobs that their partition does not take, by EnforcePartLimits."""
+_EITHER: Final = ("percpu", "pernode")
 _YES: Final = frozenset(("yes", "up", "true", "1"))
 _NO: Final = frozenset(("no", "down", "false", "0"))
 
@@ -143,27 +144,17 @@ def refused(conf: SlurmConf, log: JobLog, workload: Workload, nodes: Ints, owner
     if told is not None and rule not in _ENFORCED:
         raise JobcastError(f"{told.place}: {told.name} is NO, ANY or ALL; found {printable(told.value)[:40]!r}.")
     for jobs, several in _jobs_by_partition(conf, log):
-        memory = [_most_memory(conf, conf.partitions[one]) for one in several]
-        takes = [
-            (_takes(conf.partitions[one], log, workload, nodes, owners) & _has_memory(log, nodes, most.get("pernode")))[
-                jobs
-            ]
-            for one, most in zip(several, memory, strict=True)
-        ]
-        taken[jobs] = (np.all if rule == "all" else np.any)(takes, axis=0)
-        wider = [~_has_memory(log, workload.procs, most.get("percpu"))[jobs] for most in memory]
-        widened[jobs] = np.all(wider, axis=0)
+        rows = [conf.partitions[one] for one in several]
+        takes = [_takes(conf, row, log, workload, nodes, owners)[jobs] for row in rows]
+        taken[jobs] = np.all(takes, axis=0) if rule == "all" else np.any(takes, axis=0)
+        most = [_memory(conf, row, "maxmem", _EITHER).get("percpu") for row in rows]
+        widened[jobs] = np.all([~_has_memory(log, workload.procs, one)[jobs] for one in most], axis=0)
     if not taken.all():
         text = "their partition does not take them, by its MaxTime, nodes, memory, accounts or QOS: Slurm would "
         yield Finding("slurm-refused", "noted", f"{text}{_ENFORCED[rule]}; here they run", int((~taken).sum()))
     if widened.any():
         text = "ask for more memory a processor than MaxMemPerCPU: Slurm gives them more processors, here they keep "
         yield Finding("slurm-more-processors", "noted", f"{text}theirs", int(widened.sum()))
-
-
-def _most_memory(conf: SlurmConf, row: Mapping[str, Setting]) -> dict[str, int]:
-    """Return the most memory [MB] that a job of a partition may have, per node or per CPU: its own, else the site's."""
-    return _memory(conf, row, "maxmem", ("percpu", "pernode"))
 
 
 def _memory(conf: SlurmConf, row: Mapping[str, Setting], name: str, kinds: tuple[str, ...]) -> dict[str, int]:
@@ -195,7 +186,7 @@ def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> Jo
     for jobs, several in _jobs_by_partition(conf, log):
         row = conf.partitions[several[0]]
         by_gpu = _memory(conf, row, "defmem", ("pergpu",)).get("pergpu", 0)
-        rest = _memory(conf, row, "defmem", ("percpu", "pernode"))
+        rest = _memory(conf, row, "defmem", _EITHER)
         memory = rest.get("percpu", 0) * procs if "percpu" in rest else rest.get("pernode", 0) * nodes
         memory = np.where((by_gpu > 0) & (gpus > 0), by_gpu * gpus, memory)
         gets = jobs & ~known & (memory > 0)
@@ -207,9 +198,11 @@ def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> Jo
     return replace(log, values={**log.values, "requested_job_memory": found}, unknown=unknown)
 
 
-def _takes(row: Mapping[str, Setting], log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None) -> Bools:
-    """Return which jobs a partition would take, whatever their memory."""
-    taken = np.ones(len(workload), dtype=np.bool_)
+def _takes(
+    conf: SlurmConf, row: Mapping[str, Setting], log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None
+) -> Bools:
+    """Return which jobs a partition would take."""
+    taken = _has_memory(log, nodes, _memory(conf, row, "maxmem", _EITHER).get("pernode"))
     if "maxtime" in row:
         taken &= workload.requested <= -(-seconds_of(row["maxtime"]) // 60) * 60
     if "maxnodes" in row and row["maxnodes"].value.upper() not in ENDLESS:

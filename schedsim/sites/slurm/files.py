@@ -68,7 +68,8 @@ USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
 _UNITS: Final = MappingProxyType(
     {
         "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
-        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs",
+        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs", "default_queue_depth": "jobs",
+        "partition_job_depth": "jobs", "sched_interval": "seconds", "sched_min_interval": "microseconds",
     }
 )  # fmt: skip
 USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
@@ -309,11 +310,13 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
             )
         return int(value)
 
-    def quota(name: str, column: str) -> tuple[Quota, ...]:
+    def quota(name: str, column: str, of_main: bool = False) -> tuple[Quota, ...]:
         most = number(name, 0, 999_999, least=0)
         if most == 0:
             return ()
-        return (Quota(most, np.where(log.known(column), log.filled(column), -1)),)
+        return (Quota(most, np.where(log.known(column), log.filled(column), -1), of_main),)
+
+    depth = number("default_queue_depth", 0, 999_999, least=0)
 
     return Loops(
         tested=number("bf_max_job_test", 500, 999_999),
@@ -323,7 +326,12 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
         backfills=_is(conf, "SchedulerType", "sched/", "backfill", "builtin"),
         limits=limits,
-        quotas=quota("bf_max_job_user", "user") + quota("bf_max_job_part", log.partition_column),
+        quotas=quota("bf_max_job_user", "user")
+        + quota("bf_max_job_part", log.partition_column)
+        + quota("partition_job_depth", log.partition_column, of_main=True),
+        queue_depth=depth + 1 if "default_queue_depth" in given else 0,  # Slurm tests one more
+        sched_interval=number("sched_interval", 60, 3_600),
+        min_interval=-(-number("sched_min_interval", 0, 999_999_999, least=0) // 1_000_000),
     )
 
 

@@ -40,7 +40,7 @@ class Claims(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """How many jobs of each group, such as a user's, one run of the backfill loop tests.
+    """How many jobs of each group, such as a user's, one run of a loop tests.
 
     Parameters
     ----------
@@ -48,10 +48,13 @@ class Quota:
         Of each group; the run passes over the jobs behind them.
     group_of : int64 array of shape (n_jobs,)
         The group of each job, from 0 on; -1: the job belongs to none.
+    of_main : bool
+        Of the main loop; else of the backfill loop.
     """
 
     most: int
     group_of: Ints
+    of_main: bool = False
 
     __repr__ = short_repr
 

@@ -10,7 +10,7 @@ from schedsim.kernels.records import Records, record_type
 
 
 class Pace:
-    """When the backfill loop runs and how far it plans; times in seconds."""
+    """When the two loops run and how far they look; times in seconds."""
 
     backfills: bool
     interval: int  # between two runs of the backfill loop; its clock begins with the first submission
@@ -20,6 +20,14 @@ class Pace:
     calc_period: int  # priorities change at multiples of it; 0: they do not
     is_changed: bool  # something has happened since the last run of the backfill loop
     timer: int  # the next one that is set
+    test_time: int  # what a test of the backfill loop takes [us]; 0: its clock is a grid
+    next_at: int  # the first second at which the next run may begin, if it is none
+    queue_depth: int  # jobs that a run of the main loop tests; 0: all
+    sched_interval: int  # at its multiples it tests all
+    min_interval: int  # between two runs of the main loop
+    main_at: int  # its last run
+    main_timer: int  # the next one that is set
+    is_cut: bool  # the last run has not tested all jobs
 
 
 class Limit:
@@ -221,6 +229,7 @@ class SlurmArrays(NamedTuple):
     held_by: Ints  # number of the limit that held a job last, by row, or -1
     quotas: Ints  # how many jobs of each group a run of the backfill loop tests; read-only
     group_of: Ints  # of each job, or -1, shape (quotas, jobs); read-only
+    of_main: Bools  # whether a quota is one of the main loop; read-only, shape (quotas,)
     tested_of: Ints  # jobs of each group tested in this run, shape (quotas, groups)
     ranking: Records[Ranking]  # one
     parts: Records[Parts]  # by row; empty where the queue is not ranked; read-only

@@ -32,6 +32,10 @@ from schedsim.workload.workload import Workload
 
 _OWN: Final = ("pace", "held_by", "tested_of", "ranking")
 _USED: Final = ("one", "entries", "children", "stack", "jobs", "limits")
+_OF_PACE: Final = (
+    "backfills", "interval", "resolution", "window", "tested", "calc_period", "test_time", "queue_depth",
+    "sched_interval", "min_interval",
+)  # fmt: skip
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
@@ -53,8 +57,9 @@ class LoopsNow:
         limits = Limits.none(n_jobs) if loops.limits is None else loops.limits
         limits.check_jobs(n_jobs)
         pace: Any = np.zeros(1, PACE)
-        for name in ("backfills", "interval", "resolution", "window", "tested", "calc_period"):
+        for name in _OF_PACE:
             pace[name] = getattr(loops, name)
+        pace["main_at"] = -loops.min_interval
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
         groups = [numbered(quota.group_of) for quota in loops.quotas]
@@ -70,6 +75,7 @@ class LoopsNow:
             held_by,
             np.array([quota.most for quota in loops.quotas], dtype=np.int64),
             group_of,
+            np.array([quota.of_main for quota in loops.quotas], dtype=np.bool_),
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
             ranking,
             parts,

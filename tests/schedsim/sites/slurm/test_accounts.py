@@ -167,7 +167,7 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
 def test_minutes_that_are_spent_hold_jobs_until_they_have_decayed(files):
     """Bob's first job uses 2 processors for 2 minutes. His second starts when less than 3 of these 4 minutes count."""
     rows = [(0, 2, 120, 1, 0), (130, 2, 50, 1, 0)]
-    used, now, left = 240 * (1 - 0.693 / 86_400) ** 60, 120, 1 - 0.693 / 86_400
+    used, now, left = 240 * (1 - 0.693 / 86_400) ** 120, 120, 1 - 0.693 / 86_400
     while used >= 180:  # Slurm counts whole minutes, at the multiples of a minute
         now, used = now + 60, used * left**60
     policy = files("GrpTRESMins=cpu=3")
