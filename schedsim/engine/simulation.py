@@ -203,6 +203,8 @@ class Simulation:
         if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
             machine = self._companions.machine
             why = machine.why_held() if machine is not None else ""
+            if self._companions.loops is not None:
+                why += self._companions.loops.why_held(self.queued.tolist())
             raise JobcastError(
                 f"{counted(self.queued.size, 'job')} held without end: nothing will wake the scheduler again.{why}"
             )

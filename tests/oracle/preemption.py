@@ -77,6 +77,7 @@ def victims(rule, found, place_without, taken) -> list | None:
 def stop(site, other, entry) -> None:
     """Stop a job for another one."""
     site.preempted.append((other.row, other.start, site.now, entry.row))
+    site.past.append((other, other.start, site.now))
     site.changed = True
     site.running.remove(other)
     site.in_use -= other.procs

@@ -14,7 +14,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 from schedsim.kernels.records import Records
-from schedsim.sites.slurm.records import ENTRY, TALLY, USING_JOB, Entry, UsageArrays
+from schedsim.sites.slurm.records import CLAIM, ENTRY, LIMIT, TALLY, USING_JOB, Entry, UsageArrays
 from schedsim.sites.slurm.usage import OF_PARENT, factors
 
 Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
@@ -185,9 +185,11 @@ class FairShare:
         children = 1 + np.argsort(tree._above[1:], kind="stable")
         resets = np.array(self.resets, dtype=np.int64)
         records: Any = one, entries, jobs
+        limits: Any = np.zeros(0, LIMIT), np.zeros(0, CLAIM), np.zeros(len(jobs) + 1, dtype=np.int64)
         return UsageArrays(
-            records[0], records[1], tree._upward, first, children, np.zeros(n, dtype=np.int64), resets, records[2]
-        )
+            records[0], records[1], tree._upward, first, children, np.zeros(n, dtype=np.int64), resets, records[2],
+            *limits,
+        )  # fmt: skip
 
 
 _NONE: Final = np.empty(0, dtype=np.int64)

@@ -131,6 +131,7 @@ class Priorities:
         one["ranks"], one["only_grows"], one["ranked_at"] = True, rule.only_grows, -1
         one["ages_in_pause"] = rule.ages_in_pause
         one["calc_period"], one["max_age"], one["age"] = rule.calc_period, rule.max_age, rule.age
+        one["follows"] = self.fair_share is not None
         one["fair_share"] = rule.fair_share if self.fair_share is not None else 0
         found: Any = one
         return found  # type: ignore[no-any-return]

@@ -59,6 +59,12 @@ class Preempting:
                 f"{kind.place}: PreemptType is one of {', '.join(_TYPES)} here; found {printable(kind.value)[:40]!r}."
             )
         mode = _mode(conf.settings.get("preemptmode"), "off")
+        if (mode == "off") != (kind is None or kind.value.lower() == _TYPES[0]):
+            place = (kind or conf.settings["preemptmode"]).place
+            raise JobcastError(
+                f"{place}: PreemptType={_TYPES[0] if kind is None else kind.value} and PreemptMode={mode.upper()} do "
+                "not go together: Slurm does not start; name both, or neither."
+            )
         if kind is None or kind.value.lower() == _TYPES[0] or mode == "off":
             return None
         n, by_qos = len(partition_of), kind.value.lower() == _TYPES[1]
@@ -241,6 +247,7 @@ def _mode(found: Setting | None, usual: str) -> str:
     if mode not in _MODES:
         raise JobcastError(
             f"{found.place}: PreemptMode={printable(found.value)[:40]}: jobs are stopped by REQUEUE or CANCEL here, "
-            "not suspended (SUSPEND, GANG), and not by priorities (WITHIN, PRIORITY); take one of these, or OFF."
+            "not suspended (SUSPEND, GANG), and not by priorities (WITHIN, PRIORITY); take one of these, or OFF. Older "
+            "Slurms have KILL for CANCEL, and CHECKPOINT, for which there is none any more."
         )
     return mode

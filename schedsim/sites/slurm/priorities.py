@@ -33,9 +33,10 @@ MOST_LEVELS: Final = 1 << 9
 def rank(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays | None) -> None:
     """Let the queue have the order of the priorities now."""
     lists, state, ranking = sim.lists, sim.state[0], slurm.ranking[0]
-    if ranking.fair_share > 0:
+    if ranking.follows:
         _take_in_events(sim, ranking, slurm.usage)
         advance(slurm.usage, state.clock.now)
+    if ranking.fair_share > 0:
         find_factors(slurm.usage)
     tick = state.clock.now - state.clock.now % ranking.calc_period
     if preempt is not None:

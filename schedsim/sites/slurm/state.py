@@ -1,5 +1,6 @@
 """Slurm's two loops at one moment of a simulation: their clock, the use of each limit, and the priorities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
@@ -29,8 +30,12 @@ from schedsim.sites.slurm.records import (
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
-_OWN: Final = ("pace", "limits", "held_by", "tested_of", "ranking")
-_USED: Final = ("one", "entries", "children", "stack", "jobs")
+_OWN: Final = ("pace", "held_by", "tested_of", "ranking")
+_USED: Final = ("one", "entries", "children", "stack", "jobs", "limits")
+_OF_PACE: Final = (
+    "backfills", "interval", "resolution", "window", "tested", "calc_period", "test_time", "queue_depth",
+    "sched_interval", "min_interval",
+)  # fmt: skip
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
@@ -52,23 +57,29 @@ class LoopsNow:
         limits = Limits.none(n_jobs) if loops.limits is None else loops.limits
         limits.check_jobs(n_jobs)
         pace: Any = np.zeros(1, PACE)
-        for name in ("backfills", "interval", "resolution", "window", "tested", "calc_period"):
+        for name in _OF_PACE:
             pace[name] = getattr(loops, name)
+        pace["main_at"] = -loops.min_interval
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
         groups = [numbered(quota.group_of) for quota in loops.quotas]
         group_of = np.array(groups, dtype=np.int64).reshape(len(groups), n_jobs)
+        ranking, parts, usage = _priorities(policy, workload)
+        tally: Any = usage.one
+        table: Any = limits.table(tally["left"][0])
+        usage = usage._replace(limits=table, claims=limits.records, first_claim=limits.first_claim)
+        tally["spends"] = limits.spends
         arrays = SlurmArrays(
             pace,
-            limits.table(),
-            limits.records,
-            limits.first_claim,
             unreserved,
             held_by,
             np.array([quota.most for quota in loops.quotas], dtype=np.int64),
             group_of,
+            np.array([quota.of_main for quota in loops.quotas], dtype=np.bool_),
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
-            *_priorities(policy, workload),
+            ranking,
+            parts,
+            usage,
         )
         demands, preemption = workload.demands, None
         if loops.preemption is not None:
@@ -117,10 +128,15 @@ class LoopsNow:
         number = int(self.arrays.held_by[row])
         return None if number < 0 else self.limits.names[number]
 
+    def why_held(self, rows: Sequence[int]) -> str:
+        """Return a sentence on the limit that holds the first of some jobs that one holds, or an empty text."""
+        limit = next((one for row in rows if (one := self.limit_on(row)) is not None), None)
+        return "" if limit is None else f" The limit {limit} holds them, and what was used never decays: raise it."
+
     def read_up_to(self, logged: int) -> int:
         """Return how many of so many events in the log are read."""
         ranking = self.arrays.ranking[0]
-        return ranking.n_read if ranking.fair_share > 0 else logged
+        return ranking.n_read if ranking.follows else logged
 
     def read(self, n: int) -> None:
         """Go on as if so many events in the log were read."""

@@ -22,6 +22,7 @@ from schedsim.sites.slurm.candidates import forget_exempt, reorder
 from schedsim.sites.slurm.cycle import copy_now, release
 from schedsim.sites.slurm.placement import choose, find_rooms, is_in, next_usable
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.usage import claim
 
 GONE: Final = 1
 BACK: Final = -1
@@ -172,8 +173,7 @@ def _stop(
     row, stop = job.row, preempt.stops[one.n_stops]
     stop[0], stop[1], stop[2], stop[3] = row, job.start, now, by
     one.n_stops += 1
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        slurm.limits[slurm.claims[i].limit].used -= slurm.claims[i].amount
+    claim(slurm, job, now, -1)
     stop_run(sim, places, slot, not preempt.is_cancelled[row], at.YES)
     if not preempt.is_cancelled[row]:
         hold_stopped(sim, slot, now + one.delay)

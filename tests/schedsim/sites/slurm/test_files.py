@@ -167,6 +167,17 @@ def test_nodes_are_counted_by_boards_and_sockets_and_a_byte_order_mark_is_none_o
     assert (found.nodes, found.procs) == (3, 2 * 48 + 5)
 
 
+def test_the_depth_of_the_main_loop_is_read(tmp_path):
+    (tmp_path / "slurm.conf").write_text(
+        "SchedulerParameters=default_queue_depth=10,partition_job_depth=3,sched_min_interval=2500000,sched_interval=30\n"
+    )
+    policy, account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
+    loops = policy.backfill
+    assert (loops.queue_depth, loops.sched_interval, loops.min_interval) == (11, 30, 3)  # Slurm tests one more
+    assert [(quota.most, quota.of_main) for quota in loops.quotas] == [(3, True)]
+    assert account.count("slurm-unused-option") == 0
+
+
 def test_a_job_in_several_partitions_has_the_highest_tier_of_them(conf):
     log = made_log([(0, 8, 100, 1), (1, 8, 10, 1), (2, 8, 10, 0)], ("low,urgent", "high", "urgent"))
     assert run_by_name(log, f"slurm:{conf}")[0].start.tolist() == [0, 110, 100]

@@ -17,7 +17,7 @@ from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.fair_share import FairShare, Shares
-from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
+from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.validate.validate import check
@@ -232,6 +232,50 @@ def test_without_a_clock_of_its_own_and_without_limits_it_is_conservative_replan
     ]
     # a job that would end in the very second of a reservation waits in Slurm
     assert (starts[0] != starts[1]).mean() < 0.1
+
+
+def of_one_processor(submit, run=100):
+    """Return jobs of one processor each on a machine of ten."""
+    n = len(submit)
+    return Workload.from_columns(
+        np.arange(n), submit=submit, procs=[1] * n, requested=[run] * n, run_time=[run] * n, machine_procs=10
+    )
+
+
+def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
+    """A test takes 2 s. The cycle at 30 tests two jobs, so the next one is at 64; one for a job alone comes at once."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4, 5], submit=[0, 1, 1, 40, 500], procs=[3, 5, 1, 1, 1], requested=[1000, 100, 800, 300, 50],
+        run_time=[1000, 100, 800, 300, 50], machine_procs=5,
+    )  # fmt: skip
+    for test_time, starts in ((0, [0, 1000, 30, 60, 510]), (2_000_000, [0, 1000, 30, 64, 500])):
+        policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, test_time=test_time))
+        assert simulate(workload, policy).start.tolist() == starts
+
+
+def test_a_cycle_does_not_begin_while_a_job_completes():
+    """C fits next to B's reservation when A1 has ended; B is blocked, so the main loop goes no further."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 0, 1, 1], procs=[3, 2, 5, 1], requested=[1000, 70, 100, 50],
+        run_time=[1000, 70, 100, 50], machine_procs=5,
+    )  # fmt: skip
+    policy = Policy(ORDERS["fcfs"], Loops(interval=10, resolution=1, test_time=1))
+    assert simulate(workload, policy).start.tolist() == [0, 0, 1000, 71]
+
+
+@pytest.mark.parametrize(
+    ("loops", "submit", "starts"),
+    [
+        (Loops(queue_depth=2, backfills=False), [0, 1, 1, 1, 1], [0, 1, 1, 60, 60]),
+        (Loops(queue_depth=2, sched_interval=20, backfills=False), [0, 1, 1, 1, 1], [0, 1, 1, 20, 20]),
+        (Loops(queue_depth=2, interval=30), [0, 1, 1, 1, 1], [0, 1, 1, 30, 30]),  # it runs before each cycle
+        (Loops(min_interval=5, backfills=False), [0, 2, 3, 6], [0, 5, 5, 10]),
+        (Loops(quotas=(Quota(1, np.zeros(3, dtype=int), of_main=True),), backfills=False), [0, 0, 40], [0, 40, 100]),
+        (Loops(quotas=(Quota(1, np.array([0, 0, 1]), of_main=True),), backfills=False), [0, 0, 0], [0, 100, 0]),
+    ],
+)  # fmt: skip
+def test_the_main_loop_tests_the_first_jobs_alone(loops, submit, starts):
+    assert simulate(of_one_processor(submit), Policy(ORDERS["fcfs"], loops)).start.tolist() == starts
 
 
 def limited(most, n=3):

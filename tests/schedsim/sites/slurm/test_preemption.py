@@ -303,9 +303,8 @@ def test_a_stopped_job_is_ranked_like_a_new_one(files, flags):
 
 
 def test_without_preemption_nothing_is_told_of_it(files):
-    schedule, figures = run_by_name(made_log(ROWS), files(mode="OFF"))
+    schedule, figures = run_by_name(made_log(ROWS), files(kind="none", mode="OFF"))
     assert schedule.preempted is None and "preemptions" not in figures and "preempted" not in schedule.columns()
-    assert of_files(files(kind="none")) is None
 
 
 def test_by_qos_what_is_read(files):
@@ -412,6 +411,8 @@ def test_the_order_of_the_queue_equals_a_slow_second_reading(seed):
         ({"mode": "REQUEUE,WITHIN"}, "slurm.conf:2: PreemptMode=REQUEUE,WITHIN: jobs are stopped by REQUEUE or"),
         ({"kind": "partition_prio", "low": "PreemptMode=SUSPEND"}, "slurm.conf:5: PreemptMode=SUSPEND: jobs are"),
         ({"kind": "job_prio"}, "slurm.conf:1: PreemptType is one of preempt/none, preempt/qos,"),
+        ({"mode": "OFF"}, "slurm.conf:1: PreemptType=preempt/qos and PreemptMode=OFF do not go together: Slurm does"),
+        ({"kind": "none"}, "slurm.conf:1: PreemptType=preempt/none and PreemptMode=REQUEUE do not go together"),
         ({"rows": TWO.replace("00:00:00", "00:01:00")}, "qos:2: GraceTime=00:01:00: jobs are stopped at once"),
         ({"kind": "partition_prio", "high": "GraceTime=60"}, "slurm.conf:6: GraceTime=60: jobs are stopped at once"),
         ({"rows": TWO.replace("3||", "3|normal|")}, "QOS preempt one another in a circle: normal > scavenger > normal"),
