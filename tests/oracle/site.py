@@ -117,6 +117,7 @@ class Site:
     jobs_end: bool = False  # in this second
     main_at: int = -(10**9)  # the last main loop
     main_timer: int = -1
+    all_at: int = 10**12  # from when on it tests all jobs
     is_cut: bool = False  # it has not tested all jobs
     leaves: bool = False  # it has left jobs that no limit holds
     to_come: bool = False  # jobs that are still to be submitted

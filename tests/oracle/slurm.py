@@ -32,15 +32,19 @@ def loops_on_nodes(site) -> None:
 
 def in_main_loop(site):
     """Give the jobs that a run of the main loop tests, one after the other; none while it pauses."""
-    _, depth, all_at, pause = site.rule.pace
+    _, depth, every, pause = site.rule.pace
     site.is_cut = site.leaves = site.now < site.main_at + pause
     if site.is_cut:
         return
     site.main_at = site.now
+    tests_all = not depth or site.now % every == 0 or site.now >= site.all_at
+    if tests_all:
+        site.all_at = 10**12
     found = within_quota(site, site.rule.main_quota)
     site.leaves = len(found) < len(site.queue)
     for tested, entry in enumerate(found):
-        if tested == depth and depth and site.now % all_at:
+        if tested == depth and not tests_all:
+            site.all_at = min(site.all_at, (site.now // every + 1) * every)
             site.is_cut = site.leaves = True
             return
         yield entry
@@ -76,8 +80,9 @@ def set_next(site) -> None:
         site.timer = when
         site.timers.append((when, None))
     if site.queue and site.is_cut:
-        _, _, all_at, pause = site.rule.pace
-        when = site.main_at + pause if site.now < site.main_at + pause else (site.now // all_at + 1) * all_at
+        when = site.main_at + site.rule.pace[3]
+        if site.main_at == site.now:
+            when = max(when, site.all_at)
         if not site.now < site.main_timer <= when:
             site.main_timer = when
             site.timers.append((when, None))

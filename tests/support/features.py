@@ -219,6 +219,7 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
         "short main loop": policy({"pace": (0, 2, 45, 0)}),
         "main loop with pauses": policy({"pace": (300_000, 3, 20, 7)}),
+        "short main loop with pauses": policy({"pace": (0, 2, 45, 11)}),
     },
     "preemption": {
         "preemption by qos": preempts(may=BY_QOS, rank={-1: 0, 1: 3, 2: 7}, delay=7),

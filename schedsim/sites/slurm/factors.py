@@ -32,15 +32,13 @@ WITHOUT_EFFECT: Final = frozenset(("calculate_running",))
 """Flags that change nothing here: running jobs have no priority."""
 _NORMAL: Final = frozenset(("no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"))
 MOST_OF_PARTITION: Final = 0xFFFF  # a partition's tier or factor
-_ENFORCED: Final[Mapping[str, str]] = MappingProxyType(
-    dict.fromkeys(("no", "down", "false", "0"), "let wait without end")
-    | dict.fromkeys(("any", "yes", "up", "true", "1"), "refuse at submission")
-    | {"all": "refuse at submission"}
-)
-"""What Slurm does with jobs that their partition does not take, by EnforcePartLimits."""
 _EITHER: Final = ("percpu", "pernode")
 _YES: Final = frozenset(("yes", "up", "true", "1"))
 _NO: Final = frozenset(("no", "down", "false", "0"))
+_ENFORCED: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(_NO, "let wait without end") | dict.fromkeys((*_YES, "any", "all"), "refuse at submission")
+)
+"""What Slurm does with jobs that their partition does not take, by EnforcePartLimits."""
 
 
 def flags_of(conf: SlurmConf) -> frozenset[str]:
@@ -184,8 +182,9 @@ def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> Jo
     if log.known("requested_gpus").any():
         gpus = np.maximum(0, log.filled("requested_gpus"))
     found = np.where(known, log.filled("requested_job_memory") if known.any() else 0, 0)
-    for jobs, several in _jobs_by_partition(conf, log):
-        row = conf.partitions[several[0]]
+    groups = [(jobs, conf.partitions[several[0]]) for jobs, several in _jobs_by_partition(conf, log)]
+    of_site = ~np.any([jobs for jobs, _ in groups], axis=0) if groups else np.ones(len(log), dtype=np.bool_)
+    for jobs, row in (*groups, (of_site, {})):
         by_gpu = _memory(conf, row, "defmem", ("pergpu",)).get("pergpu", 0)
         rest = _memory(conf, row, "defmem", _EITHER)
         memory = rest.get("percpu", 0) * procs if "percpu" in rest else rest.get("pernode", 0) * nodes

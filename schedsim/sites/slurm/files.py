@@ -200,8 +200,13 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         loops = replace(loops, preemption=preempting.preemption(tier, nodes))
         findings += preempting.findings()
         order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
+    spends = loops.limits is not None and loops.limits.spends
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
+        findings += refused(conf, log, workload, nodes, owners)
+        if spends:
+            text = "limits on minutes used hold no job: priority/basic follows no usage"
+            findings.append(Finding("slurm-minutes-not-used", "noted", text))
     else:
         rule = rule_of(conf, owners is not None)
         findings += [*_notes(conf, rule, owners is not None), *refused(conf, log, workload, nodes, owners)]
@@ -217,7 +222,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
         if preempting is not None:
             parts["tier"] = preempting.precedence(tier)
-        spends = loops.limits is not None and loops.limits.spends
         share = _fair_share(conf, owners) if owners is not None and (rule.fair_share or spends) else None
         order = rule.order(workload, parts, share)
     if owners is not None:
@@ -331,7 +335,7 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
         + quota("partition_job_depth", log.partition_column, of_main=True),
         queue_depth=depth + 1 if "default_queue_depth" in given else 0,  # Slurm tests one more
         sched_interval=number("sched_interval", 60, 3_600),
-        min_interval=-(-number("sched_min_interval", 0, 999_999_999, least=0) // 1_000_000),
+        min_interval=round(number("sched_min_interval", 0, 999_999_999, least=0) / 1e6),
     )
 
 

@@ -84,7 +84,7 @@ class Limits:
     unreserved : bool array of shape (n_jobs,), optional
         Jobs that hold no reservation, whether or not a limit holds them.
     kinds : int64 array of shape (n_limits,), optional
-        Values of `KINDS`; by default all are at a time.
+        Values of `KINDS`; by default all are at a time. Of what has been used nothing counts without a fair share.
     decays : bool array of shape (n_limits,), optional
         Whether what is spent decays, as usage does; by default it does.
     submissions : sequence of Submissions
@@ -228,8 +228,8 @@ class LimitsBeingMade:
         if kind == "submitted":
             self.submissions.append(Submissions(name, most, rows, holds))
             return 0
-        uses = amounts > 0
-        rows, amounts, holds = rows[uses], amounts[uses], holds[uses]
+        uses = amounts > 0 if rates is None else (amounts > 0) | (rates > 0)
+        rows, amounts, holds = rows[uses], amounts[uses], (holds & (amounts > 0))[uses]
         number, code = np.full(len(rows), len(self.names)), KINDS[kind]
         fits = _may_start(np.full(len(rows), code), amounts, np.full(len(rows), most))
         self.names.append(name)

@@ -190,6 +190,9 @@ def _main_loop(
     queue = state.queue
     key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
     looks_at_all = pace.queue_depth == 0 or state.clock.now % pace.sched_interval == 0
+    looks_at_all |= state.clock.now >= pace.all_at
+    if looks_at_all:
+        pace.all_at = at.NEVER
     slurm.tested_of[:] = 0
     if cycle is not None:
         open_all(cycle)
@@ -205,7 +208,8 @@ def _main_loop(
             continue
         if not looks_at_all and tested == pace.queue_depth:
             _leave(sim, slot)
-            pace.is_cut = True
+            pace.is_cut, now = True, state.clock.now
+            pace.all_at = min(pace.all_at, now - now % pace.sched_interval + pace.sched_interval)
             return
         tested += 1
         if _is_held(sim, reasons, slurm, slot):
@@ -314,7 +318,7 @@ def _backfill_loop(
         elif not _is_held(sim, reasons, slurm, slot):
             _start_or_reserve(sim, reasons, slurm, site, cycle, preempt, slot)
     if pace.test_time > 0:
-        lasts = (min(tested, pace.tested) * pace.test_time + SECOND - 1) // SECOND
+        lasts = (min(tested, most) * pace.test_time + SECOND - 1) // SECOND
         pace.next_at = state.clock.now + lasts + pace.interval
 
 
@@ -490,9 +494,9 @@ def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
         pace.timer = when
         _set_timer(sim, when)
     if pace.is_cut:
-        when = clock.now - clock.now % pace.sched_interval + pace.sched_interval
-        if clock.now < pace.main_at + pace.min_interval:
-            when = pace.main_at + pace.min_interval
+        when = pace.main_at + pace.min_interval
+        if pace.main_at == clock.now:  # it has run, as far as its depth
+            when = max(when, pace.all_at)
         if not clock.now < pace.main_timer <= when:
             pace.main_timer = when
             _set_timer(sim, when)

@@ -27,6 +27,7 @@ class Pace:
     min_interval: int  # between two runs of the main loop
     main_at: int  # its last run
     main_timer: int  # the next one that is set
+    all_at: int  # from when on a run tests all, after one that its depth has cut
     is_cut: bool  # the last run has not tested all jobs
 
 
@@ -232,12 +233,12 @@ class SlurmArrays(NamedTuple):
     pace: Records[Pace]  # one
     unreserved: Bools  # whether a job gets no reservation, by row; read-only
     held_by: Ints  # number of the limit that held a job last, by row, or -1
-    quotas: Ints  # how many jobs of each group a run of the backfill loop tests; read-only
+    quotas: Ints  # how many jobs of each group a run of its loop tests; read-only
     group_of: Ints  # of each job, or -1, shape (quotas, jobs); read-only
     of_main: Bools  # whether a quota is one of the main loop; read-only, shape (quotas,)
     tested_of: Ints  # jobs of each group tested in this run, shape (quotas, groups)
     ranking: Records[Ranking]  # one
-    parts: Records[Parts]  # by row; empty where the queue is not ranked; read-only
+    parts: Records[Parts]  # by row; empty where the queue is not ranked; written only where jobs preempt others
     usage: UsageArrays
 
 

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
@@ -59,7 +60,7 @@ class LoopsNow:
         pace: Any = np.zeros(1, PACE)
         for name in _OF_PACE:
             pace[name] = getattr(loops, name)
-        pace["main_at"] = -loops.min_interval
+        pace["main_at"], pace["all_at"] = -loops.min_interval, at.NEVER
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
         groups = [numbered(quota.group_of) for quota in loops.quotas]
@@ -129,7 +130,7 @@ class LoopsNow:
         return None if number < 0 else self.limits.names[number]
 
     def why_held(self, rows: Sequence[int]) -> str:
-        """Return a sentence on the limit that holds the first of some jobs that one holds, or an empty text."""
+        """Return a sentence on the first limit that holds one of these jobs, or an empty text."""
         limit = next((one for row in rows if (one := self.limit_on(row)) is not None), None)
         return "" if limit is None else f" The limit {limit} holds them, and what was used never decays: raise it."
 

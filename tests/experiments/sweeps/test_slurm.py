@@ -39,7 +39,7 @@ Parent - 'root'
 Account - 'a':Fairshare=1
 Parent - 'a'
 User - 'ann':DefaultAccount='a':Fairshare=9
-User - 'bob':DefaultAccount='a':Fairshare=1:MaxJobs=1:MaxSubmitJobs=9
+User - 'bob':DefaultAccount='a':Fairshare=1:MaxJobs=1:GrpWall=9
 """
 
 
@@ -80,7 +80,7 @@ def test_a_sweep_runs_the_files_as_they_were_read(log, site, policy):
     sweep = Sweep(policies=("easy", policy), seeds=(1, 2))
     planned = plan(sweep, [log])
     account = planned.about()["logs"][0]["account"]["findings"]
-    assert any("MaxSubmitJobs" in one["text"] for one in account)
+    assert any("GrpWall" in one["text"] for one in account)
     here = run_plan(planned).runs
     alone = run_by_name(log, policy)[1]
     own = here[(here["policy"] == policy) & (here["seed"] == AS_LOGGED)]
@@ -181,7 +181,7 @@ def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
     hard = run_by_name(log, policy)[1]
     plain = found[found["seed"] == AS_LOGGED].set_index("case")["mean_wait_s"]
     assert plain["requests"] == hard["mean_wait_s"] and plain["last-two"] == figures["mean_wait_s"]
-    assert "MaxSubmitJobs" in str(asked.of_policy)
+    assert "GrpWall" in str(asked.of_policy)
     (site / "t.dump").unlink()
     with pytest.raises(JobcastError, match=r"t\.dump: cannot be read"):
         Backtest(log, policy=policy, seeds=5).run(tmp_path / "runs")

@@ -173,7 +173,7 @@ def test_the_depth_of_the_main_loop_is_read(tmp_path):
     )
     policy, account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
     loops = policy.backfill
-    assert (loops.queue_depth, loops.sched_interval, loops.min_interval) == (11, 30, 3)  # Slurm tests one more
+    assert (loops.queue_depth, loops.sched_interval, loops.min_interval) == (11, 30, 2)  # Slurm tests one more
     assert [(quota.most, quota.of_main) for quota in loops.quotas] == [(3, True)]
     assert account.count("slurm-unused-option") == 0
 

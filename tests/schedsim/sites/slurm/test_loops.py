@@ -270,6 +270,8 @@ def test_a_cycle_does_not_begin_while_a_job_completes():
         (Loops(queue_depth=2, sched_interval=20, backfills=False), [0, 1, 1, 1, 1], [0, 1, 1, 20, 20]),
         (Loops(queue_depth=2, interval=30), [0, 1, 1, 1, 1], [0, 1, 1, 30, 30]),  # it runs before each cycle
         (Loops(min_interval=5, backfills=False), [0, 2, 3, 6], [0, 5, 5, 10]),
+        (Loops(queue_depth=2, min_interval=7, backfills=False), [0, 1, 1, 1, 1], [0, 7, 7, 60, 60]),
+        (Loops(queue_depth=2, min_interval=7, backfills=False), [0, 1, 1, 1, 1, 1, 57], [0, 7, 7, 57, 57, 64, 64]),
         (Loops(quotas=(Quota(1, np.zeros(3, dtype=int), of_main=True),), backfills=False), [0, 0, 40], [0, 40, 100]),
         (Loops(quotas=(Quota(1, np.array([0, 0, 1]), of_main=True),), backfills=False), [0, 0, 0], [0, 100, 0]),
     ],
@@ -285,6 +287,18 @@ def limited(most, n=3):
         ("QOS normal: MaxJobsPerUser=1 (alice)",), np.array([most]),
         Claims(rows, np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=bool)), n,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("pause", [0, 2, 7])
+def test_a_job_behind_the_depth_is_tested_at_the_next_multiple_whatever_the_pause(pause):
+    one = np.ones(3, dtype=np.int64)
+    limits = Limits(("MaxJobs=1",), np.array([1]), Claims(np.arange(3), 0 * one, one, one > 0), 4)
+    loops = Loops(queue_depth=2, min_interval=pause, backfills=False, limits=limits)
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[1] * 4, requested=[5000] * 4, run_time=[5000] * 4, machine_procs=8
+    )
+    start = simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist()
+    assert start[0] == 0 and 60 <= start[3] <= 60 + pause
 
 
 def test_an_explanation_names_the_limit_that_held_a_job():
