@@ -201,6 +201,13 @@ class LimitsBeingMade:
     >>> limits = made.done(3)
     >>> limits.names, limits.records["holds"].tolist()
     (('account physics: GrpTRES=cpu=8',), [True, False])
+
+    A job whose minutes round to none is not held, and counts.
+
+    >>> made.add("GrpTRESMins=cpu=9", 9, rows, np.array([0, 9]), np.array([True, True]), "spent", np.ones(2) / 2)
+    0
+    >>> made.done(3).records["limit"].tolist(), made.done(3).records["holds"].tolist()
+    ([0, 1, 0, 1], [True, False, False, True])
     """
 
     names: list[str] = field(default_factory=list)

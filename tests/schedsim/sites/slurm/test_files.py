@@ -178,6 +178,18 @@ def test_the_depth_of_the_main_loop_is_read(tmp_path):
     assert account.count("slurm-unused-option") == 0
 
 
+def test_partitions_refuse_jobs_and_a_sites_memory_reaches_all_whatever_the_priority(tmp_path):
+    for kind in ("basic", "multifactor"):
+        (tmp_path / "slurm.conf").write_text(
+            f"PriorityType=priority/{kind}\nDefMemPerCPU=100\nPartitionName=low MaxTime=1\n"
+        )
+        log = made_log([(0, 8, 60, 0), (1, 8, 600, 0)])
+        account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log)[1]
+        assert (account.count("slurm-refused"), account.count("slurm-default-memory")) == (1, 2)
+        without = made_log([(0, 8, 60, 0)], names=())
+        assert slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", without)[1].count("slurm-default-memory") == 1
+
+
 def test_a_job_in_several_partitions_has_the_highest_tier_of_them(conf):
     log = made_log([(0, 8, 100, 1), (1, 8, 10, 1), (2, 8, 10, 0)], ("low,urgent", "high", "urgent"))
     assert run_by_name(log, f"slurm:{conf}")[0].start.tolist() == [0, 110, 100]
