@@ -162,8 +162,14 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
         for partition, row in self.partitions.items():
             lists = self.lists_of(row["nodes"]) if "nodes" in row else []
             takes_all = any(one.upper() == "ALL" for one in lists)
-            if takes_all or sum(map(host_count, lists)) > MOST_NAMES:
+            n_named = sum(map(host_count, lists))
+            if takes_all or not lists:
                 continue
+            if not 0 < n_named <= MOST_NAMES:
+                named = "no node" if n_named == 0 else f"{n_named:,} nodes, and {self.source} has {self.nodes:,}"
+                raise JobcastError(
+                    f"{row['nodes'].place}: Nodes of partition {printable(partition)} names {named}; name its nodes."
+                )
             if unknown := {name for one in lists for name in hostnames(one)} - known:
                 raise self._nameless(partition, row["nodes"], min(unknown))
 

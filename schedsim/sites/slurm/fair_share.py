@@ -22,15 +22,19 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = ("fair-tree", "classic", "depth-obliv
 _LN_2: Final = 0.693  # as in Slurm: the decay factor of a second is 1 - 0.693 / half-life
 
 
+ENDLESS: Final = 100 * 365 * 86_400
+"""A half-life from which on usage does not decay [s]; INFINITE is longer."""
+
+
 def decay_of(seconds: float, half_life: float) -> float:
     """Return the share of usage left after so many seconds; 1 without a half-life (0).
 
     Examples
     --------
-    >>> round(decay_of(604_800, 604_800), 3), decay_of(9, 0)
-    (0.5, 1.0)
+    >>> round(decay_of(604_800, 604_800), 3), decay_of(9, 0), decay_of(9, ENDLESS)
+    (0.5, 1.0, 1.0)
     """
-    return 1.0 if half_life <= 0 else float((1.0 - _LN_2 / half_life) ** seconds)
+    return 1.0 if not 0 < half_life < ENDLESS else float((1.0 - _LN_2 / half_life) ** seconds)
 
 
 @dataclass(frozen=True, eq=False)

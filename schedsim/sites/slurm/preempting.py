@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 import numpy as np
@@ -86,22 +87,17 @@ class Preempting:
 
     def _refuse_circles(self) -> None:
         """Refuse QOS that preempt one another in turn."""
-        seen: set[str] = set()
-
-        def follow(path: tuple[str, ...]) -> None:
-            for name in _names(self.qos[path[-1]]):
-                if name in path:
-                    circle = *path[path.index(name) :], name
-                    raise JobcastError(
-                        f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
-                        f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
-                    )
-                if name in self.qos and name not in seen:
-                    follow((*path, name))
-            seen.add(path[-1])
-
-        for name in self.qos:
-            follow((name,))
+        graph = {name: [one for one in _names(row) if one in self.qos] for name, row in self.qos.items()}
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = error.args[1][:0:-1]  # each preempts the next
+            first = circle.index(min(circle))
+            circle = [*circle[first:], *circle[: first + 1]]
+            raise JobcastError(
+                f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
+                f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
+            ) from error
 
     def precedence(self, tier: Ints) -> Ints:
         """Return the tiers of the jobs as numbers from 0 on."""

@@ -428,6 +428,11 @@ def test_what_is_refused_is_one_line(files, about, told):
     assert told in str(error.value) and "\n" not in str(error.value)
 
 
+def test_many_qos_may_preempt_one_another_in_a_row(files):
+    rows = "".join(f"q{i}|{i}|q{i + 1}|requeue||00:00:00\n" for i in range(1100))
+    assert of_files(files(rows=TWO + rows), ROWS) is not None
+
+
 def test_levels_that_do_not_fit_into_a_key_are_refused():
     workload = jobs_of([(0, 8, 100), (10, 4, 10)])
     order = Multifactor().order(workload, parts_of(2, tier=np.array([0, MOST_LEVELS])))
