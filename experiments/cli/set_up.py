@@ -251,6 +251,13 @@ def preemption_note(found: dict[str, Any]) -> str | None:
     )
 
 
+def submissions_note(found: dict[str, Any]) -> str | None:
+    """Return a sentence about the jobs that limits on submissions would refuse, if there are such limits."""
+    if "refused_submissions" not in found:
+        return None
+    return f"{found['refused_submissions']:,} jobs ran that Slurm would refuse at their submission, by its limits."
+
+
 def ignored_note(found: dict[str, Any]) -> str | None:
     """Return a sentence about commands that came too late, if there are any."""
     late = found.get("commands_too_late", 0)

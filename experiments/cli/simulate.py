@@ -15,6 +15,7 @@ from experiments.cli.set_up import (
     print_users,
     set_up,
     soft_limits_note,
+    submissions_note,
     user_waits,
     widths_note,
 )
@@ -147,7 +148,7 @@ def _print_notes(found: dict[str, Any], widths: str | None) -> None:
     print_resources(found)
     if "users" in found:
         print_users(found["users"])
-    notes = outages_note, preemption_note, ignored_note, fallback_note, soft_limits_note
+    notes = outages_note, preemption_note, submissions_note, ignored_note, fallback_note, soft_limits_note
     for note in (widths, *(note(found) for note in notes)):
         if note is not None:
             say(note)

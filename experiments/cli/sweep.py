@@ -84,6 +84,9 @@ def _declared(files: list[Path], given: dict[str, Any], beside: str | None, meas
     if "policies" in set_ones:
         declared["policies"] = names_of_policies(set_ones["policies"])
     first, usual = (1, 10) if declared.get("kind", "simulate") == "simulate" else (0, 1)
+    for name in LISTS:
+        if name in declared and not declared[name]:
+            raise JobcastError(f"--{name} names nothing; name some behind commas, or leave it out.")
     drawn = first_seeds(usual if seeds is None else seeds, first)
     logs = tuple(LogFile(str(path), procs, requests_from=rule, machine=nodes) for path in files)
     return Sweep(logs=logs, seeds=drawn, **declared, **wanted)

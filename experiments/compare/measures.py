@@ -38,6 +38,8 @@ MEASURES: Final[Mapping[str, Measure]] = MappingProxyType(  # by column of `resu
         "utilisation": Measure("utilisation", lower_is_better=False, as_ratio=False),
         "killed": Measure("killed at the requested time", "jobs", as_ratio=False),
         "soft_too_short": Measure("share of soft limits that were too short", as_ratio=False),
+        "preemptions": Measure("preemptions", as_ratio=False),
+        "preempted_processor_seconds": Measure("lost to preemption", "processor s", as_ratio=False),
         "past_request": Measure("ran past the requested time", "jobs", as_ratio=False),
         "sse_s2": Measure("sum of squared errors", "s²"),
         "mae_s": Measure("mean absolute error", "s"),

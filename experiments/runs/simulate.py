@@ -33,6 +33,7 @@ from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures, preemption_figures
 from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
@@ -258,6 +259,14 @@ def _beside_logged(
     return table
 
 
+def _refused(policy: Policy, schedule: Schedule) -> dict[str, int]:
+    """Return how many jobs Slurm would refuse at their submission; empty without limits on submissions."""
+    limits = policy.backfill.limits if isinstance(policy.backfill, Loops) else None
+    if limits is None or not limits.submissions:
+        return {}
+    return {"refused_submissions": int(limits.refused(schedule.workload.submit, schedule.end).sum())}
+
+
 @dataclass(frozen=True, eq=False)
 class NamedSimulation:
     """A simulation of a cleaned log by names of policy and estimates, and what is asked of its schedule."""
@@ -319,6 +328,7 @@ class NamedSimulation:
             **figures(schedule),
             **disturbed_figures(schedule),
             **preemption_figures(schedule),
+            **_refused(simulation.policy, schedule),
             **resource_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,

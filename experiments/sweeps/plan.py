@@ -133,7 +133,10 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
         cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
         pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
     cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)
-    policies = {case.policy: case.named for case in pinned.all_cases if isinstance(case, Case)}
+    policies: dict[str, NamedPolicy] = {}
+    for case in pinned.all_cases:
+        if isinstance(case, Case):  # all cases of a policy have what was read once
+            vars(case)["named"] = policies.setdefault(case.policy, case.named)
     for log, planned in found.items():
         found[log] = replace(planned, of_policies=_of_files(policies.values(), planned.jobs))
     return Plan(pinned, found, cells)

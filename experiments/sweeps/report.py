@@ -32,6 +32,8 @@ SHOWN: Final = {
         "user_slowdown_gini",
         "utilisation",
         "killed",
+        "preemptions",
+        "preempted_processor_seconds",
         "soft_too_short",
         *BY_RESOURCE,
     ),

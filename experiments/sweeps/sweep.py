@@ -146,9 +146,10 @@ def crossed(
     ['easy', 'careful']
     """
     policies, estimates = tuple(map(policy_name, policies)), tuple(map(estimates_name, estimates))
+    usual = {} if estimates else {policy: NamedPolicy.of(policy).estimates for policy in policies}
     cases = []
     for policy, estimated, correction in product(policies, estimates or ("",), corrections):
-        estimated = estimated or NamedPolicy.of(policy).estimates
+        estimated = estimated or usual[policy]
         if estimated in NEVER_EXPIRE and correction != corrections[0]:
             continue
         fixed = estimated in NEVER_EXPIRE

@@ -14,7 +14,7 @@ STARTED: Final = 1
 ENDED: Final = 2
 CANCELLED: Final = 3
 RETURNED: Final = 4
-"""A running job was stopped by a failure and waits again; an event of simulations, which predictors do not get."""
+"""A running job was stopped by a failure, or for another job, and is to run again; an event of simulations alone."""
 FORGOTTEN: Final = 5  # the service dropped a live job because its end will never be known; only it has this event
 
 TIME: Final = 0

@@ -8,7 +8,7 @@ both.
 import numpy as np
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
+from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, RETURNED, STARTED, SUBMITTED
 from predictors.core.jit import compiled
 from predictors.history import _layout as at
 from predictors.history._features import coded, log_of, write_facts
@@ -76,6 +76,10 @@ def take_in(events: Ints, in_order: bool, rows: Floats, jobs: Ints, users: Ints,
                 ended(job, jobs, users, clock, recent)
             else:
                 defer(job, jobs, clock)
+        elif kind == RETURNED:
+            leave(job, jobs, users, clock)
+            jobs[job, at.START] = NONE
+            wait(job, jobs, users, clock)
         elif kind == FORGOTTEN and jobs[job, at.STATE] == at.RUNNING:
             leave(job, jobs, users, clock)
             count_live(job, -1, jobs, users)
@@ -117,23 +121,30 @@ def may_follow(time: int, kind: int, job: Ints) -> bool:
         return bool(state == at.PENDING)
     if kind == FORGOTTEN and state == at.PENDING:
         return True
-    if kind == FORGOTTEN:
+    if kind in (FORGOTTEN, RETURNED):
         return bool(state == at.RUNNING and job[at.END] == NONE)
     return bool(kind == ENDED and state == at.RUNNING and job[at.END] == NONE and time >= job[at.START])
 
 
 @compiled
 def submitted(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
-    """Put a job in the queue."""
+    """Put a new job in the queue."""
+    wait(job, jobs, users, clock)
+    user = jobs[job, at.USER_SLOT]
+    if user != NONE and users.shape[1] > at.USER_COLUMNS:
+        note_submission(jobs[job], clock[at.NOW], users[user])
+    count_live(job, 1, jobs, users)
+
+
+@compiled
+def wait(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
+    """Let a job be one that waits."""
     jobs[job, at.STATE] = at.PENDING
     clock[at.MACHINE_PENDING] += 1
     clock[at.MACHINE_PENDING_PROCS] += max(jobs[job, at.PROCS], 0)
     user = jobs[job, at.USER_SLOT]
     if user != NONE:
         users[user, at.PENDING_COUNT] += 1
-        if users.shape[1] > at.USER_COLUMNS:
-            note_submission(jobs[job], clock[at.NOW], users[user])
-    count_live(job, 1, jobs, users)
 
 
 @compiled

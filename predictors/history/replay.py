@@ -8,7 +8,7 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.events import CANCELLED, ENDED, JOB, KIND, STARTED, SUBMITTED, TIME
+from predictors.core.events import CANCELLED, ENDED, JOB, KIND, RETURNED, STARTED, SUBMITTED, TIME
 from predictors.core.jit import compiled
 from predictors.data.joblog import JobLog
 from predictors.history import _layout as at
@@ -73,7 +73,13 @@ def merge(cursors: Ints, submit: Ints, start: Ints, end: Ints, by_start: Ints, b
 
 
 _SLICE: Final = 1 << 16  # events held at once while a whole log is replayed
-_KINDS: Final = {SUBMITTED: "is submitted", STARTED: "starts", ENDED: "ends", CANCELLED: "is cancelled"}
+_KINDS: Final = {
+    SUBMITTED: "is submitted",
+    STARTED: "starts",
+    ENDED: "ends",
+    CANCELLED: "is cancelled",
+    RETURNED: "is to run again",
+}
 
 
 class LogEvents:
@@ -187,7 +193,7 @@ class LogHistory:
     def _refusal(self, place: int, time: int, kind: int, job: int) -> JobcastError:
         if kind not in _KINDS or not 0 <= job < len(self.log):
             return JobcastError(
-                f"Event {place} is ({time}, {kind}, {job}); an event of {self.log.name} is (time, kind 0 to 3, "
+                f"Event {place} is ({time}, {kind}, {job}); an event of {self.log.name} is (time, kind 0 to 4, "
                 f"row 0 to {len(self.log) - 1})."
             )
         return JobcastError(

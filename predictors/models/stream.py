@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
-from predictors.core.events import CANCELLED, ENDED, STARTED, SUBMITTED, Forkable
+from predictors.core.events import CANCELLED, ENDED, RETURNED, STARTED, SUBMITTED, Forkable
 from predictors.data.joblog import JobLog
 from predictors.data.names import codes_of
 from predictors.history import _layout as at
@@ -115,7 +115,7 @@ class OutcomeStream:
         issued = self._issued.first(job)
         if issued is not None:
             self._running[job] = time
-            if self._tells:
+            if self._tells and job not in self._told:
                 heapq.heappush(self._overruns, (overrun_at(time, issued), job))
 
     def ended(self, job: int, time: int, seconds: float, row: Floats | None = None) -> float:
@@ -139,6 +139,12 @@ class OutcomeStream:
         self._rows.pop(job, None)
         self._running.pop(job, None)
         self._told.discard(job)
+
+    def returned(self, job: int) -> None:
+        """Note that a running job waits again."""
+        if self._running.pop(job, None) is not None:
+            self._overruns = [one for one in self._overruns if one[1] != job]
+            heapq.heapify(self._overruns)
 
     def running(self, now: int) -> Outcomes:
         """Return the jobs that have started and not ended, by start, censored at `now`."""
@@ -250,6 +256,8 @@ class LearningForecast:
                 outcomes.ended(job, time, float(time - self._jobs[job, at.START]))
             elif kind == CANCELLED:
                 outcomes.cancelled(job)
+            elif kind == RETURNED:
+                outcomes.returned(job)
 
     def running(self, now: int) -> Outcomes:
         """Return the jobs that have started and not ended among the events gone through, censored at `now`."""

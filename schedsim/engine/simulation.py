@@ -29,7 +29,6 @@ from schedsim.kernels.passes import conservative, easy, knapsack
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.failures import first_runs
 from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
@@ -155,7 +154,6 @@ class Simulation:
         self._state = State.empty(workload.jobs, columns, changes, agent)
         self._log = EventLog.with_room(3 * len(workload))
         self._read_by_forecasts = 0
-        self._returned: set[int] = set()  # rows of jobs that returned to the queue after forecasts had read their start
         self._closed = False
         self._reasons: Reasons | None = None
         self._seconds = 0.0
@@ -205,6 +203,8 @@ class Simulation:
         if stop == at.FINISHED and self._state.record.queue.n_queued > 0:
             machine = self._companions.machine
             why = machine.why_held() if machine is not None else ""
+            if self._companions.loops is not None:
+                why += self._companions.loops.why_held(self.queued.tolist())
             raise JobcastError(
                 f"{counted(self.queued.size, 'job')} held without end: nothing will wake the scheduler again.{why}"
             )
@@ -362,14 +362,13 @@ class Simulation:
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse()
         new._companions = self._companions.fork()
-        new._returned = set(self._returned) if estimates is None else set()
         new._state = self._state.with_steps(new._source.n_steps)
         if estimates is not None and new._state.record.queue.grouped:
             dissolve_groups(new._state.arrays(), candidates_of(self.policy))
         if new._source is not self._source:
             new._write_source()
         if estimates is not None:
-            new._source.read_past(new._for_forecasts(self.events()))
+            new._source.read_past(self.events())
             new._read_by_forecasts = int(new._state.record.clock.n_logged)
         if self._companions.learner is not None:
             learning.end(new._state)
@@ -483,7 +482,7 @@ class Simulation:
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
-                fresh = self._for_forecasts(events[self._read_by_forecasts : stop])
+                fresh = events[self._read_by_forecasts : stop]
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
                 if revised is not None:
@@ -515,10 +514,6 @@ class Simulation:
             room[:n], room[slots:] = self._reasons[:n], self._reasons[n:]
             self._reasons = room
         return self._reasons
-
-    def _for_forecasts(self, events: Ints) -> Ints:
-        """Return the events that forecasts read: all, but what follows when a job has returned to the queue."""
-        return first_runs(events, self._returned) if self._state.record.rules.restarts else events
 
     def _answer(self, stop: int) -> None:
         """Do what a pause asks for."""

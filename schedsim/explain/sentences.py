@@ -53,16 +53,20 @@ def _sentences(explanation: Explanation, most_lines: int) -> list[str]:
         f"Job {e.job_id} ({e.demand or _processors(e.procs)}, {e.requested} s requested, {e.estimate} s estimated) was "
         f"submitted at t={e.submit} and started at t={e.start}, after {e.start - e.submit} s."
     ]
-    chain = [_stretch(e, stretch) for stretch in e.chain]
+    chain = [(stretch.first, _stretch(e, stretch)) for stretch in e.chain]
     if len(chain) > most_lines:
         half = most_lines // 2
-        chain[half : len(chain) - half] = [f"… {len(chain) - 2 * half} more changes of what kept it; see --json …"]
-    lines += chain
-    lines += [f"t={end}: job {by} preempted it; its run from t={start} on was lost." for start, end, by in e.stopped]
+        more = f"… {len(chain) - 2 * half} more changes of what kept it; see --json …"
+        chain[half : len(chain) - half] = [(chain[half][0], more)]
+    told = [
+        (end, f"t={end}: job {by} preempted it; its run from t={start} on was lost.") for start, end, by in e.stopped
+    ]
+    told += chain
     for end in dict.fromkeys(end for _, end in e.stops):
         names = [str(job) for job, then in e.stops if then == end]
         more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
-        lines.append(f"t={end}: it preempted job{'s' * (len(names) > 1)} {', '.join(names[:MOST_NAMES])}{more}.")
+        told.append((end, f"t={end}: it preempted job{'s' * (len(names) > 1)} {', '.join(names[:MOST_NAMES])}{more}."))
+    lines += [text for _, text in sorted(told, key=lambda one: one[0])]
     if e.passed_by:
         lines.append(_passed(e))
     if e.looked_at < e.instants:

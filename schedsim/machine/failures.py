@@ -8,7 +8,6 @@ import numpy as np
 
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.events import KIND, RETURNED, STARTED
 from predictors.core.hash_random import mixed
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of, size_of, where
@@ -177,18 +176,3 @@ class FailureProcess:
 def count_of(change: Change) -> int:
     """Return how many nodes a change concerns."""
     return size_of(change.nodes) if change.nodes is not None else change.procs or 0
-
-
-def first_runs(events: Ints, returned: set[int]) -> Ints:
-    """Return the events that forecasts read: the first start of a job and its end, without returns to the queue.
-
-    The rows of jobs that return are added to `returned`.
-    """
-    if not (returned or (events[:, KIND] == RETURNED).any()):
-        return events
-    kept = np.ones(len(events), dtype=np.bool_)
-    for i, (_, kind, row) in enumerate(events.tolist()):
-        if kind == RETURNED:
-            returned.add(row)
-        kept[i] = kind != RETURNED and not (kind == STARTED and row in returned)
-    return events[kept]

@@ -163,6 +163,7 @@ def simulate(
             ending.append(heappop(site.ends)[-1])
         while arrivals and jobs[arrivals[-1]].submit == site.now:
             arriving.append(arrivals.pop())
+        site.to_come = bool(arrivals)
         site.instant(ending, (entry_of(row) for row in arriving))
 
     rows = range(len(jobs))

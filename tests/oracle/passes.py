@@ -12,7 +12,7 @@ from itertools import combinations, groupby
 from predictors.core.hash_random import unit
 from tests.oracle.machine import Plan, Span
 from tests.oracle.preemption import Without, candidates, make_way, set_retry
-from tests.oracle.slurm import within_quota
+from tests.oracle.slurm import in_cycle, in_main_loop, is_due, set_next
 
 PICKING = 71  # purpose of an agent's draws
 
@@ -256,12 +256,26 @@ def most_worth(site) -> tuple:
 
 def loops(site) -> None:
     """Slurm's two loops: the main one at each event, backfilling by its own clock (docs/how-to/slurm-priorities.md)."""
-    tested, interval, slot, window = site.rule.loops
-    while (head := in_order(site, set())) and make_way(site, head, lambda gone: fits_without(site, head, gone), procs):
-        site.start(head, site.fits(head))
-    if site.now % interval == 0 and site.changed:
+    tested, _, slot, window = site.rule.loops
+    if not site.queue:
+        set_retry(site, True)
+        return
+    for entry in in_main_loop(site):
+        if not site.allows(entry):
+            continue
+
+        def without(gone, entry=entry):
+            return fits_without(site, entry, gone)
+
+        if site.fits(entry) is None and not make_way(site, entry, without, procs):
+            site.leaves = True
+            break
+        site.start(entry, site.fits(entry))
+    due = is_due(site)
+    if due:
         cycle(site, tested, slot, window)
-    set_retry(site)
+    set_retry(site, due or not site.leaves)
+    set_next(site)
 
 
 def procs(entry, _) -> int:
@@ -285,8 +299,11 @@ def start_without(site, entry, seconds, plan, gone) -> Span | None:
 def cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, plan = len(site.queue), site.plan()
-    for entry in within_quota(site)[:tested]:
+    tested *= (site.now + window) // slot * slot >= site.now
+    for entry in in_cycle(site, tested):
         length = entry.candidate
+        if not site.allows(entry):
+            continue
 
         def place_now(gone, entry=entry, plan=plan):
             span = start_without(site, entry, entry.candidate + 1, plan, gone)

@@ -77,6 +77,7 @@ def victims(rule, found, place_without, taken) -> list | None:
 def stop(site, other, entry) -> None:
     """Stop a job for another one."""
     site.preempted.append((other.row, other.start, site.now, entry.row))
+    site.past.append((other, other.start, site.now))
     site.changed = True
     site.running.remove(other)
     site.in_use -= other.procs
@@ -98,13 +99,12 @@ def back(site, other) -> None:
     site.changed = True
 
 
-def set_retry(site) -> None:
-    """Wake up when the first exempt time ends, unless it is set that this happens earlier."""
-    first, site.retry_at = min(site.retry_at, default=None), []
-    if first is not None and not site.now < site.retry <= first:
-        site.timers = [timer for timer in site.timers if timer[1] is not retry]
-        site.retry = first
-        site.timers.append((first, retry, site))
+def set_retry(site, all_tried) -> None:
+    """Wake up when the first exempt time ends, or when an earlier pass has found, if this one has not tried all."""
+    kept = [timer[0] for timer in site.timers if timer[1] is retry and timer[0] > site.now and not all_tried]
+    site.timers = [timer for timer in site.timers if timer[1] is not retry]
+    site.timers += [(first, retry, site) for first in sorted(site.retry_at + kept)[:1]]
+    site.retry_at = []
 
 
 def retry(site) -> None:

@@ -14,6 +14,7 @@ from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.core.hash_random import mixed
 from tests.oracle import passes as oracle_passes
 from tests.oracle.entry import Entry, corrected
+from tests.oracle.limits import NO_CAPS, Caps, hold
 from tests.oracle.look_ahead import best_order
 from tests.oracle.machine import NEVER, Counts, Machine, Nodes, Plan, Span
 from tests.oracle.orders import MOVING, ORDERS, TICK
@@ -52,6 +53,10 @@ class Rule:
     reserve: str = "kept"
     loops: tuple | None = None  # tested, interval, resolution, window
     quota: int | None = None  # jobs of a user that a run of Slurm's backfill loop tests
+    limits: Caps = NO_CAPS  # of Slurm's loops
+    # of Slurm's loops: what a test takes [us]; jobs that the main loop tests, and all at multiples of; at least between
+    pace: tuple = (0, 0, 60, 0)
+    main_quota: int | None = None  # jobs of a user that a run of the main loop tests
     preempts: object = None  # who may stop whom, see `preemption.py`
     look_ahead: tuple | None = None  # the orders tried at each pass, and the aim
 
@@ -105,9 +110,18 @@ class Site:
     picks: int = 0
     preempted: list[tuple[int, int, int, int]] = field(default_factory=list)  # runs that were stopped, and for whom
     cancelled: set[int] = field(default_factory=set)  # those that were stopped and are gone
-    retry: int = -1  # when the next exempt time ends that is waited for
-    retry_at: list[int] = field(default_factory=list)  # when those of this pass end
+    retry_at: list[int] = field(default_factory=list)  # when the exempt times end that matter in this pass
     changed: bool = False  # since the last cycle of Slurm's backfill loop
+    timer: int = -1  # for which second the next one is set
+    next_at: int = 0  # when it may begin, if cycles take time
+    jobs_end: bool = False  # in this second
+    main_at: int = -(10**9)  # the last main loop
+    main_timer: int = -1
+    all_at: int = 10**12  # from when on it tests all jobs
+    is_cut: bool = False  # it has not tested all jobs
+    leaves: bool = False  # it has left jobs that no limit holds
+    to_come: bool = False  # jobs that are still to be submitted
+    past: list[tuple[Entry, int, int]] = field(default_factory=list)  # runs that are over
     # of one pass
     as_candidates: dict[Entry, int] = field(default_factory=dict)  # planned ends of jobs started past a head
     plans: list[tuple[int, int, int]] = field(default_factory=list)  # (start, latest end, processors) of waiting jobs
@@ -129,16 +143,14 @@ class Site:
         seconds = [*arriving, *(end[0] for end in self.ends[:1]), *(timer[0] for timer in self.timers)]
         seconds += [self.due(entry) for entry in self.put_off]
         seconds += self.wakes
-        if self.rule.loops and self.queue and self.changed:
-            interval = self.rule.loops[1]
-            seconds.append((self.now // interval + 1) * interval)
         if seconds and self.rule.order == "score" and self.queue:
             seconds.append((self.now // TICK + 1) * TICK)
         return min(seconds, default=None)
 
     def instant(self, ending: Iterable[Entry], arriving: Iterable[Entry]) -> None:
         """One scheduling instant; estimates are asked for as `arriving` is walked, after the ends."""
-        self.something_ended, waited = False, bool(self.queue or self.put_off)
+        ending, waited = list(ending), bool(self.queue or self.put_off)
+        self.something_ended, self.jobs_end = False, bool(ending)
         for entry in ending:
             self.ended(entry)
             self.something_ended = self.changed = True
@@ -189,6 +201,7 @@ class Site:
         for entry in self.running:
             while entry.ladder and entry.start + entry.ladder[0][0] <= self.now:
                 entry.running, entry.overdue = entry.ladder.pop(0)[1], False
+                self.changed = True
 
     def change_machine(self) -> None:
         """Let nodes be repaired, or fail; what is reserved changes by itself."""
@@ -220,6 +233,7 @@ class Site:
     def interrupt(self, entry: Entry) -> None:
         """Stop a running job: it waits again, by its old key, its estimate and promise as at first; or it is gone."""
         self.runs.append((entry.row, entry.start, self.now))
+        self.past.append((entry, entry.start, self.now))
         self.running.remove(entry)
         self.in_use -= entry.procs
         self.ends = [end for end in self.ends if end[-1] is not entry]
@@ -269,6 +283,7 @@ class Site:
         self.running.remove(entry)
         self.in_use -= entry.procs
         entry.end = self.now
+        self.past.append((entry, entry.start, self.now))
         self.news.append((self.now, ENDED, entry.row))
         if entry.user >= 0:
             self.ended_of[entry.user].append(entry)
@@ -306,9 +321,11 @@ class Site:
             elapsed = self.now - entry.start
             if entry.planned_end <= self.now:
                 entry.running = corrected(entry, elapsed, self.correction, self.kill)
-                entry.overdue = True
+                entry.overdue = self.changed = True
             elif self.correction == "slurm" and entry.overdue and elapsed < entry.requested:
-                entry.running = elapsed + max(1, (entry.requested - elapsed) // 2)
+                estimate = elapsed + max(1, (entry.requested - elapsed) // 2)
+                self.changed |= estimate != entry.running
+                entry.running = estimate
 
     def one_pass(self) -> None:
         """Bring the queue in order and start whom the rule starts; again, if postponed jobs join after it."""
@@ -557,8 +574,8 @@ class Site:
     # node sets of a site's queues; see `cobalt.py`
 
     def allows(self, entry: Entry) -> bool:
-        """Return whether the entry's node set lets it start."""
-        return True
+        """Return whether the entry's node set lets it start, and under Slurm's loops its limits."""
+        return not (self.rule.loops and self.rule.limits.caps and hold(self, entry))
 
     def use(self, entry: Entry) -> None:
         """Take from what is left next to the reservation of the entry's set."""

@@ -4,11 +4,13 @@ Readings, where the page leaves something open
 ----------------------------------------------
 1. Running jobs with the same planned end are released in the order of submission.
 2. A job that a cycle has started counts as a running job: by its running estimate.
-3. The last slot ends with the window; a reservation that begins there or later is not kept.
+3. An estimate that is corrected at an instant is a change, after which a cycle is due.
+4. The last slot ends with the window; a reservation that begins there or later is not kept.
 """
 
 from collections import Counter
 
+from tests.oracle.limits import fall
 from tests.oracle.preemption import candidates, make_way, set_retry
 
 WINDOW, YEAR = 30, 365 * 86_400
@@ -16,17 +18,83 @@ WINDOW, YEAR = 30, 365 * 86_400
 
 def loops_on_nodes(site) -> None:
     """The main loop at each event; a cycle of the backfill loop by its own clock."""
+    if not site.queue:
+        set_retry(site, True)
+        return
     main_loop(site)
-    tested, interval, slot, window = site.rule.loops
-    if site.now % interval == 0 and site.changed:
+    tested, _, slot, window = site.rule.loops
+    due = is_due(site)
+    if due:
         one_cycle(site, tested, slot, window)
-    set_retry(site)
+    set_retry(site, due or not site.leaves)
+    set_next(site)
+
+
+def in_main_loop(site):
+    """Give the jobs that a run of the main loop tests, one after the other; none while it pauses."""
+    _, depth, every, pause = site.rule.pace
+    site.is_cut = site.leaves = site.now < site.main_at + pause
+    if site.is_cut:
+        return
+    site.main_at = site.now
+    tests_all = not depth or site.now % every == 0 or site.now >= site.all_at
+    if tests_all:
+        site.all_at = 10**12
+    found = within_quota(site, site.rule.main_quota)
+    site.leaves = len(found) < len(site.queue)
+    for tested, entry in enumerate(found):
+        if tested == depth and not tests_all:
+            site.all_at = min(site.all_at, (site.now // every + 1) * every)
+            site.is_cut = site.leaves = True
+            return
+        yield entry
+
+
+def in_cycle(site, tested) -> list:
+    """Return the jobs that a cycle tests."""
+    found = within_quota(site, site.rule.quota)[:tested]
+    site.next_at = site.now - -(len(found) * site.rule.pace[0]) // 10**6 + site.rule.loops[1]
+    return found
+
+
+def cycle_from(site, second) -> int:
+    """Return the first second from one on at which a cycle may begin."""
+    interval = site.rule.loops[1]
+    return max(second, site.next_at) if site.rule.pace[0] else -(-second // interval) * interval
+
+
+def is_due(site) -> bool:
+    """Whether a cycle of the backfill loop is due; cycles that take time do not begin in a second in which jobs end."""
+    waits = site.rule.pace[0] and site.jobs_end
+    return not waits and cycle_from(site, site.now) == site.now and (site.changed or site.now == site.timer)
+
+
+def set_next(site) -> None:
+    """Set the next cycle: after a change, or where priorities and usage change at a tick; and the next main loop."""
+    period, when = site.rule.limits.period, None
+    if site.changed:
+        when = cycle_from(site, site.now + 1)
+    elif period and (site.running or site.to_come or fall(site)):
+        when = cycle_from(site, (site.now // period + 1) * period)
+    if site.queue and when is not None and not site.now < site.timer <= when:
+        site.timer = when
+        site.timers.append((when, None))
+    if site.queue and site.is_cut:
+        when = site.main_at + site.rule.pace[3]
+        if site.main_at == site.now:
+            when = max(when, site.all_at)
+        if not site.now < site.main_timer <= when:
+            site.main_timer = when
+            site.timers.append((when, None))
 
 
 def one_cycle(site, tested, slot, window) -> None:
     """One cycle of the backfill loop."""
     waiting, cycle = len(site.queue), Cycle(site, slot, window)
-    for entry in within_quota(site)[:tested]:
+    tested *= cycle.end >= site.now
+    for entry in in_cycle(site, tested):
+        if not site.allows(entry):
+            continue
         start, place = cycle.first_start(entry)
         if start == site.now:
             nodes = cycle.usable(entry, site.now)[0]
@@ -50,11 +118,11 @@ def place_by_force(site, entry, nodes) -> dict | None:
     return without([]) if made else None
 
 
-def within_quota(site) -> list:
+def within_quota(site, most) -> list:
     """Return the waiting jobs without those behind the first so many of their user."""
     seen, kept = Counter(), []
     for entry in site.queue:
-        if site.rule.quota is None or entry.user < 0 or seen[entry.user] < site.rule.quota:
+        if most is None or entry.user < 0 or seen[entry.user] < most:
             kept.append(entry)
             seen[entry.user] += 1
     return kept
@@ -63,10 +131,13 @@ def within_quota(site) -> list:
 def main_loop(site) -> None:
     """Start jobs in turn; one that is blocked closes the nodes of its set."""
     closed: set[int] = set()
-    for entry in list(site.queue):
+    for entry in in_main_loop(site):
+        if not site.allows(entry):
+            continue
         nodes = set(entry.job.ask.nodes) - closed
         place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
         if place is None:
+            site.leaves = True
             closed |= nodes
             if len(closed) == len(site.machine.boxes):
                 return

@@ -28,13 +28,16 @@ from schedsim.policies.orders import ORDERS, SCORE, WIDEST, LookAhead, Order, Pr
 from schedsim.policies.policy import Policy
 from schedsim.policies.traits import clash
 from schedsim.results.schedule import STARTED_BY
-from schedsim.sites.slurm.limits import Quota
+from schedsim.sites.slurm.fair_share import FairShare, Shares
+from schedsim.sites.slurm.limits import LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
+from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
 from tests.oracle.cobalt import House
 from tests.oracle.easy import Job, Rule, simulate
+from tests.oracle.limits import Cap, Caps
 from tests.oracle.machine import Ask, Box, Calendar, Counts, Nodes, Rows
 from tests.oracle.preemption import Preempts
 from tests.support.cobalt_runs import rules_of
@@ -141,6 +144,17 @@ def preempts(**about):
     return add
 
 
+def limited(*kinds):
+    """Limits of Slurm's loops, of which a case draws the numbers."""
+
+    def add(setup):
+        if "backfill" not in setup.policy:
+            FEATURES["loops"](setup)
+        setup.rule["limits"] = kinds
+
+    return add
+
+
 BY_QOS = frozenset([(2, 1), (2, -1), (1, -1), (0, -1)])
 BY_TIER = frozenset((one, other) for one in range(-1, 3) for other in range(-1, one) if (one, other) != (0, -1))
 """Users by the tier of their partition; two of the partitions share no node."""
@@ -200,7 +214,13 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     },
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
-    "quota": {"quota": policy({"quota": 2})},
+    "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
+    "pace": {
+        "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
+        "short main loop": policy({"pace": (0, 2, 45, 0)}),
+        "main loop with pauses": policy({"pace": (300_000, 3, 20, 7)}),
+        "short main loop with pauses": policy({"pace": (0, 2, 45, 11)}),
+    },
     "preemption": {
         "preemption by qos": preempts(may=BY_QOS, rank={-1: 0, 1: 3, 2: 7}, delay=7),
         "preemption by partition": preempts(may=BY_TIER, rank={0: 1, 1: 2, 2: 3}, exempt={0: 30, -1: 11}, delay=31),
@@ -208,6 +228,12 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
         "strict preemption": preempts(
             may=BY_QOS, strict=True, reorders=3, exempt={1: 6}, gone=frozenset([-1]), delay=60
         ),
+    },
+    "limits": {
+        "limits": limited("at a time", "at a time"),
+        "running minutes": limited("planned", "at a time"),
+        "minutes": limited("spent", "spent"),
+        "safe minutes": limited("safe", "planned", "spent"),
     },
     "run times": {
         "run times": parts(run_times=Dilation(limit=0.5, low=1.2, high=1.4), kill=False),
@@ -253,6 +279,7 @@ class Case:
         self._draw_machine()
         self._draw_jobs()
         self._draw_estimates()
+        self._draw_limits(Random(-2 - self.seed))
         self.calendar = self._calendar()
         self.house = self._house() if "rules" in self.marks else None
 
@@ -302,6 +329,41 @@ class Case:
             return max(1, min(drawn, job.requested))
 
         self.roles = [[guess(job) for job in self.jobs] for _ in range(3 if "separate" in self.marks else 1)]
+
+    def _draw_limits(self, random):
+        """Draw limits; usage is followed where nothing but the multifactor priority orders the queue."""
+        kinds, caps = self.setup.rule.pop("limits", ()), []
+        for kind in kinds:
+            most = random.randint(1, 8) if kind == "at a time" else random.choice([2, 9, 30, 80])
+            users = frozenset(random.sample(range(-1, 3), random.randint(1, 3)))
+            factor = random.choice([1.0, 1.0, 0.5, 0.0])
+            caps.append(Cap(kind, most, users, random.random() < 0.3, random.random() < 0.8, factor))
+        if kinds:
+            follows = "order" not in self.setup.policy and "preempts" not in self.setup.rule
+            period, half_life = self.step * random.choice([3, 7]), self.step * random.choice([0, 10, 40])
+            resets = tuple(sorted(random.sample(range(1, 40 * self.step), random.choice([0, 0, 1, 2]))))
+            self.setup.rule["limits"] = Caps(tuple(caps), period, half_life, resets, follows)
+
+    def _limited(self, rule, workload):
+        """Return a policy with limits, as the engine takes them."""
+        made, caps = LimitsBeingMade(), self.setup.rule["limits"]
+        users = np.array([job.user for job in self.jobs])
+        for cap in caps.caps:
+            rows = np.flatnonzero(np.isin(users, sorted(cap.users)))
+            amounts = np.ones(len(rows), dtype=int) if cap.counts_jobs else workload.procs[rows]
+            asked = amounts if cap.kind == "at a time" else amounts * np.maximum(1, -(-workload.requested[rows] // 60))
+            holds = np.ones(len(rows), dtype=bool)
+            made.add(cap.kind, cap.most, rows, asked, holds, cap.kind, amounts * cap.factor, cap.decays)
+        limits = made.done(len(workload))
+        backfill = replace(rule.backfill, limits=limits, calc_period=caps.period)
+        if not caps.follows:
+            return replace(rule, backfill=backfill)
+        share = FairShare(
+            Shares(np.array([-1]), np.array([1]), np.array([False])), np.full(len(workload), -1),
+            np.zeros(len(workload)), caps.half_life, caps.period, caps.resets,
+        )  # fmt: skip
+        order = Multifactor(calc_period=caps.period).order(workload, parts_of(len(workload)), share)
+        return replace(rule, order=order, backfill=backfill)
 
     def _calendar(self):
         """Reservations and failures; of nodes by name where there are nodes, or so many of them fail."""
@@ -420,9 +482,15 @@ class Case:
         if self.house is not None:
             parts["rules"] = rules_of(self.house, self.jobs)
         rule = Policy(**setup.policy)
-        if isinstance(rule.backfill, Loops) and "quota" in setup.rule:
+        if isinstance(rule.backfill, Loops) and setup.rule.keys() & {"quota", "main_quota", "pace"}:
             users = np.array([job.user for job in self.jobs])
-            rule = replace(rule, backfill=replace(rule.backfill, quotas=(Quota(setup.rule["quota"], users),)))
+            names = {"quota": False, "main_quota": True}
+            quotas = tuple(Quota(setup.rule[name], users, of) for name, of in names.items() if name in setup.rule)
+            names = ("test_time", "queue_depth", "sched_interval", "min_interval")
+            pace = dict(zip(names, setup.rule.get("pace", (0, 0, 60, 0)), strict=True))
+            rule = replace(rule, backfill=replace(rule.backfill, quotas=quotas, **pace))
+        if isinstance(rule.backfill, Loops) and "limits" in setup.rule:
+            rule = self._limited(rule, jobs)
         if isinstance(rule.backfill, Loops) and "preempts" in setup.rule:
             rule = replace(rule, backfill=replace(rule.backfill, preemption=self._preemption(setup.rule["preempts"])))
         return Simulation(jobs, rule, self.estimates, **parts)

@@ -141,6 +141,8 @@ def cases_with(current: str, *more: Case) -> tuple[Case, tuple[Case, ...]]:
     ('EASY', 'sjf-easy', 9)
     """
     current = policy_name(current)
+    if not current.strip():
+        raise JobcastError("--current names no policy; name what the site runs today, such as easy.")
     for case in SHORT_LIST:
         if current.lower() in (case.name.lower(), case.policy if case.estimates in ("requested", case.policy) else ""):
             return case, (case, *(other for other in SHORT_LIST if other is not case), *more, PERFECT)

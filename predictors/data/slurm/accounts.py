@@ -26,7 +26,9 @@ _SAME: Final[Mapping[str, str]] = MappingProxyType(
         "maxsubmitjobspa": "maxsubmitjobsperaccount", "maxtrespu": "maxtresperuser", "maxtrespa": "maxtresperaccount",
         "maxtres": "maxtresperjob", "maxtrespj": "maxtresperjob", "maxwalldurationperjob": "maxwall",
         "maxwallpj": "maxwall", "maxwalldurationpj": "maxwall", "par name": "parentname", "parent": "parentname",
-        "acct": "account",
+        "acct": "account", "maxtresmins": "maxtresminsperjob", "maxtresminspj": "maxtresminsperjob",
+        "mintresperjob": "mintres", "mintrespj": "mintres",
+        "maxtresrunminspu": "maxtresrunminsperuser", "maxtresrunminspa": "maxtresrunminsperaccount",
     }
 )  # fmt: skip
 """Names that mean the same, in small letters, by the one that is kept."""

@@ -23,7 +23,7 @@ MOST_FILES: Final = 256  # files that one includes in all
 MOST_NAMES: Final = 1_000_000  # names of nodes to compare; no cluster has more
 # possessive, from the begin of a word alone: a damaged line of a megabyte takes no longer than others
 _PAIR: Final = re.compile(r'(?<![\w.-])(\w[\w.-]*+)\s*+=\s*("[^"]*"|\S*)')
-_ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
+ENDLESS: Final = frozenset(("INFINITE", "UNLIMITED"))
 _BIGGEST: Final = 1 << 32
 
 
@@ -56,6 +56,7 @@ class SlurmConf:
     # nodes of each NodeName line, and what it says of them; lists of nodes by the name of a NodeSet
     node_lines: tuple[tuple[Setting, Mapping[str, Setting]], ...] = ()
     node_sets: Mapping[str, str] = field(default_factory=dict)
+    feature_sets: frozenset[str] = frozenset()  # NodeSets that name no nodes
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
@@ -64,8 +65,16 @@ class SlurmConf:
         partitions: dict[str, Mapping[str, Setting]] = {}
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
-        seen: dict[str, str] = {}  # where each node is named
-        node_lines, node_sets = [], {}
+        seen: dict[tuple[str, str], str] = {}  # where each node and partition is named
+        node_lines, node_sets, feature_sets = [], {}, set()
+
+        def name_once(kind: str, name: str, place: str) -> None:
+            if seen.setdefault((kind, name), place) != place:
+                raise JobcastError(
+                    f"{place}: {kind} {printable(name)[:40]!r} is named twice, first at {seen[kind, name]}; leave one "
+                    "out."
+                )
+
         for place, line in lines:
             pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
             if not pairs or _PAIR.sub("", line).strip():
@@ -77,6 +86,8 @@ class SlurmConf:
             if kind == "nodeset" and "nodes" in row:
                 node_sets[pairs[0].value] = row["nodes"].value
                 continue
+            if kind == "nodeset":
+                feature_sets.add(pairs[0].value)
             if kind not in defaults:
                 settings |= {one.name.lower(): one for one in pairs}
                 continue
@@ -85,20 +96,18 @@ class SlurmConf:
                 continue
             row = defaults[kind] | row
             if kind == "partitionname":
+                name_once("partition", pairs[0].value, place)
                 partitions[pairs[0].value] = MappingProxyType(row)
                 continue
             count = _nodes_of(pairs[0])
             nodes += count
             for name in hostnames(pairs[0].value) if nodes <= MOST_NAMES else ():
-                if name in seen:
-                    raise JobcastError(
-                        f"{place}: node {printable(name)[:40]!r} is named twice, first at {seen[name]}; leave one out."
-                    )
-                seen[name] = place
+                name_once("node", name, place)
             procs += count * _procs_of(row)
             node_lines.append((pairs[0], MappingProxyType(row)))
         tables = MappingProxyType(settings), MappingProxyType(partitions)
-        return cls(source, *tables, nodes, procs, tuple(node_lines), MappingProxyType(node_sets))
+        sets = MappingProxyType(node_sets), frozenset(feature_sets)
+        return cls(source, *tables, nodes, procs, tuple(node_lines), *sets)
 
     def resources(self, partition: str) -> dict[str, float]:
         """Return how much of each trackable resource the nodes of a partition have; memory in MB.
@@ -126,11 +135,43 @@ class SlurmConf:
                 if count:
                     found[tres] = found.get(tres, 0.0) + count * amount
         if wanted:
-            raise JobcastError(
-                f"{told.place}: {told.name} of partition {partition} names {printable(min(wanted))[:40]!r}, for which "
-                f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
-            )
+            raise self._nameless(partition, told, min(wanted))
         return found
+
+    def _nameless(self, partition: str, told: Setting, node: str) -> JobcastError:
+        return JobcastError(
+            f"{told.place}: {told.name} of partition {partition} names {printable(node)[:40]!r}, for which "
+            f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
+        )
+
+    def check_nodes(self) -> None:
+        """Refuse partitions of nodes without a NodeName, as Slurm does; a file without any NodeName has them elsewhere.
+
+        Examples
+        --------
+        >>> lines = ["NodeName=n[1-4] CPUs=8", "PartitionName=p Nodes=n[1-5]"]
+        >>> SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", line) for line in lines]).check_nodes()
+        Traceback (most recent call last):
+        ...
+        predictors.core.errors.JobcastError: slurm.conf:1: Nodes of partition p names 'n5', for which slurm.conf has \
+no NodeName, and no NodeSet with Nodes; name the nodes.
+        """
+        if not 0 < self.nodes <= MOST_NAMES:
+            return
+        known = {name for names, _ in self.node_lines for name in hostnames(names.value)} | self.feature_sets
+        for partition, row in self.partitions.items():
+            lists = self.lists_of(row["nodes"]) if "nodes" in row else []
+            takes_all = any(one.upper() == "ALL" for one in lists)
+            n_named = sum(map(host_count, lists))
+            if takes_all or not lists:
+                continue
+            if not 0 < n_named <= MOST_NAMES:
+                named = "no node" if n_named == 0 else f"{n_named:,} nodes, and {self.source} has {self.nodes:,}"
+                raise JobcastError(
+                    f"{row['nodes'].place}: Nodes of partition {printable(partition)} names {named}; name its nodes."
+                )
+            if unknown := {name for one in lists for name in hostnames(one)} - known:
+                raise self._nameless(partition, row["nodes"], min(unknown))
 
     def lists_of(self, nodes: Setting) -> list[str]:
         """Return the lists of nodes that a partition's Nodes names, its NodeSets by their nodes."""
@@ -209,7 +250,7 @@ def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     >>> seconds_of(Setting("MaxTime", "1-12", "slurm.conf:3")), seconds_of(Setting("MaxTime", "90", "slurm.conf:3"))
     (129600, 5400)
     """
-    if found.value.upper() in _ENDLESS:
+    if found.value.upper() in ENDLESS:
         return _BIGGEST
     seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
     if seconds is None or (seconds == 0 and not may_be_0):

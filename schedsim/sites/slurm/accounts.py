@@ -22,29 +22,22 @@ from predictors.data.slurm.accounts import (
 )
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
 from schedsim.sites.slurm.fair_share import Shares
-from schedsim.sites.slurm.limits import Limits, LimitsBeingMade
+from schedsim.sites.slurm.limits import Kind, Limits, LimitsBeingMade
 from schedsim.sites.slurm.usage import OF_PARENT
 from schedsim.workload.workload import Workload
 
+_OF_GROUPS: Final = ("grpjobs", "grpsubmitjobs", "grptres", "grptresmins", "grptresrunmins")
+"""Limits on all jobs of a QOS, or of an association and those below it."""
+_OF_JOBS: Final = ("maxtresperjob", "maxtresminsperjob", "maxwall")
+_OF_USERS: Final = ("maxjobsperuser", "maxsubmitjobsperuser", "maxtresperuser", "maxtresrunminsperuser")
+_OF_ACCOUNTS: Final = ("maxjobsperaccount", "maxsubmitjobsperaccount", "maxtresperaccount", "maxtresrunminsperaccount")
+_INHERITED: Final = ("maxjobs", "maxsubmitjobs", *_OF_JOBS)
+"""Limits on each user of an account that has none of its own."""
+_LIMITS_OF_QOS: Final = frozenset((*_OF_GROUPS, *_OF_JOBS, *_OF_USERS, *_OF_ACCOUNTS))
 USED_OF_ASSOCIATIONS: Final = frozenset(
-    (
-        "fairshare",
-        "grpjobs",
-        "grptres",
-        "maxjobs",
-        "maxtresperjob",
-        "maxwall",
-        "defaultqos",
-        "defaultaccount",
-        "priority",
-    )
+    (*_OF_GROUPS, *_INHERITED, "fairshare", "defaultqos", "defaultaccount", "priority")
 )
-USED_OF_QOS: Final = frozenset(
-    (
-        "priority", "usagefactor", "flags", "grpjobs", "grptres", "maxjobsperuser", "maxtresperuser",
-        "maxjobsperaccount", "maxtresperaccount", "maxtresperjob", "maxwall",
-    )
-)  # fmt: skip
+USED_OF_QOS: Final = _LIMITS_OF_QOS | {"priority", "usagefactor", "flags"}
 _NAMES: Final = frozenset(
     (
         "cluster", "account", "user", "partition", "parentname", "name", "id", "description", "organization", "comment",
@@ -52,13 +45,9 @@ _NAMES: Final = frozenset(
     )
 )  # fmt: skip
 """Columns that name the owner of a row, and ask nothing of a scheduler."""
-_AT_SUBMISSION: Final = frozenset(
-    ("grpsubmitjobs", "maxsubmitjobs", "maxsubmitjobsperuser", "maxsubmitjobsperaccount", "grpsubmit", "maxsubmit")
-)
-_ENFORCING: Final = frozenset(("limits", "safe", "all"))
-_INHERITED: Final = ("maxjobs", "maxtresperjob", "maxwall")
-"""Limits on each user of an account that has none of its own."""
-_FLAGS: Final = frozenset(("overpartqos", "noreserve"))
+_SAFE: Final = frozenset(("safe", "all"))
+_ENFORCING: Final = _SAFE | {"limits"}
+_FLAGS: Final = frozenset(("overpartqos", "noreserve", "nodecay", "usagefactorsafe"))
 NO_ACCOUNT: Final = -1
 
 
@@ -282,23 +271,30 @@ class Owners:
                 summed += parts
             if summed:
                 found[jobs] = np.sum(summed, axis=0)[jobs]
-        factor = {q: number_of(row["usagefactor"]) for q, row in self.accounts.qos.items() if "usagefactor" in row}
-        usage: Floats = found * np.array([factor.get(name, 1.0) for name in self.qos])
+        usage: Floats = found * self.usage_factors
         return usage
+
+    @cached_property
+    def usage_factors(self) -> Floats:
+        """The UsageFactor of each job's QOS."""
+        factor = {q: number_of(row["usagefactor"]) for q, row in self.accounts.qos.items() if "usagefactor" in row}
+        return np.array([factor.get(name, 1.0) for name in self.qos])
 
     def limits(self) -> Limits | None:
         """Return what holds jobs; None if Slurm enforces no limits, or there are none."""
         enforced = {one.strip().lower() for one in self.conf.text("AccountingStorageEnforce", "none").split(",")}
-        named = any(
-            key in USED_OF_QOS - {"priority", "usagefactor"} for row in self.accounts.qos.values() for key in row
-        )
-        named |= any({"grpjobs", "grptres", "maxjobs"} & one.settings.keys() for one in self.accounts.associations)
+        of_partitions = {row["qos"].value for row in self.conf.partitions.values() if "qos" in row}
+        if unknown := sorted(of_partitions - self.accounts.qos.keys()):
+            text = f"QOS of partitions that the files do not have, so that they limit nothing: {', '.join(unknown)}"
+            self.findings.append(Finding("slurm-unknown-partition-qos", "noted", text, len(unknown)))
+        named = any(key in _LIMITS_OF_QOS | {"flags"} for row in self.accounts.qos.values() for key in row)
+        named |= any({*_OF_GROUPS, *_INHERITED} & one.settings.keys() for one in self.accounts.associations)
         if not enforced & _ENFORCING:
             if named:
                 text = f"{self.conf.source}: AccountingStorageEnforce does not name limits: they hold no job"
                 self.findings.append(Finding("slurm-limits-off", "noted", text))
             return None
-        return _Limits(self).made()
+        return _Limits(self, is_safe=bool(enforced & _SAFE)).made()
 
     def unused(self, also_used: frozenset[str] = frozenset()) -> Iterator[Finding]:
         """Give what of the files is read and not used; of QOS some more settings may be."""
@@ -307,14 +303,10 @@ class Owners:
         for what, keys, used in (
             ("associations", own, USED_OF_ASSOCIATIONS), ("qos", of_qos, USED_OF_QOS | also_used),
         ):  # fmt: skip
-            names = sorted(name for key, name in keys.items() if key not in used | _NAMES | _AT_SUBMISSION)
+            names = sorted(name for key, name in keys.items() if key not in used | _NAMES)
             if names:
                 text = f"{what}: read, and not used by the policy: {', '.join(names)}"
                 yield Finding(f"slurm-unused-of-{what}", "noted", text, len(names))
-            refused = sorted(name for key, name in keys.items() if key in _AT_SUBMISSION)
-            if refused:
-                text = f"{what}: {', '.join(refused)}: Slurm refuses submissions beyond it; here all jobs are taken"
-                yield Finding("slurm-no-refusals", "noted", text, len(refused))
         flags = sorted({flag for name in self.accounts.qos for flag in self.flags(name)} - _FLAGS)
         if flags:
             text = f"flags of QOS: read, and not used by the policy: {', '.join(flags)}"
@@ -351,14 +343,13 @@ def _parts(codes: Ints) -> list[Ints]:
 
 
 class _Limits:
-    def __init__(self, owners: Owners) -> None:
-        self.owners = owners
+    def __init__(self, owners: Owners, is_safe: bool) -> None:
+        self.owners, self.is_safe = owners, is_safe
         part_qos = {name: row["qos"].value for name, row in owners.conf.partitions.items() if "qos" in row}
         of_partition = np.array([part_qos.get(name, "") for name in owners.partitions], dtype=object)
         of_jobs = np.array(owners.qos, dtype=object)
         names, codes = np.unique(np.concatenate([of_jobs, of_partition]), return_inverse=True)
         self.qos_names: list[str] = names.tolist()
-        self.unknown = sorted({name for name in part_qos.values() if name not in owners.accounts.qos})
         self.qos_of, self.part_qos_of = np.split(codes, 2)
         over = np.array(["overpartqos" in owners.flags(name) for name in self.qos_names], dtype=np.bool_)[self.qos_of]
         self.first = np.where(over, self.qos_of, self.part_qos_of)
@@ -369,8 +360,14 @@ class _Limits:
         accounts = np.array([*(one.account for one in entries), ""], dtype=object)  # NO_ACCOUNT is the last
         self.account_names, self.account_of = np.unique(accounts, return_inverse=True)
         self.account_of = self.account_of[place]
+        factor = owners.usage_factors
+        safe = np.array(["usagefactorsafe" in owners.flags(name) for name in self.qos_names], dtype=np.bool_)
+        self.minutes = np.maximum(1, -(-owners.workload.requested // 60))
+        self.minutes = np.where(safe[self.qos_of], np.floor(self.minutes * factor).astype(np.int64), self.minutes)
         self.all = LimitsBeingMade()
         self.too_large = 0
+        self.closed: list[str] = []  # limits of 0
+        self.contrary: list[str] = []
         self.untold: set[str] = set()
         self.set_by: dict[tuple[str, str | None], Bools] = {}
 
@@ -381,11 +378,12 @@ class _Limits:
         self._of_associations()
         unreserved = np.array(["noreserve" in self.owners.flags(name) for name in self.qos_names], dtype=np.bool_)
         findings = self.owners.findings
-        if self.unknown:
-            text = (
-                f"QOS of partitions that the files do not have, so that they limit nothing: {', '.join(self.unknown)}"
-            )
-            findings.append(Finding("slurm-unknown-partition-qos", "noted", text, len(self.unknown)))
+        if self.contrary:
+            text = f"no job keeps to both limits: {'; '.join(self.contrary)}"
+            findings.append(Finding("slurm-contrary-limits", "noted", text, len(self.contrary)))
+        if self.closed:
+            text = f"let no job start; the simulation ignores them: {'; '.join(self.closed)}"
+            findings.append(Finding("slurm-limits-of-0", "noted", text, len(self.closed)))
         if self.too_large:
             text = "exceed a limit on their own; Slurm would never start them; the simulation ignores the limit"
             findings.append(Finding("slurm-beyond-limit", "noted", text, self.too_large))
@@ -421,19 +419,29 @@ class _Limits:
             self.untold.add(str(tres))
         return found
 
-    def _add(self, name: str, most: float, rows: Ints, amounts: Ints, holds: Bools) -> None:
+    def _add(self, key: str, name: str, most: float, rows: Ints, amounts: Ints, holds: Bools, decays: bool) -> None:
         """Add a limit for the jobs in some rows; `holds` has one entry a row."""
-        if rows.size:
-            self.too_large += self.all.add(name, int(most), rows, amounts[rows], holds)
+        if not rows.size:
+            return
+        kind: Kind = "at a time"
+        rates: Floats | None = None
+        amounts = amounts[rows]
+        if "submit" in key:
+            kind = "submitted"
+        elif "mins" in key:
+            kind = "planned" if "run" in key else "safe" if self.is_safe else "spent"
+            amounts, rates = amounts * self.minutes[rows], amounts * self.owners.usage_factors[rows]
+        if int(most) == 0 and kind != "submitted" and (holds & (amounts > 0)).any():
+            self.closed.append(name)
+        self.too_large += self.all.add(name, int(most), rows, amounts, holds, kind, rates, decays)
 
     def _of_qos(self, qos: str, row: Mapping[str, Setting]) -> None:
         number = self.qos_names.index(qos) if qos in self.qos_names else -1  # one without jobs is read, too
         rows = np.flatnonzero((self.qos_of == number) | (self.part_qos_of == number))
-        by_user, by_account = (self.user_names, self.user_of), (self.account_names, self.account_of)
-        scopes: dict[str, tuple[Any, Ints] | None] = {
-            "grpjobs": None, "grptres": None, "maxjobsperuser": by_user, "maxtresperuser": by_user,
-            "maxjobsperaccount": by_account, "maxtresperaccount": by_account,
-        }  # fmt: skip
+        scopes: dict[str, tuple[Any, Ints] | None] = dict.fromkeys(_OF_GROUPS)
+        scopes |= dict.fromkeys(_OF_USERS, (self.user_names, self.user_of))
+        scopes |= dict.fromkeys(_OF_ACCOUNTS, (self.account_names, self.account_of))
+        decays = "nodecay" not in self.owners.flags(qos)
         for key, scope in scopes.items():
             if key not in row:
                 continue
@@ -446,13 +454,20 @@ class _Limits:
                 holds = np.where(self._setting(key, tres)[first], first, second) == number
                 text = f"QOS {qos}: {told.name}={told.value}"
                 if scope is None:
-                    self._add(text, most, rows, amounts, holds)
+                    self._add(key, text, most, rows, amounts, holds, decays)
                     continue
                 names, codes = scope
                 for part in _parts(codes[rows]):
                     if one := names[codes[rows[part[0]]]]:
-                        self._add(f"{text} ({one})", most, rows[part], amounts, holds[part])
-        for key in ("maxtresperjob", "maxwall"):
+                        self._add(key, f"{text} ({one})", most, rows[part], amounts, holds[part], decays)
+        if "mintres" in row and "maxtresperjob" in row:
+            least, most_of = tres_of(row["mintres"]), tres_of(row["maxtresperjob"])
+            self.contrary += [
+                f"QOS {qos}: {tres} is at least {least[tres]:,.0f} and at most {most_of[tres]:,.0f}"
+                for tres in sorted(least.keys() & most_of.keys())
+                if least[tres] > most_of[tres]
+            ]
+        for key in _OF_JOBS:
             if key in row:
                 self.too_large += int(self._beyond(row[key], key)[rows].sum())
 
@@ -463,7 +478,8 @@ class _Limits:
         found = np.zeros(len(self.place), dtype=np.bool_)
         for tres, most in tres_of(told).items():
             amounts = self._amounts(tres)
-            found |= False if amounts is None else amounts > most
+            if amounts is not None:
+                found |= amounts * (self.minutes if "mins" in key else 1) > most
         return found
 
     def _of_associations(self) -> None:
@@ -481,7 +497,7 @@ class _Limits:
                 self._of_association(one, np.sort(np.concatenate(inside[i])), number)
 
     def _of_association(self, one: Association, rows: Ints, number: dict[str, int]) -> None:
-        for key in ("grpjobs", "grptres"):
+        for key in _OF_GROUPS:
             if key in one.settings:
                 self._claims(one, key, one.settings[key], rows, key)
         if not one.user:
@@ -493,15 +509,18 @@ class _Limits:
             at = self.entries[number[at.parent]] if at.parent else None
         if "maxjobs" in inherited:
             self._claims(one, "maxjobs", inherited["maxjobs"], rows, "maxjobsperuser", "maxjobsperaccount")
-        for key in ("maxtresperjob", "maxwall"):
+        if "maxsubmitjobs" in inherited:
+            of_qos = "maxsubmitjobsperuser", "maxsubmitjobsperaccount"
+            self._claims(one, "maxsubmitjobs", inherited["maxsubmitjobs"], rows, *of_qos)
+        for key in _OF_JOBS:
             if key in inherited:
                 self.too_large += int((self._beyond(inherited[key], key)[rows] & self._free(key, None, rows)).sum())
 
     def _claims(self, one: Association, key: str, told: Setting, rows: Ints, *of_qos: str) -> None:
         """Add a limit of an association; it holds the jobs with a QOS that sets none of these kinds."""
-        for tres, most in self._wanted(told, key == "grptres").items():
+        for tres, most in self._wanted(told, "tres" in key).items():
             amounts = self._amounts(tres)
             if amounts is None:
                 continue
             holds = np.logical_and.reduce([self._free(kind, tres, rows) for kind in of_qos])
-            self._add(f"{one.name}: {told.name}={told.value}", most, rows, amounts, holds)
+            self._add(key, f"{one.name}: {told.name}={told.value}", most, rows, amounts, holds, decays=True)

@@ -5,6 +5,8 @@ Also what partitions say of their jobs: factors, tiers, resources, and whom they
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -13,7 +15,7 @@ from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, counted, printable, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding
-from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of
+from predictors.data.slurm.conf import ENDLESS, Setting, SlurmConf, seconds_of, whole_of
 from schedsim.kernels.records import Records
 from schedsim.sites.slurm.accounts import Owners, amounts_of, weights_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
@@ -21,16 +23,22 @@ from schedsim.sites.slurm.records import Parts
 from schedsim.workload.workload import Workload
 
 USED_FLAGS: Final = frozenset(
-    ("small_relative_to_time", "incr_only", "no_normal_part", "no_normal_tres", "no_normal_all")
+    ("small_relative_to_time", "incr_only", "accrue_always", "no_normal_part", "no_normal_tres", "no_normal_all")
 )
 USED_FLAGS_WITH_ACCOUNTS: Final = frozenset(
     ("fair_tree", "no_fair_tree", "depth_oblivious", "no_normal_qos", "no_normal_assoc", "max_tres", "max_tres_gres")
 )
-WITHOUT_EFFECT: Final = frozenset(("accrue_always", "calculate_running"))
-"""Flags that change nothing here: no job waits before its submission, and running jobs have no priority."""
+WITHOUT_EFFECT: Final = frozenset(("calculate_running",))
+"""Flags that change nothing here: running jobs have no priority."""
 _NORMAL: Final = frozenset(("no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"))
+MOST_OF_PARTITION: Final = 0xFFFF  # a partition's tier or factor
+_EITHER: Final = ("percpu", "pernode")
 _YES: Final = frozenset(("yes", "up", "true", "1"))
 _NO: Final = frozenset(("no", "down", "false", "0"))
+_ENFORCED: Final[Mapping[str, str]] = MappingProxyType(
+    dict.fromkeys(_NO, "let wait without end") | dict.fromkeys((*_YES, "any", "all"), "refuse at submission")
+)
+"""What Slurm does with jobs that their partition does not take, by EnforcePartLimits."""
 
 
 def flags_of(conf: SlurmConf) -> frozenset[str]:
@@ -72,6 +80,7 @@ def rule_of(conf: SlurmConf, has_accounts: bool) -> Multifactor:
         favour_small=small is not None and small.value.lower() in _YES,
         relative_to_time="small_relative_to_time" in flags,
         only_grows="incr_only" in flags,
+        ages_in_pause="accrue_always" in flags,
     )
 
 
@@ -125,23 +134,81 @@ def _jobs_by_partition(conf: SlurmConf, log: JobLog) -> Iterator[tuple[Bools, li
         yield jobs, several
 
 
-def refused(conf: SlurmConf, log: JobLog, workload: Workload, owners: Owners | None) -> Iterator[Finding]:
-    """Count the jobs that none of their partitions takes."""
+def refused(conf: SlurmConf, log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None) -> Iterator[Finding]:
+    """Count the jobs that none of their partitions takes; with EnforcePartLimits=ALL those that one does not take."""
     taken = np.ones(len(log), dtype=np.bool_)
+    widened = np.zeros(len(log), dtype=np.bool_)
+    told = conf.settings.get("enforcepartlimits")
+    rule = "no" if told is None else told.value.lower()
+    if told is not None and rule not in _ENFORCED:
+        raise JobcastError(f"{told.place}: {told.name} is NO, ANY or ALL; found {printable(told.value)[:40]!r}.")
     for jobs, several in _jobs_by_partition(conf, log):
-        taken[jobs] = np.any([_takes(conf.partitions[one], workload, owners)[jobs] for one in several], axis=0)
+        rows = [conf.partitions[one] for one in several]
+        takes = [_takes(conf, row, log, workload, nodes, owners)[jobs] for row in rows]
+        taken[jobs] = np.all(takes, axis=0) if rule == "all" else np.any(takes, axis=0)
+        most = [_memory(conf, row, "maxmem", _EITHER).get("percpu") for row in rows]
+        widened[jobs] = np.all([~_has_memory(log, workload.procs, one)[jobs] for one in most], axis=0)
     if not taken.all():
-        text = (
-            "their partition does not take them, by its MaxTime, accounts or QOS: Slurm would never start them; here "
-        )
-        yield Finding("slurm-refused", "noted", f"{text}they run", int((~taken).sum()))
+        text = "their partition does not take them, by its MaxTime, nodes, memory, accounts or QOS: Slurm would "
+        yield Finding("slurm-refused", "noted", f"{text}{_ENFORCED[rule]}; here they run", int((~taken).sum()))
+    if widened.any():
+        text = "ask for more memory a processor than MaxMemPerCPU: Slurm gives them more processors, here they keep "
+        yield Finding("slurm-more-processors", "noted", f"{text}theirs", int(widened.sum()))
 
 
-def _takes(row: Mapping[str, Setting], workload: Workload, owners: Owners | None) -> Bools:
+def _memory(conf: SlurmConf, row: Mapping[str, Setting], name: str, kinds: tuple[str, ...]) -> dict[str, int]:
+    """Return memory [MB] by what it is for; a partition's own stands before the site's. 0 is none."""
+    for settings in (row, conf.settings):
+        found = {kind: whole_of(settings[name + kind]) for kind in kinds if name + kind in settings}
+        if any(found.values()):
+            return {kind: most for kind, most in found.items() if most}
+    return {}
+
+
+def _has_memory(log: JobLog, of: Ints, most: int | None) -> Bools:
+    """Return which jobs keep to so much memory for each of their nodes or processors, as far as the log tells."""
+    known = log.known("requested_job_memory")
+    if most is None or not known.any():
+        return np.ones(len(log), dtype=np.bool_)
+    return ~known | (log.filled("requested_job_memory") <= most * 1024 * np.maximum(1, of))
+
+
+def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> JobLog:
+    """Return a log in which jobs that ask for no memory have what Slurm gives them, by DefMemPerCPU and its like.
+
+    Memory for each GPU stands before that for each processor or node. Jobs stay as they are where the files name none.
+    """
+    known, gpus = log.known("requested_job_memory").copy(), np.zeros(len(log), dtype=np.int64)
+    if log.known("requested_gpus").any():
+        gpus = np.maximum(0, log.filled("requested_gpus"))
+    found = np.where(known, log.filled("requested_job_memory") if known.any() else 0, 0)
+    groups = [(jobs, conf.partitions[several[0]]) for jobs, several in _jobs_by_partition(conf, log)]
+    of_site = ~np.any([jobs for jobs, _ in groups], axis=0) if groups else np.ones(len(log), dtype=np.bool_)
+    for jobs, row in (*groups, (of_site, {})):
+        by_gpu = _memory(conf, row, "defmem", ("pergpu",)).get("pergpu", 0)
+        rest = _memory(conf, row, "defmem", _EITHER)
+        memory = rest.get("percpu", 0) * procs if "percpu" in rest else rest.get("pernode", 0) * nodes
+        memory = np.where((by_gpu > 0) & (gpus > 0), by_gpu * gpus, memory)
+        gets = jobs & ~known & (memory > 0)
+        found[gets] = memory[gets] * 1024
+        known |= gets
+    if (known == log.known("requested_job_memory")).all():
+        return log
+    unknown = {**log.unknown, "requested_job_memory": ~known}
+    return replace(log, values={**log.values, "requested_job_memory": found}, unknown=unknown)
+
+
+def _takes(
+    conf: SlurmConf, row: Mapping[str, Setting], log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None
+) -> Bools:
     """Return which jobs a partition would take."""
-    taken = np.ones(len(workload), dtype=np.bool_)
+    taken = _has_memory(log, nodes, _memory(conf, row, "maxmem", _EITHER).get("pernode"))
     if "maxtime" in row:
         taken &= workload.requested <= -(-seconds_of(row["maxtime"]) // 60) * 60
+    if "maxnodes" in row and row["maxnodes"].value.upper() not in ENDLESS:
+        taken &= nodes <= whole_of(row["maxnodes"])
+    if "minnodes" in row:
+        taken &= ~log.known("requested_nodes") | (nodes >= whole_of(row["minnodes"]))
     if owners is None:
         return taken
 
@@ -177,9 +244,10 @@ def partitions_of(conf: SlurmConf, log: JobLog, normal: bool) -> tuple[Floats, I
 def number_of_partition(row: Mapping[str, Setting], name: str) -> int:
     """Return a partition's factor or tier; the older key `Priority` stands before both."""
     one = row.get("priority", row.get(name))
-    if one is not None and re.fullmatch(r"\d{1,5}", one.value) is None:
+    if one is not None and (re.fullmatch(r"\d{1,5}", one.value) is None or int(one.value) > MOST_OF_PARTITION):
         raise JobcastError(
-            f"{one.place}: {one.name} is a whole number from 0 to 99,999; found {printable(one.value)[:40]!r}."
+            f"{one.place}: {one.name} is a whole number from 0 to {MOST_OF_PARTITION:,}; found "
+            f"{printable(one.value)[:40]!r}."
         )
     return 1 if one is None else int(one.value)
 

@@ -14,7 +14,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError, unknown_name
 from schedsim.kernels.records import Records
-from schedsim.sites.slurm.records import ENTRY, TALLY, USING_JOB, Entry, UsageArrays
+from schedsim.sites.slurm.records import CLAIM, ENTRY, LIMIT, TALLY, USING_JOB, Entry, UsageArrays
 from schedsim.sites.slurm.usage import OF_PARENT, factors
 
 Algorithm = Literal["fair-tree", "classic", "depth-oblivious"]
@@ -22,15 +22,19 @@ ALGORITHMS: Final[tuple[Algorithm, ...]] = ("fair-tree", "classic", "depth-obliv
 _LN_2: Final = 0.693  # as in Slurm: the decay factor of a second is 1 - 0.693 / half-life
 
 
+ENDLESS: Final = 100 * 365 * 86_400
+"""A half-life from which on usage does not decay [s]; INFINITE is longer."""
+
+
 def decay_of(seconds: float, half_life: float) -> float:
     """Return the share of usage left after so many seconds; 1 without a half-life (0).
 
     Examples
     --------
-    >>> round(decay_of(604_800, 604_800), 3), decay_of(9, 0)
-    (0.5, 1.0)
+    >>> round(decay_of(604_800, 604_800), 3), decay_of(9, 0), decay_of(9, ENDLESS)
+    (0.5, 1.0, 1.0)
     """
-    return 1.0 if half_life <= 0 else float((1.0 - _LN_2 / half_life) ** seconds)
+    return 1.0 if not 0 < half_life < ENDLESS else float((1.0 - _LN_2 / half_life) ** seconds)
 
 
 @dataclass(frozen=True, eq=False)
@@ -185,9 +189,11 @@ class FairShare:
         children = 1 + np.argsort(tree._above[1:], kind="stable")
         resets = np.array(self.resets, dtype=np.int64)
         records: Any = one, entries, jobs
+        limits: Any = np.zeros(0, LIMIT), np.zeros(0, CLAIM), np.zeros(len(jobs) + 1, dtype=np.int64)
         return UsageArrays(
-            records[0], records[1], tree._upward, first, children, np.zeros(n, dtype=np.int64), resets, records[2]
-        )
+            records[0], records[1], tree._upward, first, children, np.zeros(n, dtype=np.int64), resets, records[2],
+            *limits,
+        )  # fmt: skip
 
 
 _NONE: Final = np.empty(0, dtype=np.int64)

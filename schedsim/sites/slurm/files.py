@@ -18,7 +18,7 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
-from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf
+from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf, whole_of
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
@@ -26,6 +26,7 @@ from schedsim.sites.slurm.factors import (
     USED_FLAGS,
     USED_FLAGS_WITH_ACCOUNTS,
     WITHOUT_EFFECT,
+    default_memory,
     fixed_parts,
     flags_of,
     partitions_of,
@@ -42,11 +43,12 @@ from schedsim.workload.workload import Workload
 
 PREFIX: Final = "slurm:"  # begins the name of such a policy
 ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, whatever the files and the log
+_MEMORY: Final = ("defmempercpu", "defmempernode", "defmempergpu", "maxmempercpu", "maxmempernode")
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
         "prioritycalcperiod", "priorityfavorsmall", "priorityflags", "priorityweighttres", "schedulertype",
-        "schedulerparameters",
+        "schedulerparameters", "enforcepartlimits", *_MEMORY,
     )
 )  # fmt: skip
 """Parameters that make the policy."""
@@ -57,17 +59,21 @@ USED_WITH_ACCOUNTS: Final = frozenset(
     )
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
-USED_OF_PARTITIONS: Final = frozenset(("priority", "priorityjobfactor", "prioritytier", "maxtime"))
+USED_OF_PARTITIONS: Final = frozenset(
+    ("priority", "priorityjobfactor", "prioritytier", "maxtime", "maxnodes", "minnodes", *_MEMORY)
+)
 USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
     ("qos", "tresbillingweights", "allowqos", "denyqos", "allowaccounts", "denyaccounts")
 )
 _UNITS: Final = MappingProxyType(
     {
         "bf_max_job_test": "jobs", "bf_interval": "seconds", "bf_resolution": "seconds", "bf_window": "minutes",
-        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs",
+        "bf_max_job_user": "jobs", "bf_max_job_part": "jobs", "default_queue_depth": "jobs",
+        "partition_job_depth": "jobs", "sched_interval": "seconds", "sched_min_interval": "microseconds",
     }
 )  # fmt: skip
 USED_OPTIONS: Final = frozenset((*_UNITS, "bf_continue"))
+_OF_PREEMPTION: Final = frozenset(("reorder_count", "strict_order", "youngest_first"))
 _NEARLY: Final = 0.92  # likeness of a misspelt name; bf_max_job_start and bf_max_job_part, both Slurm's, have .903
 _RESETS: Final[Mapping[str, Callable[[datetime], bool]]] = MappingProxyType(
     {
@@ -178,21 +184,32 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
     asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
     nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
+    told, log = log, default_memory(conf, log, workload.procs, nodes)
+    conf.check_nodes()
     owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
     loops = _loops(conf, log, None if owners is None else owners.limits())
     preempting = Preempting.of(conf, words_of(log, log.partition_column), owners)
     findings = list(_unused(conf, accounts is not None, preempting is not None))
+    if log is not told:
+        text = "ask for no memory: limits, bills and priorities count what DefMemPerCPU and its like give them"
+        more = log.known("requested_job_memory") & ~told.known("requested_job_memory")
+        findings.append(Finding("slurm-default-memory", "noted", text, int(more.sum())))
     order = None
     if preempting is not None:
         tier = partitions_of(conf, log, normal=True)[1]
         loops = replace(loops, preemption=preempting.preemption(tier, nodes))
         findings += preempting.findings()
         order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
+    spends = loops.limits is not None and loops.limits.spends
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
+        findings += refused(conf, log, workload, nodes, owners)
+        if spends:
+            text = "limits on minutes used hold no job: priority/basic follows no usage"
+            findings.append(Finding("slurm-minutes-not-used", "noted", text))
     else:
         rule = rule_of(conf, owners is not None)
-        findings += [*_notes(conf, rule, owners is not None), *refused(conf, log, workload, owners)]
+        findings += [*_notes(conf, rule, owners is not None), *refused(conf, log, workload, nodes, owners)]
         if conf.partitions and (unnamed := int((~told_partitions(log)).sum())):
             text = "the log does not name their partition; its factor is 0 and its tier 1"
             findings.append(Finding("slurm-unnamed-partition", "noted", text, unnamed))
@@ -205,7 +222,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
         if preempting is not None:
             parts["tier"] = preempting.precedence(tier)
-        share = _fair_share(conf, owners) if owners is not None and rule.fair_share else None
+        share = _fair_share(conf, owners) if owners is not None and (rule.fair_share or spends) else None
         order = rule.order(workload, parts, share)
     if owners is not None:
         of_qos = frozenset() if preempting is None else about_preemption.USED_OF_QOS
@@ -297,11 +314,13 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
             )
         return int(value)
 
-    def quota(name: str, column: str) -> tuple[Quota, ...]:
+    def quota(name: str, column: str, of_main: bool = False) -> tuple[Quota, ...]:
         most = number(name, 0, 999_999, least=0)
         if most == 0:
             return ()
-        return (Quota(most, np.where(log.known(column), log.filled(column), -1)),)
+        return (Quota(most, np.where(log.known(column), log.filled(column), -1), of_main),)
+
+    depth = number("default_queue_depth", 0, 999_999, least=0)
 
     return Loops(
         tested=number("bf_max_job_test", 500, 999_999),
@@ -311,7 +330,12 @@ def _loops(conf: SlurmConf, log: JobLog, limits: Limits | None) -> Loops:
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
         backfills=_is(conf, "SchedulerType", "sched/", "backfill", "builtin"),
         limits=limits,
-        quotas=quota("bf_max_job_user", "user") + quota("bf_max_job_part", log.partition_column),
+        quotas=quota("bf_max_job_user", "user")
+        + quota("bf_max_job_part", log.partition_column)
+        + quota("partition_job_depth", log.partition_column, of_main=True),
+        queue_depth=depth + 1 if "default_queue_depth" in given else 0,  # Slurm tests one more
+        sched_interval=number("sched_interval", 60, 3_600),
+        min_interval=round(number("sched_min_interval", 0, 999_999_999, least=0) / 1e6),
     )
 
 
@@ -319,6 +343,8 @@ def _check_spelling(conf: SlurmConf) -> None:
     """Refuse a parameter or an option with nearly the name of one that the policy uses: Slurm would ignore it."""
     of_conf = USED | USED_WITH_ACCOUNTS | about_preemption.USED
     names = [(one.name, one.place, of_conf) for one in conf.settings.values()]
+    for name in conf.options("PreemptParameters"):
+        names.append((name, conf.settings["preemptparameters"].place, _OF_PREEMPTION))
     of_partitions = USED_OF_PARTITIONS | USED_OF_PARTITIONS_WITH_ACCOUNTS | about_preemption.USED_OF_PARTITIONS
     names += [(one.name, one.place, of_partitions) for row in conf.partitions.values() for one in row.values()]
     for name in conf.options("SchedulerParameters"):
@@ -342,17 +368,24 @@ def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding
     if preempts:
         used, options = used | about_preemption.USED, options | about_preemption.USED_OPTIONS
         of_partitions |= about_preemption.USED_OF_PARTITIONS
+    of_preemption = conf.options("PreemptParameters") if preempts else {}
     groups = {
         "slurm-unused-parameter": [one.name for key, one in conf.settings.items() if key not in used],
         "slurm-unused-option": [
             name for name in conf.options("SchedulerParameters") if name not in options
-        ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags],
+        ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags]
+        + [name for name in of_preemption if name not in _OF_PREEMPTION],
         "slurm-unused-of-partitions": sorted(
             {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}
         ),
     }  # fmt: skip
-    return [
+    found = [
         Finding(rule, "noted", f"{conf.source}: read, and not used by the policy: {', '.join(names)}", len(names))
         for rule, names in groups.items()
         if names
     ]
+    requeue = conf.settings.get("jobrequeue")
+    if requeue is not None and whole_of(requeue) > 1:
+        text = f"{requeue.place}: Slurm takes JobRequeue={requeue.value} for 1"
+        found.append(Finding("slurm-odd-value", "noted", text))
+    return found

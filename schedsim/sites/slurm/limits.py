@@ -1,34 +1,46 @@
-"""Limits on the jobs, processors, nodes or GPUs in use at a time by a user, an account or a QOS.
+"""Limits on the jobs, processors, nodes or GPUs in use by a user, an account or a QOS: at a time, or by the minute.
 
-A limit has a name, and a most that the running jobs that count against it may use. A waiting job that would exceed it
-is held until others end: the policy passes it over, and it holds no reservation. See `schedsim.sites.slurm.passes`.
+A limit has a name, and a most that the jobs that count against it may use. A waiting job that would exceed it is held
+until others end, or what was used has decayed: the policy passes it over, and it holds no reservation. See
+`schedsim.sites.slurm.passes` and `usage`.
+
+Limits on submissions hold no job. Slurm would refuse a job at its submission; here it runs, and is counted.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from heapq import heappop, heappush
+from types import MappingProxyType
+from typing import Any, Final, Literal, NamedTuple
 
 import numpy as np
 
-from predictors.core.arrays import Bools, Ints, short_repr
+from predictors.core.arrays import Bools, Floats, Ints, short_repr
 from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
-from schedsim.sites.slurm.records import CLAIM, LIMIT, Claim, Limit
+from schedsim.sites.slurm.records import AT_A_TIME, CLAIM, LIMIT, PLANNED, SAFE, SPENT, Claim, Limit
+
+Kind = Literal["at a time", "planned", "spent", "safe", "submitted"]
+KINDS: Final[Mapping[Kind, int]] = MappingProxyType(
+    {"at a time": AT_A_TIME, "planned": PLANNED, "spent": SPENT, "safe": SAFE}
+)
 
 
 class Claims(NamedTuple):
     """What jobs count against limits, one entry per job and limit."""
 
-    # the job's row in the workload, the number of the limit, and how much of it the job uses while it runs, shape (n,)
+    # the job's row in the workload, the number of the limit, and how much of it the job uses while it runs, or by the
+    # minute in all, shape (n,)
     row: Ints
     limit: Ints
     amount: Ints
     holds: Bools  # whether the limit may hold the job; otherwise the job only counts, shape (n,)
+    rate: Floats | None = None  # what it spends a second; by default nothing, shape (n,)
 
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """How many jobs of each group, such as a user's, one run of the backfill loop tests.
+    """How many jobs of each group, such as a user's, one run of a loop tests.
 
     Parameters
     ----------
@@ -36,12 +48,25 @@ class Quota:
         Of each group; the run passes over the jobs behind them.
     group_of : int64 array of shape (n_jobs,)
         The group of each job, from 0 on; -1: the job belongs to none.
+    of_main : bool
+        Of the main loop; else of the backfill loop.
     """
 
     most: int
     group_of: Ints
+    of_main: bool = False
 
     __repr__ = short_repr
+
+
+@dataclass(frozen=True, eq=False)
+class Submissions:
+    """How many jobs may be submitted and not have ended."""
+
+    name: str
+    most: int
+    rows: Ints  # jobs that count
+    holds: Bools  # which of them the limit refuses, shape (n,)
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,6 +83,12 @@ class Limits:
         Of all jobs.
     unreserved : bool array of shape (n_jobs,), optional
         Jobs that hold no reservation, whether or not a limit holds them.
+    kinds : int64 array of shape (n_limits,), optional
+        Values of `KINDS`; by default all are at a time. Of what has been used nothing counts without a fair share.
+    decays : bool array of shape (n_limits,), optional
+        Whether what is spent decays, as usage does; by default it does.
+    submissions : sequence of Submissions
+        Limits on submissions.
 
     Raises
     ------
@@ -76,14 +107,18 @@ class Limits:
     claims: Claims
     n_jobs: int
     unreserved: Bools | None = None
+    kinds: Ints | None = None
+    decays: Bools | None = None
+    submissions: Sequence[Submissions] = ()
     first_claim: Ints = field(init=False, repr=False)
     records: Records[Claim] = field(init=False, repr=False)
 
     __repr__ = short_repr
 
     def __post_init__(self) -> None:
-        row, limit, amount, holds = self.claims
-        never = np.flatnonzero(holds & (amount > np.asarray(self.most)[limit]))
+        row, limit, amount, holds, rate = self.claims
+        kinds = np.zeros(len(self.names), dtype=np.int64) if self.kinds is None else self.kinds
+        never = np.flatnonzero(holds & ~_may_start(kinds[limit], amount, np.asarray(self.most)[limit]))
         if never.size:
             one = int(never[0])
             raise JobcastError(
@@ -93,10 +128,16 @@ class Limits:
         order = np.argsort(row, kind="stable")
         records: Any = np.empty(len(row), CLAIM)
         records["limit"], records["amount"], records["holds"] = limit[order], amount[order], holds[order]
+        records["rate"] = 0.0 if rate is None else rate[order]
         first = np.zeros(self.n_jobs + 1, dtype=np.int64)
         np.cumsum(np.bincount(row, minlength=self.n_jobs), out=first[1:])
         object.__setattr__(self, "first_claim", first)
         object.__setattr__(self, "records", records)
+
+    @property
+    def spends(self) -> bool:
+        """Whether some limit is on what has been used."""
+        return self.kinds is not None and bool((self.kinds >= SPENT).any())
 
     def check_jobs(self, n_jobs: int) -> None:
         """Refuse limits made for another number of jobs."""
@@ -111,11 +152,40 @@ class Limits:
         empty = np.empty(0, dtype=np.int64)
         return cls((), empty, Claims(empty, empty, empty, np.empty(0, dtype=np.bool_)), n_jobs)
 
-    def table(self) -> Records[Limit]:
-        """Return the limits as the kernels take them, with nothing in use."""
+    def table(self, left: float = 1.0) -> Records[Limit]:
+        """Return the limits as the kernels take them, with nothing in use; so much of usage is left after a second."""
         records: Any = np.zeros(len(self.names), LIMIT)
-        records["most"] = self.most
+        records["most"], records["kind"] = self.most, 0 if self.kinds is None else self.kinds
+        records["left"] = np.where(True if self.decays is None else self.decays, left, 1.0)
         return records  # type: ignore[no-any-return]
+
+    def refused(self, submit: Ints, end: Ints) -> Bools:
+        """Return which jobs Slurm would refuse at their submission, shape (n_jobs,); those do not count from then on.
+
+        Jobs are in the order of their submission. In a second jobs end first.
+        """
+        refused = np.zeros(self.n_jobs, dtype=np.bool_)
+        limits: list[list[tuple[int, bool]]] = [[] for _ in range(self.n_jobs if self.submissions else 0)]
+        for number, one in enumerate(self.submissions):
+            for row, holds in zip(one.rows.tolist(), one.holds.tolist(), strict=True):
+                limits[row].append((number, holds))
+        inside, ends = [0] * len(self.submissions), list[tuple[int, int]]()
+        for row, own in enumerate(limits):
+            while ends and ends[0][0] <= submit[row]:
+                for number, _ in limits[heappop(ends)[1]]:
+                    inside[number] -= 1
+            refused[row] = any(holds and inside[number] >= self.submissions[number].most for number, holds in own)
+            if not refused[row]:
+                heappush(ends, (int(end[row]), row))
+                for number, _ in own:
+                    inside[number] += 1
+        return refused
+
+
+def _may_start(kinds: Ints, amounts: Ints, most: Ints) -> Bools:
+    """Return which jobs could start if no other job ran before or at the same time."""
+    found: Bools = np.where(kinds == SPENT, most > 0, (amounts <= most) & ((kinds != SAFE) | (most > 0)))
+    return found
 
 
 @dataclass
@@ -131,27 +201,60 @@ class LimitsBeingMade:
     >>> limits = made.done(3)
     >>> limits.names, limits.records["holds"].tolist()
     (('account physics: GrpTRES=cpu=8',), [True, False])
+
+    A job whose minutes round to none is not held, and counts.
+
+    >>> made.add("GrpTRESMins=cpu=9", 9, rows, np.array([0, 9]), np.array([True, True]), "spent", np.ones(2) / 2)
+    0
+    >>> made.done(3).records["limit"].tolist(), made.done(3).records["holds"].tolist()
+    ([0, 1, 0, 1], [True, False, False, True])
     """
 
     names: list[str] = field(default_factory=list)
     most: list[int] = field(default_factory=list)
+    kinds: list[int] = field(default_factory=list)
+    decays: list[bool] = field(default_factory=list)
     parts: list[Claims] = field(default_factory=list)
+    submissions: list[Submissions] = field(default_factory=list)
 
-    def add(self, name: str, most: int, rows: Ints, amounts: Ints, holds: Bools) -> int:
-        """Add a limit for the jobs in some rows; return how many of these exceed it alone: it does not hold them."""
-        uses = amounts > 0
-        rows, amounts, holds = rows[uses], amounts[uses], holds[uses]
-        fits = amounts <= most
-        number = len(self.names)
+    def add(
+        self,
+        name: str,
+        most: int,
+        rows: Ints,
+        amounts: Ints,
+        holds: Bools,
+        kind: Kind = "at a time",
+        rates: Floats | None = None,
+        decays: bool = True,
+    ) -> int:
+        """Add a limit for the jobs in some rows; return how many of these exceed it alone: it does not hold them.
+
+        By the minute amounts are those of the whole limit of each job, and rates what it spends a second.
+        """
+        if kind == "submitted":
+            self.submissions.append(Submissions(name, most, rows, holds))
+            return 0
+        uses = amounts > 0 if rates is None else (amounts > 0) | (rates > 0)
+        rows, amounts, holds = rows[uses], amounts[uses], (holds & (amounts > 0))[uses]
+        number, code = np.full(len(rows), len(self.names)), KINDS[kind]
+        fits = _may_start(np.full(len(rows), code), amounts, np.full(len(rows), most))
         self.names.append(name)
         self.most.append(most)
-        self.parts.append(Claims(rows, np.full(len(rows), number), amounts, holds & fits))
+        self.kinds.append(code)
+        self.decays.append(decays)
+        self.parts.append(
+            Claims(rows, number, amounts, holds & fits, np.zeros(len(rows)) if rates is None else rates[uses])
+        )
         return int((holds & ~fits).sum())
 
     def done(self, n_jobs: int, unreserved: Bools | None = None) -> Limits:
         """Return the limits."""
         if not self.parts:
             found = Limits.none(n_jobs)
-            return Limits((), found.most, found.claims, n_jobs, unreserved)
-        claims = Claims(*(np.concatenate(columns) for columns in zip(*self.parts, strict=True)))
-        return Limits(tuple(self.names), np.array(self.most, dtype=np.int64), claims, n_jobs, unreserved)
+            return Limits((), found.most, found.claims, n_jobs, unreserved, submissions=tuple(self.submissions))
+        columns: Any = zip(*self.parts, strict=True)
+        claims = Claims(*(np.concatenate(column) for column in columns))
+        most, kinds = np.array(self.most, dtype=np.int64), np.array(self.kinds, dtype=np.int64)
+        decays, submissions = np.array(self.decays, dtype=np.bool_), tuple(self.submissions)
+        return Limits(tuple(self.names), most, claims, n_jobs, unreserved, kinds, decays, submissions)

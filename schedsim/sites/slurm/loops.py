@@ -31,9 +31,18 @@ class Loops(OwnPass):
     limits : Limits, optional
         Limits on the jobs of one workload.
     quotas : tuple of Quota
-        How many jobs of each user or partition of that workload a run of the backfill loop tests.
+        How many jobs of each user or partition of that workload a run of a loop tests.
     preemption : Preemption, optional
         Which jobs of that workload may stop which others.
+    test_time : int
+        What a test of the backfill loop takes [us]; 0: its runs lie at multiples of `interval`. Else a run begins
+        `interval` after the last one has ended, or later, when something has changed and no job ends in that second.
+    queue_depth : int
+        Jobs that a run of the main loop tests; 0: all.
+    sched_interval : int
+        At its multiples the main loop tests all jobs [s].
+    min_interval : int
+        Time between two runs of the main loop, at least [s].
 
     Examples
     --------
@@ -50,14 +59,18 @@ class Loops(OwnPass):
     limits: Limits | None = None
     quotas: tuple[Quota, ...] = ()
     preemption: Preemption | None = None
+    test_time: int = 0
+    queue_depth: int = 0
+    sched_interval: int = 60
+    min_interval: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("tested", "interval", "resolution", "window"):
+        least = dict.fromkeys(("tested", "interval", "resolution", "window", "sched_interval"), 1)
+        least |= dict.fromkeys(("calc_period", "test_time", "queue_depth", "min_interval"), 0)
+        for name, most in least.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= MOST_SLACK:
-                raise JobcastError(f"A backfill loop's {name} is 1 to {MOST_SLACK:,}; got {value!r}.")
-        if not 0 <= self.calc_period <= MOST_SLACK:
-            raise JobcastError(f"A backfill loop's calc_period is 0 to {MOST_SLACK:,}; got {self.calc_period!r}.")
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not most <= value <= MOST_SLACK:
+                raise JobcastError(f"A backfill loop's {name} is {most} to {MOST_SLACK:,}; got {value!r}.")
 
     @property
     def kind(self) -> Pass:

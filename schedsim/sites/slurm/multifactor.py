@@ -41,6 +41,8 @@ class Multifactor:
         Whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME).
     only_grows : bool
         Whether no priority ever falls (INCR_ONLY).
+    ages_in_pause : bool
+        Whether the age of a preempted job begins at once, not when it may start again (ACCRUE_ALWAYS).
     """
 
     age: int = 0
@@ -54,6 +56,7 @@ class Multifactor:
     fair_share: int = 0
     association: int = 0
     only_grows: bool = False
+    ages_in_pause: bool = False
 
     def __post_init__(self) -> None:
         for name in ("max_age", "calc_period"):
@@ -126,10 +129,19 @@ class Priorities:
         """The rule as the kernels take it, before the first second."""
         rule, one = self.rule, np.zeros(1, RANKING)
         one["ranks"], one["only_grows"], one["ranked_at"] = True, rule.only_grows, -1
+        one["ages_in_pause"] = rule.ages_in_pause
         one["calc_period"], one["max_age"], one["age"] = rule.calc_period, rule.max_age, rule.age
+        one["follows"] = self.fair_share is not None
         one["fair_share"] = rule.fair_share if self.fair_share is not None else 0
         found: Any = one
         return found  # type: ignore[no-any-return]
+
+    @property
+    def parts_now(self) -> Records[Parts]:
+        """The parts as the kernels take them, before the first second."""
+        found = self.parts.copy()
+        found["submitted"] = found["aged_from"] = self.submit
+        return found
 
     def at(self, now: int, share: Floats | None = None) -> Ints:
         """Return the priorities of all jobs at a second, by their fair-share factors; shape (n_jobs,).
@@ -142,9 +154,7 @@ class Priorities:
         """
         n = len(self.submit)
         found, tick = np.empty(n, dtype=np.int64), now - now % self.rule.calc_period
-        write_priorities(
-            self.ranking, self.parts, self.submit, tick, np.zeros(n) if share is None else share.copy(), found
-        )
+        write_priorities(self.ranking, self.parts_now, tick, np.zeros(n) if share is None else share.copy(), found)
         return found
 
 

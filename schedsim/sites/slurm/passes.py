@@ -1,7 +1,7 @@
 """Slurm's two scheduling loops: the main one at each event, and backfilling by its own clock.
 
 The **main loop** runs when a job ends or is submitted. It starts jobs in the queue's order until one does not fit: the
-head. It passes over a job that a limit holds.
+head. It passes over a job that a limit holds, and may test the first jobs alone.
 
 The **backfill loop** runs every `interval` seconds, if a job has ended or was submitted since its last run, if that run
 started one, or if the priorities have changed. It goes through the queue in its order, up to `tested` jobs: a job that
@@ -20,6 +20,8 @@ reservation is made as if all that it may stop were gone.
 
 Does not handle promises, gates, agents, ceilings, and node sets of a site.
 """
+
+from typing import Final
 
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
@@ -56,7 +58,10 @@ from schedsim.sites.slurm.preemption.victims import (
     wake_when_exempt_no_more,
 )
 from schedsim.sites.slurm.priorities import rank
-from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.records import NodeCycle, Pace, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.usage import claim, falls, limit_of
+
+SECOND: Final = 1_000_000  # [us]
 
 
 @lean
@@ -83,7 +88,7 @@ def run(
         if stops_are_short(sim, preempt):
             return at.GROW_STOPS
         if slurm.ranking[0].ranks:
-            rank(sim, slurm)
+            rank(sim, slurm, preempt)
         clock.phase = at.AT_ADVANCE
         if state.rules.dated:
             read_dates(sim)
@@ -91,29 +96,39 @@ def run(
         if preempt is not None:
             pace.is_changed |= preempt.one[0].timer == clock.now
         _count(sim, slurm)
-        _main_loop(sim, reasons, slurm, site, cycle, preempt)
-        is_due = pace.backfills and clock.now % pace.interval == 0
+        queue.head = -1
+        pace.is_cut = clock.now < pace.main_at + pace.min_interval
+        if pace.is_cut:
+            _leave(sim, slot_from(sim.lists, state, at.QUEUE, at.FIRST_KEY, at.FIRST_TIE))
+        else:
+            pace.main_at = clock.now
+            _main_loop(sim, reasons, slurm, site, cycle, preempt)
+        is_due = pace.backfills and _cycle_from(pace, clock.now) == clock.now
         is_due &= pace.is_changed or clock.now == pace.timer
+        if pace.test_time > 0:
+            is_due &= clock.causes & at.BY_END == 0  # a job that completes keeps it from beginning
         queued = queue.n_queued
         if queue.head >= 0:
             _hold_head(sim, reasons, site)
-            if is_due:
-                _backfill_loop(sim, reasons, slurm, site, cycle, preempt)
-            elif reasons is not None:
+        if is_due and queue.n_queued > 0:
+            _backfill_loop(sim, reasons, slurm, site, cycle, preempt)
+        elif reasons is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if queue.head >= 0:
                 why.note_turns(reasons, sim)
         if is_due:
             pace.is_changed = queue.n_queued < queued  # what it has started itself
+            pace.next_at = max(pace.next_at, clock.now + pace.interval)
         _wake(sim, slurm)
-        wake_when_exempt_no_more(sim, preempt)
+        wake_when_exempt_no_more(sim, preempt, is_due or not pace.backfills or queue.head < 0)
 
 
 @step
 def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) -> None:
     """Find the head's shadow time, if it is read."""
     head = sim.state[0].queue.head
-    if site is None:
+    if site is None and (sim.jobs_now[head].procs > sim.state[0].queue.free or sim.state[0].rules.dated):
         reserve_head(sim, None)
-    else:
+    else:  # also one that a main loop of some jobs has not tested
         sim.jobs_now[head].has_reservation = True
     if reasons is not None:
         _note_head(reasons, sim, site)
@@ -121,42 +136,24 @@ def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) ->
 
 @step
 def _count(sim: Arrays, slurm: SlurmArrays) -> None:
-    lists, state = sim.lists, sim.state[0]
-    if len(slurm.limits) == 0:
+    lists, state, limits = sim.lists, sim.state[0], slurm.usage.limits
+    if len(limits) == 0:
         return
-    for i in range(len(slurm.limits)):
-        slurm.limits[i].used = 0
+    for i in range(len(limits)):
+        limits[i].used = 0
     for i in range(state.queue.n_nodes[at.ENDS]):
         node = node_at(lists, at.ENDS, i)
         for j in range(node.count):
             leaf = leaf_at(lists, node, j)
             for k in range(leaf.count):
-                _claim(slurm, sim.jobs_now[leaf.slot[k]].row)
-
-
-@step
-def _claim(slurm: SlurmArrays, row: int) -> None:
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        claim = slurm.claims[i]
-        slurm.limits[claim.limit].used += claim.amount
-
-
-@step
-def _limit_of(slurm: SlurmArrays, row: int) -> int:
-    """Return the first limit that holds a job now, or -1."""
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        claim = slurm.claims[i]
-        limit = slurm.limits[claim.limit]
-        if claim.holds and limit.used + claim.amount > limit.most:
-            return claim.limit
-    return -1
+                claim(slurm, sim.jobs_now[leaf.slot[k]], state.clock.now, 1)
 
 
 @step
 def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int) -> bool:
     """Return whether a limit holds a job now, and note which."""
     job = sim.jobs_now[slot]
-    limit = _limit_of(slurm, job.row)
+    limit = limit_of(slurm.usage, job.row)
     slurm.held_by[job.row] = limit
     if limit < 0:
         return False
@@ -170,10 +167,10 @@ def _is_held(sim: Arrays, reasons: Reasons | None, slurm: SlurmArrays, slot: int
 def _start(sim: Arrays, slurm: SlurmArrays, site: NodeArrays | None, slot: int, how: int) -> None:
     """Start a job, which counts against its limits from now on; one of length zero does not."""
     job = sim.jobs_now[slot]
-    row, lasts = job.row, job.run_time > 0
+    lasts = job.run_time > 0
     start(sim, site, slot, how)
     if lasts:
-        _claim(slurm, row)
+        claim(slurm, job, sim.state[0].clock.now, 1)
 
 
 @step
@@ -189,10 +186,14 @@ def _main_loop(
 
     On nodes a job that does not fit closes the nodes of its partition, and the loop goes on until all are closed.
     """
-    lists, state = sim.lists, sim.state[0]
+    lists, state, pace = sim.lists, sim.state[0], slurm.pace[0]
     queue = state.queue
-    key, tie = at.FIRST_KEY, at.FIRST_TIE
-    queue.head = -1
+    key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
+    looks_at_all = pace.queue_depth == 0 or state.clock.now % pace.sched_interval == 0
+    looks_at_all |= state.clock.now >= pace.all_at
+    if looks_at_all:
+        pace.all_at = at.NEVER
+    slurm.tested_of[:] = 0
     if cycle is not None:
         open_all(cycle)
     while queue.n_queued > 0:
@@ -202,12 +203,19 @@ def _main_loop(
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
         refresh(sim, sim.changes, slot)
+        if _exceeds_quota(slurm, job.row, at.YES):
+            _leave(sim, slot)
+            continue
+        if not looks_at_all and tested == pace.queue_depth:
+            _leave(sim, slot)
+            pace.is_cut, now = True, state.clock.now
+            pace.all_at = min(pace.all_at, now - now % pace.sched_interval + pace.sched_interval)
+            return
+        tested += 1
         if _is_held(sim, reasons, slurm, slot):
             continue
         if not _has_place(sim, site, cycle, job) and not _has_made_way(sim, slurm, site, cycle, preempt, slot):
-            if queue.head < 0:
-                queue.head = slot
-                queue.stale = True
+            _leave(sim, slot)
             if _closes_all(site, cycle, job):
                 return
             continue
@@ -215,6 +223,14 @@ def _main_loop(
             why.note(reasons, sim, slot, why.STARTS)
         _start(sim, slurm, site, slot, at.BY_RESERVATION if job.has_reservation else at.READY)
         note_start(sim, job)
+
+
+@step
+def _leave(sim: Arrays, slot: int) -> None:
+    """Let the first job that the main loop leaves be the head."""
+    if sim.state[0].queue.head < 0:
+        sim.state[0].queue.head = slot
+        sim.state[0].queue.stale = True
 
 
 @step
@@ -284,32 +300,37 @@ def _backfill_loop(
         begin_slots(sim, pace, cycle)
     slurm.tested_of[:] = 0
     queue.n_reservations = 0
-    key, tie, tested = at.FIRST_KEY, at.FIRST_TIE, 0
-    while queue.n_queued > 0 and (tested < pace.tested or reasons is not None):
+    key, tie, tested, most = at.FIRST_KEY, at.FIRST_TIE, 0, pace.tested
+    if (state.clock.now + pace.window) // pace.resolution * pace.resolution < state.clock.now:
+        most = 0  # the window ends before it begins
+    while queue.n_queued > 0 and (tested < most or reasons is not None):
         slot = slot_from(lists, state, at.QUEUE, key, tie)
         if slot < 0:
-            return
+            break
         job = sim.jobs_now[slot]
         key, tie = job.keys[at.QUEUE], job.row + 1
-        is_left_out = _exceeds_quota(slurm, job.row)
+        is_left_out = _exceeds_quota(slurm, job.row, at.NO)
         tested += not is_left_out
         refresh(sim, sim.changes, slot)
-        if is_left_out or tested > pace.tested:
+        if is_left_out or tested > most:
             if reasons is not None:
                 _note_window(reasons, sim, slot)
         elif not _is_held(sim, reasons, slurm, slot):
             _start_or_reserve(sim, reasons, slurm, site, cycle, preempt, slot)
+    if pace.test_time > 0:
+        lasts = (min(tested, most) * pace.test_time + SECOND - 1) // SECOND
+        pace.next_at = state.clock.now + lasts + pace.interval
 
 
 @step
-def _exceeds_quota(slurm: SlurmArrays, row: int) -> bool:
+def _exceeds_quota(slurm: SlurmArrays, row: int, of_main: int) -> bool:
     """Return whether this run has tested as many jobs of a job's user or partition as it may; else count it."""
     for i in range(len(slurm.quotas)):
         group = slurm.group_of[i, row]
-        if group >= 0 and slurm.tested_of[i, group] >= slurm.quotas[i]:
+        if slurm.of_main[i] == of_main and group >= 0 and slurm.tested_of[i, group] >= slurm.quotas[i]:
             return True
     for i in range(len(slurm.quotas)):
-        if slurm.group_of[i, row] >= 0:
+        if slurm.of_main[i] == of_main and slurm.group_of[i, row] >= 0:
             slurm.tested_of[i, slurm.group_of[i, row]] += 1
     return False
 
@@ -459,22 +480,41 @@ def _slots(job: JobNow, planned: int, resolution: int) -> tuple[int, int]:
 
 @step
 def _wake(sim: Arrays, slurm: SlurmArrays) -> None:
-    """Set the timer of the next run of the backfill loop, unless it is set or the run could start nothing."""
+    """Set the timers of the next runs of the loops, unless they are set or the runs could start nothing."""
     state, pace = sim.state[0], slurm.pace[0]
     clock = state.clock
-    if not pace.backfills or state.queue.n_queued == 0:
+    if state.queue.n_queued == 0:
         return
-    when = at.NEVER
-    if pace.is_changed:
-        when = clock.now - clock.now % pace.interval + pace.interval
-    elif pace.calc_period > 0 and (clock.n_running > 0 or clock.next_submission < clock.end_of_submissions):
-        when = clock.now - clock.now % pace.calc_period + pace.calc_period
-        when += (-when) % pace.interval
-    if when == at.NEVER or clock.now < pace.timer <= when:
-        return
-    pace.timer = when
+    when, comes = at.NEVER, clock.n_running > 0 or clock.next_submission < clock.end_of_submissions
+    if pace.backfills and pace.is_changed:
+        when = _cycle_from(pace, clock.now + 1)
+    elif pace.calc_period > 0 and ((pace.backfills and comes) or falls(slurm.usage)):
+        when = _cycle_from(pace, clock.now - clock.now % pace.calc_period + pace.calc_period)
+    if when < at.NEVER and not clock.now < pace.timer <= when:
+        pace.timer = when
+        _set_timer(sim, when)
+    if pace.is_cut:
+        when = pace.main_at + pace.min_interval
+        if pace.main_at == clock.now:  # it has run, as far as its depth
+            when = max(when, pace.all_at)
+        if not clock.now < pace.main_timer <= when:
+            pace.main_timer = when
+            _set_timer(sim, when)
+
+
+@step
+def _cycle_from(pace: Pace, time: int) -> int:
+    """Return the first second from one on at which a run of the backfill loop may begin."""
+    if pace.test_time > 0:
+        return max(time, pace.next_at)
+    return time + (-time) % pace.interval
+
+
+@step
+def _set_timer(sim: Arrays, when: int) -> None:
+    clock = sim.state[0].clock
     clock.n_timers += 1
-    insert(sim.lists, state, at.TIMERS, when, clock.n_timers, at.RECHECK, 0, 1)
+    insert(sim.lists, sim.state[0], at.TIMERS, when, clock.n_timers, at.RECHECK, 0, 1)
 
 
 @rare

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 import numpy as np
@@ -59,6 +60,12 @@ class Preempting:
                 f"{kind.place}: PreemptType is one of {', '.join(_TYPES)} here; found {printable(kind.value)[:40]!r}."
             )
         mode = _mode(conf.settings.get("preemptmode"), "off")
+        if (mode == "off") != (kind is None or kind.value.lower() == _TYPES[0]):
+            place = (kind or conf.settings["preemptmode"]).place
+            raise JobcastError(
+                f"{place}: PreemptType={_TYPES[0] if kind is None else kind.value} and PreemptMode={mode.upper()} do "
+                "not go together: Slurm does not start; name both, or neither."
+            )
         if kind is None or kind.value.lower() == _TYPES[0] or mode == "off":
             return None
         n, by_qos = len(partition_of), kind.value.lower() == _TYPES[1]
@@ -78,44 +85,27 @@ class Preempting:
             text = f"QOS that others preempt and the files do not have: {', '.join(unknown)}"
             yield Finding("slurm-unknown-qos-to-preempt", "noted", text, len(unknown))
 
-    @property
-    def _depths(self) -> dict[str, int]:
-        """How many QOS preempt one another in turn above each QOS, at most; 0 for one that none preempts."""
-        above: dict[str, list[str]] = {name: [] for name in self.qos}
-        for name, row in self.qos.items():
-            for other in _names(row):
-                if other in above:
-                    above[other].append(name)
-        depths: dict[str, int] = {}
-
-        def depth(name: str, path: tuple[str, ...]) -> int:
-            if name in path:
-                circle = [*path[path.index(name) :], name][::-1]
-                raise JobcastError(
-                    f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
-                    f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
-                )
-            if name not in depths:
-                depths[name] = max((1 + depth(other, (*path, name)) for other in above[name]), default=0)
-            return depths[name]
-
-        return {name: depth(name, ()) for name in self.qos}
+    def _refuse_circles(self) -> None:
+        """Refuse QOS that preempt one another in turn."""
+        graph = {name: [one for one in _names(row) if one in self.qos] for name, row in self.qos.items()}
+        try:
+            TopologicalSorter(graph).prepare()
+        except CycleError as error:
+            circle = error.args[1][:0:-1]  # each preempts the next
+            first = circle.index(min(circle))
+            circle = [*circle[first:], *circle[: first + 1]]
+            raise JobcastError(
+                f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
+                f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
+            ) from error
 
     def precedence(self, tier: Ints) -> Ints:
-        """Return numbers that rank the jobs before their priority does, the greatest first.
-
-        By QOS a job comes before those that it may preempt; then the tier counts, which alone does by partition.
-        """
-        rank = tier
-        if self.by_qos:
-            depths = self._depths
-            depth = np.array([depths.get(name, 0) for name in self.qos_of], dtype=np.int64)
-            rank = tier - depth * (int(tier.max(initial=0)) + 1)
-        levels, place = np.unique(rank, return_inverse=True)
+        """Return the tiers of the jobs as numbers from 0 on."""
+        levels, place = np.unique(tier, return_inverse=True)
         if len(levels) > MOST_LEVELS:
             raise JobcastError(
-                f"{self.conf.source}: where jobs preempt others, tiers and QOS make at most {MOST_LEVELS} levels; "
-                f"found {len(levels):,}. Give partitions fewer tiers."
+                f"{self.conf.source}: where jobs preempt others, jobs have at most {MOST_LEVELS} tiers; found "
+                f"{len(levels):,}. Give partitions fewer tiers."
             )
         found: Ints = place.astype(np.int64)
         return found
@@ -130,7 +120,7 @@ class Preempting:
         hosts = {partition: self._hosts(partition) for _, partition in classes}
         modes = {pair: self._mode_of(pair, tiers[pair]) for pair in classes}
         if self.by_qos:
-            _ = self._depths  # refuses a circle
+            self._refuse_circles()
 
         def may(one: tuple[str, str], other: tuple[str, str]) -> bool:
             here, there = hosts[one[1]], hosts[other[1]]
@@ -253,6 +243,7 @@ def _mode(found: Setting | None, usual: str) -> str:
     if mode not in _MODES:
         raise JobcastError(
             f"{found.place}: PreemptMode={printable(found.value)[:40]}: jobs are stopped by REQUEUE or CANCEL here, "
-            "not suspended (SUSPEND, GANG), and not by priorities (WITHIN, PRIORITY); take one of these, or OFF."
+            "not suspended (SUSPEND, GANG), and not by priorities (WITHIN, PRIORITY); take one of these, or OFF. Older "
+            "Slurms have KILL for CANCEL, and CHECKPOINT, for which there is none any more."
         )
     return mode

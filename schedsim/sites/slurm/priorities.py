@@ -14,7 +14,7 @@ from predictors.core.jit import lean, rare, step
 from schedsim.kernels.ordered_lists import insert, list_slots, remove, slot_from
 from schedsim.kernels.records import Arrays, Records
 from schedsim.kernels.sorting import put_in_order, sort_slots
-from schedsim.sites.slurm.records import Parts, Ranking, SlurmArrays, UsageArrays
+from schedsim.sites.slurm.records import Parts, PreemptionArrays, Ranking, SlurmArrays, UsageArrays
 from schedsim.sites.slurm.usage import advance, ended, find_factors, started
 
 TIER: Final = 1 << 33
@@ -22,23 +22,26 @@ TIER: Final = 1 << 33
 MOST: Final = float((1 << 32) - 1)
 """The highest priority."""
 PLACES: Final = 20
-"""Bits of a key that hold a job's place by submission, where preempted jobs count as submitted again."""
+"""Bits of a key that hold a job's place, where jobs preempt others."""
+BEFORE_ALL: Final = 1 << 32
+"""More than there are jobs."""
 MOST_LEVELS: Final = 1 << 9
 """Tiers that fit into such a key."""
 
 
 @rare
-def rank(sim: Arrays, slurm: SlurmArrays) -> None:
+def rank(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays | None) -> None:
     """Let the queue have the order of the priorities now."""
     lists, state, ranking = sim.lists, sim.state[0], slurm.ranking[0]
-    if ranking.fair_share > 0:
+    if ranking.follows:
         _take_in_events(sim, ranking, slurm.usage)
         advance(slurm.usage, state.clock.now)
+    if ranking.fair_share > 0:
         find_factors(slurm.usage)
     tick = state.clock.now - state.clock.now % ranking.calc_period
-    if ranking.resubmits:
+    if preempt is not None:
         ranking.ranked_at = tick
-        _rank_by_place(sim, slurm)
+        _rank_by_place(sim, slurm, preempt)
         return
     if tick != ranking.ranked_at:
         ranking.ranked_at = tick
@@ -66,8 +69,8 @@ def _rank_all(sim: Arrays, slurm: SlurmArrays) -> None:
 
 
 @step
-def _rank_by_place(sim: Arrays, slurm: SlurmArrays) -> None:
-    """Compute all keys, in which equal jobs differ by their places in the order of submission; and sort the queue."""
+def _rank_by_place(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays) -> None:
+    """Compute all keys: equal jobs come in the order of submission; each job before the first that it may preempt."""
     n, ranking = list_slots(sim, at.QUEUE, len(sim.jobs_now)), slurm.ranking[0]
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
@@ -75,11 +78,50 @@ def _rank_by_place(sim: Arrays, slurm: SlurmArrays) -> None:
     sort_slots(sim, at.BACKFILL, n)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
-        key, old = _key(sim, slurm, job.row), job.keys[at.QUEUE] >> PLACES
-        if ranking.only_grows:
-            key = min(key, old)
-        job.keys[at.QUEUE] = (key << PLACES) + min(i, (1 << PLACES) - 1)
+        key, parts = _key(sim, slurm, job.row), slurm.parts[job.row]
+        if ranking.only_grows and job.keys[at.QUEUE] < 0:
+            key = min(key, parts.key)
+        parts.key = key
+        job.keys[at.BACKFILL] = (key << PLACES) + min(i, (1 << PLACES) - 1)
+    sort_slots(sim, at.BACKFILL, n)
+    _put_preemptors_first(sim, preempt, n)
     put_in_order(sim, at.QUEUE, at.QUEUE, list_slots(sim, at.QUEUE, len(sim.jobs_now)))
+
+
+@step
+def _put_preemptors_first(sim: Arrays, preempt: PreemptionArrays, n: int) -> None:
+    """Number the sorted jobs in `scratch`: before each come, in their order, those left that may preempt it.
+
+    Before these come their own ones; so all that may preempt the first job of a class come before it.
+    """
+    places, stack, placed = preempt.places, preempt.stack, 0
+    places[:] = 0
+    for i in range(n):
+        stack[0], height = sim.scratch[i], 1
+        if sim.jobs_now[stack[0]].keys[at.BACKFILL] == at.NOTHING:
+            continue
+        while height > 0:
+            job = sim.jobs_now[stack[height - 1]]
+            which = preempt.class_of[job.row]
+            job.keys[at.BACKFILL] = at.NOTHING  # it is placed, or will be
+            j = places[which]
+            while j < n and not _is_left_before(sim, preempt, sim.scratch[j], which):
+                j += 1
+            places[which] = j
+            if j < n and height < len(stack):
+                stack[height] = sim.scratch[j]
+                height += 1
+            else:
+                job.keys[at.QUEUE] = placed - BEFORE_ALL
+                placed += 1
+                height -= 1
+
+
+@step
+def _is_left_before(sim: Arrays, preempt: PreemptionArrays, slot: int, which: int) -> bool:
+    """Return whether a job has no place yet and may preempt those of a class."""
+    job = sim.jobs_now[slot]
+    return bool(job.keys[at.BACKFILL] != at.NOTHING and preempt.preempts[preempt.class_of[job.row], which])
 
 
 @step
@@ -101,13 +143,13 @@ def _key(sim: Arrays, slurm: SlurmArrays, row: int) -> int:
     if ranking.fair_share > 0:
         entry = slurm.usage.jobs[row].entry
         share = slurm.usage.entries[entry].factor if entry >= 0 else 0.0
-    return -(_priority(ranking, parts, sim.jobs[row].submit, ranking.ranked_at, share) + TIER * parts.tier)
+    return -(_priority(ranking, parts, ranking.ranked_at, share) + TIER * parts.tier)
 
 
 @step
-def _priority(ranking: Ranking, parts: Parts, submit: int, tick: int, share: float) -> int:
+def _priority(ranking: Ranking, parts: Parts, tick: int, share: float) -> int:
     """Return a job's priority at a tick: the sum of its parts, in the order in which Slurm adds them up."""
-    priority = ranking.age * min(1.0, max(0, tick - submit) / ranking.max_age)
+    priority = ranking.age * min(1.0, max(0, tick - parts.aged_from) / ranking.max_age)
     priority += parts.association
     priority += ranking.fair_share * share
     priority += parts.size
@@ -120,9 +162,7 @@ def _priority(ranking: Ranking, parts: Parts, submit: int, tick: int, share: flo
 
 
 @lean
-def write_priorities(
-    ranking: Records[Ranking], parts: Records[Parts], submit: Ints, tick: int, share: Floats, found: Ints
-) -> None:
+def write_priorities(ranking: Records[Ranking], parts: Records[Parts], tick: int, share: Floats, found: Ints) -> None:
     """Write the priorities of jobs at a tick."""
     for i in range(len(parts)):
-        found[i] = _priority(ranking[0], parts[i], submit[i], tick, share[i])
+        found[i] = _priority(ranking[0], parts[i], tick, share[i])

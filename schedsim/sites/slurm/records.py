@@ -10,7 +10,7 @@ from schedsim.kernels.records import Records, record_type
 
 
 class Pace:
-    """When the backfill loop runs and how far it plans; times in seconds."""
+    """When the two loops run and how far they look; times in seconds."""
 
     backfills: bool
     interval: int  # between two runs of the backfill loop; its clock begins with the first submission
@@ -20,33 +20,56 @@ class Pace:
     calc_period: int  # priorities change at multiples of it; 0: they do not
     is_changed: bool  # something has happened since the last run of the backfill loop
     timer: int  # the next one that is set
+    test_time: int  # what a test of the backfill loop takes [us]; 0: its clock is a grid
+    next_at: int  # the first second at which the next run may begin, if it is none
+    queue_depth: int  # jobs that a run of the main loop tests; 0: all
+    sched_interval: int  # at its multiples it tests all
+    min_interval: int  # between two runs of the main loop
+    main_at: int  # its last run
+    main_timer: int  # the next one that is set
+    all_at: int  # from when on a run tests all, after one that its depth has cut
+    is_cut: bool  # the last run has not tested all jobs
 
 
 class Limit:
-    """How much may be in use at a time of one thing, by the running jobs that count against it."""
+    """How much the jobs that count against it may have of one thing: in use at a time, or by the minute."""
 
-    most: int
-    used: int
+    kind: int  # one of the four below
+    most: int  # in minutes, where it counts by the minute
+    used: int  # by the running jobs; by the minute what these may still use [s]
+    spent: float  # up to the last tick, with jobs that have ended since; decays [s]
+    left: float  # of that after a second
 
 
 class Claim:
     """What a job counts against a limit."""
 
     limit: int  # its number
-    amount: int
+    amount: int  # by the minute: for as long as the job may run
+    rate: float  # what it spends a second
     holds: bool  # the limit may hold the job; else the job only counts
+
+
+AT_A_TIME: Final = 0
+PLANNED: Final = 1
+"""What the running jobs may still use, up to their limits, and the job itself may."""
+SPENT: Final = 2
+"""What has been used; a job may start as long as something is left."""
+SAFE: Final = 3
+"""What has been used and is planned."""
 
 
 class Ranking:
     """The rule of the priorities, and the moment by which the queue is ranked; times in seconds."""
 
     ranks: bool  # the queue is ranked by priorities; else it stays in the order of submission
+    follows: bool  # usage is followed, for fair-share or limits on what is spent
     only_grows: bool  # no priority ever falls
-    resubmits: bool  # a job that was preempted counts as submitted then, among jobs of equal priority
+    ages_in_pause: bool  # the age of a preempted job begins at once, not when it may start again
     calc_period: int  # between two ticks
     age: float  # weight of the age
     max_age: int
-    fair_share: float  # weight of fair-share; 0: usage is not followed
+    fair_share: float  # weight of fair-share
     ranked_at: int  # the tick by which the queue is ranked, or -1
     n_read: int  # events of the log that usage knows
 
@@ -62,7 +85,9 @@ class Parts:
     site: float
     nice: float  # taken off
     tier: int  # PriorityTier of its partition
-    submitted: int  # when it counts as submitted among equal jobs [s]
+    submitted: int  # when it counts as submitted among equal jobs: when it was preempted, if it was [s]
+    aged_from: int  # when its age begins [s]
+    key: int  # of the last pass, where jobs preempt others
 
 
 class Tally:
@@ -78,6 +103,7 @@ class Tally:
     last: int
     n_users: int
     is_due: bool  # the factors are still those of an earlier tick
+    spends: bool  # some limit is on what is spent
 
 
 class Entry:
@@ -140,7 +166,7 @@ class Preempting:
     n_candidates: int  # of the job tried last
     exempt_until: int  # the first second after now at which a job of this pass may have another candidate, or NEVER
     exempt_before: int  # the same of the jobs before that one
-    timer: int  # the second of the timer that is set for that, and its number
+    timer: int  # the second of the timer that is set for that, or NEVER; and its number
     timer_number: int
     n_stops: int  # rows used in `stops`
 
@@ -159,6 +185,9 @@ class PreemptionArrays(NamedTuple):
     slots: Ints
     keys: Ints
     ties: Ints
+    # while the queue is sorted: where the search stands for those that come before each class, and for whom it goes on
+    places: Ints
+    stack: Ints
     stops: Ints  # runs that were stopped: job row, start, end [s], row of the job that took their place, shape (n, 4)
 
 
@@ -183,7 +212,7 @@ class NodeCycle(NamedTuple):
 
 
 class UsageArrays(NamedTuple):
-    """Arrays of the usage of users and accounts."""
+    """Arrays of the usage of users and accounts, and of limits."""
 
     one: Records[Tally]  # one
     entries: Records[Entry]
@@ -193,22 +222,23 @@ class UsageArrays(NamedTuple):
     stack: Ints  # entries from the root down to the one that is ranked; written before it is read
     resets: Ints  # when all usage is forgotten [s]; read-only
     jobs: Records[UsingJob]  # by row
+    limits: Records[Limit]
+    claims: Records[Claim]  # those of the job in row i are `claims[first_claim[i]:first_claim[i + 1]]`; read-only
+    first_claim: Ints  # read-only
 
 
 class SlurmArrays(NamedTuple):
     """All arrays of the two loops, as the kernels pass them on."""
 
     pace: Records[Pace]  # one
-    limits: Records[Limit]
-    claims: Records[Claim]  # those of the job in row i are `claims[first_claim[i]:first_claim[i + 1]]`; read-only
-    first_claim: Ints  # read-only
     unreserved: Bools  # whether a job gets no reservation, by row; read-only
     held_by: Ints  # number of the limit that held a job last, by row, or -1
-    quotas: Ints  # how many jobs of each group a run of the backfill loop tests; read-only
+    quotas: Ints  # how many jobs of each group a run of its loop tests; read-only
     group_of: Ints  # of each job, or -1, shape (quotas, jobs); read-only
+    of_main: Bools  # whether a quota is one of the main loop; read-only, shape (quotas,)
     tested_of: Ints  # jobs of each group tested in this run, shape (quotas, groups)
     ranking: Records[Ranking]  # one
-    parts: Records[Parts]  # by row; empty where the queue is not ranked; read-only
+    parts: Records[Parts]  # by row; empty where the queue is not ranked; written only where jobs preempt others
     usage: UsageArrays
 
 

@@ -1,10 +1,12 @@
 """Slurm's two loops at one moment of a simulation: their clock, the use of each limit, and the priorities."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Self
 
 import numpy as np
 
+import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
 from schedsim.kernels.records import Records
@@ -29,8 +31,12 @@ from schedsim.sites.slurm.records import (
 from schedsim.workload.demands import FIELDS, Demands
 from schedsim.workload.workload import Workload
 
-_OWN: Final = ("pace", "limits", "held_by", "tested_of", "ranking")
-_USED: Final = ("one", "entries", "children", "stack", "jobs")
+_OWN: Final = ("pace", "held_by", "tested_of", "ranking")
+_USED: Final = ("one", "entries", "children", "stack", "jobs", "limits")
+_OF_PACE: Final = (
+    "backfills", "interval", "resolution", "window", "tested", "calc_period", "test_time", "queue_depth",
+    "sched_interval", "min_interval",
+)  # fmt: skip
 _WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
 
 
@@ -52,23 +58,29 @@ class LoopsNow:
         limits = Limits.none(n_jobs) if loops.limits is None else loops.limits
         limits.check_jobs(n_jobs)
         pace: Any = np.zeros(1, PACE)
-        for name in ("backfills", "interval", "resolution", "window", "tested", "calc_period"):
+        for name in _OF_PACE:
             pace[name] = getattr(loops, name)
+        pace["main_at"], pace["all_at"] = -loops.min_interval, at.NEVER
         unreserved = np.zeros(n_jobs, dtype=np.bool_) if limits.unreserved is None else limits.unreserved
         held_by = np.full(n_jobs, -1, dtype=np.int64)
         groups = [numbered(quota.group_of) for quota in loops.quotas]
         group_of = np.array(groups, dtype=np.int64).reshape(len(groups), n_jobs)
+        ranking, parts, usage = _priorities(policy, workload)
+        tally: Any = usage.one
+        table: Any = limits.table(tally["left"][0])
+        usage = usage._replace(limits=table, claims=limits.records, first_claim=limits.first_claim)
+        tally["spends"] = limits.spends
         arrays = SlurmArrays(
             pace,
-            limits.table(),
-            limits.records,
-            limits.first_claim,
             unreserved,
             held_by,
             np.array([quota.most for quota in loops.quotas], dtype=np.int64),
             group_of,
+            np.array([quota.of_main for quota in loops.quotas], dtype=np.bool_),
             np.zeros((len(groups), int(group_of.max(initial=-1)) + 1), dtype=np.int64),
-            *_priorities(policy, workload),
+            ranking,
+            parts,
+            usage,
         )
         demands, preemption = workload.demands, None
         if loops.preemption is not None:
@@ -81,7 +93,7 @@ class LoopsNow:
         own: dict[str, Any] = {name: getattr(self.arrays, name).copy() for name in _OWN}
         used: dict[str, Any] = {name: getattr(self.arrays.usage, name).copy() for name in _USED}
         own["usage"], cycle = self.arrays.usage._replace(**used), self.cycle
-        if self.arrays.ranking[0].resubmits:
+        if self.preemption is not None:
             own["parts"] = self.arrays.parts.copy()
         if cycle is not None:
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
@@ -117,10 +129,15 @@ class LoopsNow:
         number = int(self.arrays.held_by[row])
         return None if number < 0 else self.limits.names[number]
 
+    def why_held(self, rows: Sequence[int]) -> str:
+        """Return a sentence on the first limit that holds one of these jobs, or an empty text."""
+        limit = next((one for row in rows if (one := self.limit_on(row)) is not None), None)
+        return "" if limit is None else f" The limit {limit} holds them, and what was used never decays: raise it."
+
     def read_up_to(self, logged: int) -> int:
         """Return how many of so many events in the log are read."""
         ranking = self.arrays.ranking[0]
-        return ranking.n_read if ranking.fair_share > 0 else logged
+        return ranking.n_read if ranking.follows else logged
 
     def read(self, n: int) -> None:
         """Go on as if so many events in the log were read."""
@@ -136,10 +153,9 @@ def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], R
     n, share = len(workload), found.fair_share
     if len(found.parts) != n or (share is not None and not len(share.user_of) == len(share.billed) == n):
         raise JobcastError(f"Priorities are of each job of the workload, {n:,}; got other numbers of parts or users.")
-    ranking, parts = found.ranking, found.parts.copy()
+    ranking, parts = found.ranking, found.parts_now
     if policy.preempts and not 0 <= parts["tier"].min(initial=0) <= parts["tier"].max(initial=0) < MOST_LEVELS:
         raise JobcastError(f"Where jobs preempt others, tiers are 0 to {MOST_LEVELS - 1}; got {parts['tier'].max()}.")
-    ranking["resubmits"], parts["submitted"] = policy.preempts, workload.submit
     return ranking, parts, (NO_SHARES if share is None else share).begun()
 
 

@@ -1,9 +1,9 @@
-"""The usage of users and accounts while a simulation goes on, and their fair-share factors, compiled.
+"""The usage of users, accounts and limits while a simulation goes on, and fair-share factors, compiled.
 
 A job adds what it is billed, times its seconds, to the usage of its user, and so of all accounts above. At each tick
 all usage decays, then the usage of the running jobs since the last tick is added. Factors follow from usage and shares
 at the ticks alone: usage of a job that ends between two ticks counts from the next one on. See `fair_share` for the
-algorithms.
+algorithms. What a limit on minutes counts as spent is usage of one resource, and decays at the same ticks.
 """
 
 import math
@@ -13,13 +13,25 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.jit import door, rare, step
-from schedsim.sites.slurm.records import Entry, Tally, UsageArrays
+from schedsim.kernels.records import JobNow
+from schedsim.sites.slurm.records import (
+    AT_A_TIME,
+    PLANNED,
+    SPENT,
+    Claim,
+    Entry,
+    Limit,
+    SlurmArrays,
+    Tally,
+    UsageArrays,
+)
 
 FAIR_TREE: Final = 0
 CLASSIC: Final = 1
 DEPTH_OBLIVIOUS: Final = 2
 OF_PARENT: Final = -1
 """Shares of "parent": a user ranks first in its account, an account's children count as its parent's."""
+MINUTE: Final = 60  # [s]
 _NO_FAIRNESS: Final = float((1 << 32) - 2)
 """Place of an account with the shares of its parent among its siblings in fair tree: its children are theirs."""
 _STEEPNESS: Final = 5.0
@@ -65,7 +77,7 @@ def advance(usage: UsageArrays, now: int) -> None:
     ticks = (now - one.ticked) // one.period
     while ticks > 0:
         resets = one.n_resets < len(usage.resets) and usage.resets[one.n_resets] <= now
-        if ticks > 1 and not resets and not _is_partial(usage):
+        if ticks > 1 and not resets and not one.spends and not _is_partial(usage):
             _tick_often(usage, ticks)
         else:
             _tick(usage)
@@ -86,14 +98,18 @@ def _is_partial(usage: UsageArrays) -> bool:
 @step
 def _tick(usage: UsageArrays) -> None:
     """Let usage decay over a period, and count the jobs that ran."""
-    one = usage.one[0]
+    one, resets = usage.one[0], False
     one.ticked += one.period
-    kept = math.pow(one.left, float(one.period))
     while one.n_resets < len(usage.resets) and usage.resets[one.n_resets] <= one.ticked:
-        kept = 0.0
+        resets = True
         one.n_resets += 1
+    kept = 0.0 if resets else math.pow(one.left, float(one.period))
     for i in range(len(usage.entries)):
         usage.entries[i].used *= kept
+    if one.spends:
+        for i in range(len(usage.limits)):
+            limit = usage.limits[i]
+            limit.spent *= 0.0 if resets else math.pow(limit.left, float(one.period))
     row = one.first
     while row >= 0:
         _count(usage, row, one.ticked)
@@ -128,7 +144,70 @@ def _count(usage: UsageArrays, row: int, now: int) -> None:
     seconds = now - job.since
     if job.entry >= 0 and seconds > 0:
         usage.entries[job.entry].used += seconds * math.pow(usage.one[0].left, float(seconds)) * job.billed
+    if usage.one[0].spends and seconds > 0:
+        for i in range(usage.first_claim[row], usage.first_claim[row + 1]):
+            limit = usage.limits[usage.claims[i].limit]
+            if limit.kind >= SPENT:
+                limit.spent += seconds * math.pow(limit.left, float(seconds)) * usage.claims[i].rate
     job.since = now
+
+
+@step
+def falls(usage: UsageArrays) -> bool:
+    """Return whether some limit has minutes spent that count less at a tick to come."""
+    one = usage.one[0]
+    if one.spends:
+        for i in range(len(usage.limits)):
+            limit = usage.limits[i]
+            if limit.spent >= MINUTE and (limit.left < 1.0 or one.n_resets < len(usage.resets)):
+                return True
+    return False
+
+
+@step
+def claim(slurm: SlurmArrays, job: JobNow, now: int, sign: int) -> None:
+    """Count a running job against its limits, or no more (-1).
+
+    By the minute it counts from the last tick until its limit, which Slurm has in whole minutes.
+    """
+    usage, tick = slurm.usage, job.start
+    if slurm.pace[0].calc_period > 0:
+        tick = max(tick, now - now % slurm.pace[0].calc_period)
+    to_come = max(0, job.start + minutes_of(job.requested_time) * MINUTE - tick)
+    for i in range(usage.first_claim[job.row], usage.first_claim[job.row + 1]):
+        one = usage.claims[i]
+        limit = usage.limits[one.limit]
+        limit.used += sign * (one.amount if limit.kind == AT_A_TIME else math.floor(one.rate * to_come))
+
+
+@step
+def minutes_of(seconds: int) -> int:
+    """Return a job's limit in whole minutes, as Slurm has it."""
+    return max(1, (seconds + MINUTE - 1) // MINUTE)
+
+
+@step
+def limit_of(usage: UsageArrays, row: int) -> int:
+    """Return the first limit that holds a job now, or -1."""
+    for i in range(usage.first_claim[row], usage.first_claim[row + 1]):
+        one = usage.claims[i]
+        if one.holds and _is_beyond(usage.limits[one.limit], one):
+            return one.limit
+    return -1
+
+
+@step
+def _is_beyond(limit: Limit, one: Claim) -> bool:
+    if limit.kind == AT_A_TIME:
+        return limit.used + one.amount > limit.most
+    used, spent = limit.used // MINUTE, 0
+    if limit.kind >= SPENT:
+        spent = math.floor(limit.spent / MINUTE)
+    if one.rate == 0.0:  # a QOS with UsageFactor=0 does not see what others use
+        used, spent = 0, 0
+    if limit.kind != PLANNED and spent >= limit.most:
+        return True
+    return limit.kind != SPENT and one.amount + used > limit.most - spent
 
 
 @rare

@@ -13,6 +13,7 @@ from experiments.runs.simulate import NamedSimulation, run_by_name
 from experiments.site.advise.advise import Question, cases_with
 from experiments.site.backtest.backtest import Backtest
 from experiments.sweeps.plan import plan
+from experiments.sweeps.report import medians
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan, run_sweep
 from experiments.sweeps.sweep import Case, Sweep
@@ -38,7 +39,7 @@ Parent - 'root'
 Account - 'a':Fairshare=1
 Parent - 'a'
 User - 'ann':DefaultAccount='a':Fairshare=9
-User - 'bob':DefaultAccount='a':Fairshare=1:MaxJobs=1:MaxSubmitJobs=9
+User - 'bob':DefaultAccount='a':Fairshare=1:MaxJobs=1:GrpWall=9
 """
 
 
@@ -79,7 +80,7 @@ def test_a_sweep_runs_the_files_as_they_were_read(log, site, policy):
     sweep = Sweep(policies=("easy", policy), seeds=(1, 2))
     planned = plan(sweep, [log])
     account = planned.about()["logs"][0]["account"]["findings"]
-    assert any("MaxSubmitJobs" in one["text"] for one in account)
+    assert any("GrpWall" in one["text"] for one in account)
     here = run_plan(planned).runs
     alone = run_by_name(log, policy)[1]
     own = here[(here["policy"] == policy) & (here["seed"] == AS_LOGGED)]
@@ -91,6 +92,19 @@ def test_a_sweep_runs_the_files_as_they_were_read(log, site, policy):
     other = plan(sweep, [log])
     assert other.identity() != planned.identity()
     assert not same(run_plan(other).runs, here)
+
+
+def test_a_sweep_tells_of_preemption(log, site, policy):
+    more = "PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE\nPartitionName=q Nodes=ALL PriorityTier=9\n"
+    (site / "slurm.conf").write_text(CONF.replace("PartitionName=p", "PartitionName=p Nodes=ALL") + more)
+    jobs = replace(
+        log, values=log.values | {"queue": np.arange(len(log)) % 2}, categories=log.categories | {"queue": ("p", "q")}
+    )
+    found = run_sweep(Sweep(policies=("easy", policy), seeds=()), [jobs])
+    table = medians(found, ["case"]).set_index("case")
+    figures = run_by_name(jobs, policy)[1]
+    for name in ("preemptions", "preempted_processor_seconds"):
+        assert table.loc[policy, name] == figures[name] > 0 and np.isnan(table.loc["easy", name])
 
 
 def test_it_goes_on_in_its_folder_unless_a_file_has_changed(log, site, policy, tmp_path):
@@ -167,7 +181,7 @@ def test_a_backtest_is_of_the_sites_own_slurm(log, site, policy, tmp_path):
     hard = run_by_name(log, policy)[1]
     plain = found[found["seed"] == AS_LOGGED].set_index("case")["mean_wait_s"]
     assert plain["requests"] == hard["mean_wait_s"] and plain["last-two"] == figures["mean_wait_s"]
-    assert "MaxSubmitJobs" in str(asked.of_policy)
+    assert "GrpWall" in str(asked.of_policy)
     (site / "t.dump").unlink()
     with pytest.raises(JobcastError, match=r"t\.dump: cannot be read"):
         Backtest(log, policy=policy, seeds=5).run(tmp_path / "runs")

@@ -6,8 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from predictors.core.events import ENDED, STARTED, SUBMITTED
+from predictors.core.events import ENDED, RETURNED, STARTED, SUBMITTED
 from predictors.data.joblog import JobLog
+from predictors.history import _layout as layout
 from predictors.history.features import FEATURES, REIS_FEATURES
 from predictors.history.history import AS_OF_RULES, Job, JobHistory
 from predictors.history.replay import LogHistory, log_events, replay
@@ -276,12 +277,32 @@ def test_training_set_censors_running_jobs():
     assert same_bits(known.rows, rows[[0, 1, 3, 2, 5, 4]])
 
 
+@pytest.mark.parametrize("rule", RULES)
+def test_a_run_that_was_stopped_is_as_if_it_had_not_been(rule):
+    """While it lasts the job runs; then it waits again, and its run time is that of the run that ended."""
+    log = as_log(SIX, epoch=0)
+    events = log_events(log)
+    at = int(np.flatnonzero((events[:, 1] == STARTED) & (events[:, 2] == 2))[0])
+    time = int(events[at, 0])
+    twice = np.insert(events, at, [(time, STARTED, 2), (time, RETURNED, 2)], axis=0)
+    found = []
+    for one in (events, twice):
+        bound, rows = LogHistory(log, list(FEATURES), rule), np.full((6, len(FEATURES)), NAN)
+        bound.consume(one, rows)
+        found.append((rows, bound.training_set(rows, now=1000).seconds))
+    assert same_bits(found[0][0], found[1][0]) and found[0][1].tolist() == found[1][1].tolist()
+    bound = LogHistory(log, REIS_FEATURES, rule)
+    bound.consume(twice[: at + 2], np.full((6, 16), NAN))
+    assert 2 not in np.flatnonzero(bound.arrays[0][:, layout.START] != layout.NONE)
+
+
 @pytest.mark.parametrize(
     ("events", "told"),
     [
         ([(5, STARTED, 0)], "Event 0: job 1 of log starts at 5 s"),
         ([(0, SUBMITTED, 0), (1, ENDED, 0)], "Event 1: job 1 of log ends at 1 s"),
         ([(0, SUBMITTED, 0), (0, SUBMITTED, 0)], "Event 1: job 1 of log is submitted at 0 s"),
+        ([(0, SUBMITTED, 0), (4, RETURNED, 0)], "Event 1: job 1 of log is to run again at 4 s"),
         ([(0, SUBMITTED, 0), (5, STARTED, 0), (4, ENDED, 0)], "Event 2: job 1 of log ends at 4 s"),
         ([(0, SUBMITTED, 0), (5, STARTED, 0), (6, ENDED, 0), (6, ENDED, 0)], "Event 3: job 1 of log ends at 6 s"),
         ([(0, SUBMITTED, 0), (5, STARTED, 0), (6, 7, 0)], r"Event 2 is \(6, 7, 0\)"),

@@ -11,7 +11,7 @@ from predictors.history import _layout as at
 from predictors.history.features import FEATURES
 from predictors.history.history import Outcome, Outcomes
 from predictors.history.replay import LogHistory, log_events
-from predictors.models.stream import ALL_FAMILIES, forecast, has_full_history, keep_full_history
+from predictors.models.stream import ALL_FAMILIES, OutcomeStream, forecast, has_full_history, keep_full_history
 from predictors.registry import make_predictor
 from tests.oracle.history import LoggedJob, as_log
 
@@ -40,6 +40,23 @@ def test_an_end_in_the_second_of_a_submission_is_learnt_from_by_the_strict_rule_
         assert (seconds[1] == 6000) == is_late, f"{rule}: {seconds}"
         assert seconds[2] < 6000
         assert live.learnt().fitted
+
+
+@pytest.mark.parametrize(("stopped", "again", "seconds"), [(180, 300, 71), (120, 150, 61)])
+def test_a_job_that_runs_again_outruns_its_prediction_once(stopped, again, seconds):
+    """By its run that lasts longer than 60 s: the first from 109 on, or the second, 61 s after its begin."""
+    seen = []
+    stream = OutcomeStream(make_predictor("with-budget"), seen.append)
+    stream.submitted(1, np.zeros(2), issued=60.0)
+    stream.started(1, time=109)
+    stream.catch_up(stopped)
+    stream.returned(1)
+    assert len(stream.running(stopped)) == 0
+    stream.started(1, time=again)
+    for now in (again + 50, again + 61, again + 99):
+        stream.catch_up(now)
+    stream.ended(1, time=again + 250, seconds=250.0)
+    assert [(one.seconds, one.observed, one.told) for one in seen] == [(seconds, False, False), (250, True, True)]
 
 
 def test_a_chain_hands_running_jobs_on_with_the_columns_of_the_predictor_inside():

@@ -135,8 +135,8 @@ def test_stopping_copying_and_going_on_changes_nothing(name):
             other.restore(stepped.snapshot())
 
 
-def test_forecasts_hear_of_a_job_once():
-    """A job that is stopped and runs again is told of as submitted, started and ended, once each."""
+def test_forecasts_hear_that_a_job_is_to_run_again():
+    """Its run time lies between its last start and its end."""
     w = Workload.from_columns([1, 2], submit=[0, 40], procs=[4, 1], requested=[10, 10], run_time=[10, 10],
                               machine_procs=4)  # fmt: skip
     heard = []
@@ -147,7 +147,7 @@ def test_forecasts_hear_of_a_job_once():
             seconds[:] = 10
 
     simulate(w, make_policy("easy"), Forecast(), outages=Outages([], [Change(5, "fail", 1), Change(20, "repair", 1)]))
-    assert heard == [[0, 0, 0], [0, 1, 0], [30, 2, 0], [40, 0, 1]]
+    assert heard == [[0, 0, 0], [0, 1, 0], [5, 4, 0], [20, 1, 0], [30, 2, 0], [40, 0, 1]]
 
 
 def test_figures_by_hand():

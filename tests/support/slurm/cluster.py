@@ -1,4 +1,4 @@
-"""A real Slurm of four virtual nodes within a chroot, on loopback: processes that end with the test.
+"""A real Slurm of a few virtual nodes within a chroot, on loopback: processes that end with the test.
 
 Versions are those of Debian's suites. `JOBCAST_SLURM_ROOTS` names the folder of the chroots; else they are built below
 `build/slurm`. It needs root, mmdebstrap and a Debian mirror, and skips with the reason where one is missing. The
@@ -8,6 +8,7 @@ minutes, which a test cannot wait for. Commands and the processes of jobs stay i
 
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -25,6 +26,7 @@ MIRROR = os.environ.get("JOBCAST_DEBIAN_MIRROR", "http://deb.debian.org/debian")
 PACKAGES = "slurmctld,slurmd,slurm-client,slurm-wlm-basic-plugins,faketime"
 ACCOUNTING = f"{PACKAGES},slurmdbd,slurm-wlm-mysql-plugin,mariadb-server"
 SOFT = "time_min_as_soft_limit"
+NODES = ("CPUs=8 RealMemory=4000",) * 4
 _PATH = "PATH=/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -71,7 +73,7 @@ def free_ports(n):
 
 
 class SlurmCluster:
-    """Four nodes of eight processors, in one partition p.
+    """Four nodes of eight processors, the first four of any in one partition p.
 
     Parameters
     ----------
@@ -87,16 +89,18 @@ class SlurmCluster:
         Further lines of slurm.conf.
     accounting : bool
         Whether slurmdbd keeps accounts, users and ended jobs: see `sacctmgr`, `add_account` and `add_user`.
+    nodes : sequence of str
+        What slurm.conf says of each node.
     """
 
-    def __init__(self, version, folder, speed=1, parameters=None, more="", accounting=False):
-        self.version, self.speed = version, speed
+    def __init__(self, version, folder, speed=1, parameters=None, more="", accounting=False, nodes=NODES):
+        self.version, self.speed, self.nodes = version, speed, nodes
         self.root = chroot_of(version, accounting)
         self.place = f"/cluster.{os.getpid()}.{time.monotonic_ns()}"
         self.home = Path(str(self.root) + self.place)
-        self.controller, *ports = free_ports(7)
-        self.node_ports = ports[:4]
-        self.accounting = Accounting(self, ports[4:]) if accounting else None
+        self.controller, *ports = free_ports(3 + len(nodes))
+        self.node_ports = ports[2:]
+        self.accounting = Accounting(self, ports[:2]) if accounting else None
         self._processes, self._clock = {}, []
         pace = (
             "bf_interval=10,bf_resolution=60,sched_interval=10"
@@ -126,6 +130,11 @@ class SlurmCluster:
             slow += "SlurmdTimeout=0\nInactiveLimit=0"
         plugin = "cgroup/v1" if self.version == "22.05" else "disabled"  # 22.05 wants a file system, and uses none
         (self.home / "cgroup.conf").write_text(f"CgroupPlugin={plugin}\n")
+        gpus = [(k, found[1]) for k, words in enumerate(self.nodes, 1) if (found := re.search(r"gpu:(\d+)", words))]
+        for i in range(max((int(n) for _, n in gpus), default=0)):
+            (self.home / f"gpu{i}").touch()  # Slurm takes no GPU without a file
+        lines = [f"NodeName=n{k} Name=gpu File={self.place}/gpu[0-{int(n) - 1}]\n" for k, n in gpus]
+        (self.home / "gres.conf").write_text("".join(lines))
         (self.home / "slurm.conf").write_text(
             f"""ClusterName=t
 SlurmctldHost={host}(127.0.0.1)
@@ -157,8 +166,8 @@ KillWait=5
 {self.more}
 {
                 "".join(
-                    f"NodeName=n{k} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} CPUs=8 RealMemory=4000" + chr(10)
-                    for k, port in enumerate(self.node_ports, 1)
+                    f"NodeName=n{k} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {words}" + chr(10)
+                    for k, (port, words) in enumerate(zip(self.node_ports, self.nodes, strict=True), 1)
                 )
             }
 PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
@@ -168,18 +177,18 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
             self.accounting.configure()
 
     def up(self):
-        """Start what does not run, and wait until four nodes are ready."""
+        """Start what does not run, and wait until all nodes are ready."""
         if self.speed > 1 and not self._clock:
             self._start_clock()
         if self.accounting:
             self.accounting.up()
         self.start("slurmctld", "slurmctld", "-D")
-        for k in range(1, 5):
+        for k in range(1, 1 + len(self.nodes)):
             (self.home / "spool" / f"n{k}").mkdir(exist_ok=True)
             self.start(f"n{k}", "slurmd", "-D", "-N", f"n{k}")
-        end = time.monotonic() + 30
+        end, n = time.monotonic() + 30, len(self.nodes)
         while time.monotonic() < end:
-            if self.run("sinfo", "-h", "-t", "idle,alloc,mix", "-o", "%D", check=False).split() == ["4"]:
+            if len({*self.run("sinfo", "-h", "-N", "-t", "idle,alloc,mix", "-o", "%N", check=False).split()}) == n:
                 return self
             for name, one in self._processes.items():
                 if one.poll() is not None:
@@ -187,7 +196,7 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
                         f"{name} ended: {self.log('slurmctld' if name == 'slurmctld' else 'slurmd.' + name)}"
                     )
             time.sleep(0.05)
-        raise AssertionError(f"no four nodes within 30 s: {self.log('slurmctld')}")
+        raise AssertionError(f"no {n} nodes within 30 s: {self.log('slurmctld')}")
 
     def log(self, name):
         """Return the end of a daemon's log."""

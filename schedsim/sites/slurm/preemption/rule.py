@@ -70,7 +70,8 @@ class Preemption:
         running = min(n_jobs, machine_procs)
         slots, keys, ties = (np.empty(running, dtype=np.int64) for _ in range(3))
         stops = np.empty((_LEAST_STOPS, 4), dtype=np.int64)
+        places, stack = (np.empty(len(self.preempts) + 1, dtype=np.int64) for _ in range(2))
         return PreemptionArrays(
             one, self.class_of, self.preempts, self.rank, self.nodes, self.exempt, self.is_cancelled,
-            slots, keys, ties, stops,
+            slots, keys, ties, places, stack, stops,
         )  # fmt: skip

@@ -22,6 +22,7 @@ from schedsim.sites.slurm.candidates import forget_exempt, reorder
 from schedsim.sites.slurm.cycle import copy_now, release
 from schedsim.sites.slurm.placement import choose, find_rooms, is_in, next_usable
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
+from schedsim.sites.slurm.usage import claim
 
 GONE: Final = 1
 BACK: Final = -1
@@ -38,18 +39,25 @@ def stops_are_short(sim: Arrays, preempt: PreemptionArrays | None) -> bool:
 
 
 @step
-def wake_when_exempt_no_more(sim: Arrays, preempt: PreemptionArrays | None) -> None:
-    """Set a timer for the first second at which a waiting job may preempt a job that is exempt now."""
+def wake_when_exempt_no_more(sim: Arrays, preempt: PreemptionArrays | None, all_tried: bool) -> None:
+    """Let a timer wait for the first second at which a waiting job may preempt a job that is exempt now.
+
+    One that is set stays if it comes first, unless this pass has tried all jobs that the last cycle has.
+    """
     if preempt is None:
         return
-    one, state = preempt.one[0], sim.state[0]
-    if one.exempt_until == at.NEVER or state.clock.now < one.timer <= one.exempt_until:
-        return
-    if one.timer > state.clock.now:
+    one, state, first = preempt.one[0], sim.state[0], int(preempt.one[0].exempt_until)
+    if state.clock.now < one.timer < at.NEVER:
+        if not all_tried:
+            first = min(first, one.timer)
+        if first == one.timer:
+            return
         remove(sim.lists, state, at.TIMERS, one.timer, one.timer_number)
-    state.clock.n_timers += 1
-    one.timer, one.timer_number = one.exempt_until, state.clock.n_timers
-    insert(sim.lists, state, at.TIMERS, one.timer, one.timer_number, at.RECHECK, 0, 1)
+    one.timer = first
+    if first < at.NEVER:
+        state.clock.n_timers += 1
+        one.timer_number = state.clock.n_timers
+        insert(sim.lists, state, at.TIMERS, first, one.timer_number, at.RECHECK, 0, 1)
 
 
 @rare
@@ -165,11 +173,11 @@ def _stop(
     row, stop = job.row, preempt.stops[one.n_stops]
     stop[0], stop[1], stop[2], stop[3] = row, job.start, now, by
     one.n_stops += 1
-    for i in range(slurm.first_claim[row], slurm.first_claim[row + 1]):
-        slurm.limits[slurm.claims[i].limit].used -= slurm.claims[i].amount
+    claim(slurm, job, now, -1)
     stop_run(sim, places, slot, not preempt.is_cancelled[row], at.YES)
     if not preempt.is_cancelled[row]:
         hold_stopped(sim, slot, now + one.delay)
-        if slurm.ranking[0].resubmits:
+        if slurm.ranking[0].ranks:
             slurm.parts[row].submitted = now
+            slurm.parts[row].aged_from = now if slurm.ranking[0].ages_in_pause else now + one.delay
     slurm.pace[0].is_changed = True

@@ -124,6 +124,9 @@ def test_the_qos_counts_and_so_does_its_usage_factor(files):
         ("MaxJobs=1", "high|0|1.0||2||\n", [0, 0, 0], None),  # the QOS stands before the association
         ("MaxJobs=1", "high|0|1.0||||2\n", [0, 0, 0], None),  # so it does with a limit an account
         ("MaxJobs=9", "high|0|1.0||||1\n", [0, 0, 50], "QOS high: MaxJobsPA=1 (b)"),
+        ("GrpTRESRunMins=cpu=3", "", [0, 0, 50], "user bob of b: GrpTRESRunMins=cpu=3"),
+        ("GrpTRESRunMins=cpu=4", "", [0, 0, 0], None),
+        ("GrpTRESRunMins=cpu=1", "", [0, 0, 0], None),  # each exceeds it alone
     ],
 )
 def test_limits_hold_jobs_and_are_named(files, limit, rows, expected, names):
@@ -144,7 +147,6 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     told = {one.rule: one for one in account.findings}
     assert told["slurm-users-added"].count == 1
     assert told["slurm-unknown-qos"].count == 1
-    assert "MaxSubmitJobs" in told["slurm-no-refusals"].text
     assert "GrpWall" in told["slurm-unused-of-associations"].text
     assert "denyonlimit" in told["slurm-unused-flags"].text
     of_partition = CONF.replace("PartitionName=p ", "PartitionName=p QOS=gone ")
@@ -160,6 +162,75 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     beyond = slurm_policy_of(files("GrpTRES=cpu=3,license/x=1"), log)[1]
     assert beyond.count("slurm-beyond-limit") == 1
     assert beyond.count("slurm-limits-untold") == 1
+
+
+def test_minutes_that_are_spent_hold_jobs_until_they_have_decayed(files):
+    """Bob's first job uses 2 processors for 2 minutes. His second starts when less than 3 of these 4 minutes count."""
+    rows = [(0, 2, 120, 1, 0), (130, 2, 50, 1, 0)]
+    used, now, left = 240 * (1 - 0.693 / 86_400) ** 120, 120, 1 - 0.693 / 86_400
+    while used >= 180:  # Slurm counts whole minutes, at the multiples of a minute
+        now, used = now + 60, used * left**60
+    policy = files("GrpTRESMins=cpu=3")
+    simulation = NamedSimulation(made_log(rows), NamedPolicy.of(policy))
+    schedule, _ = simulation.run()
+    assert 30_000 < now == schedule.start[1]
+    assert "held: by the limit user bob of b: GrpTRESMins=cpu=3" in "\n".join(in_words(simulation.explain(schedule, 2)))
+    assert starts(rows, files("GrpTRESMins=cpu=5")) == starts(rows, files("GrpTRESMins=gres/gpu=1")) == [0, 130]
+    without_weight = CONF.replace("PriorityWeightFairshare=1000\n", "")
+    assert starts(rows, files("GrpTRESMins=cpu=3", conf=without_weight)) == [0, now]
+
+
+def test_minutes_that_never_decay_are_refused_in_one_line(files):
+    conf = CONF.replace("PriorityDecayHalfLife=1-0", "PriorityDecayHalfLife=0")
+    policy = files("GrpTRESMins=cpu=3", conf=conf)
+    with pytest.raises(JobcastError, match=r"1 job held without end.*user bob of b: GrpTRESMins=cpu=3 holds them"):
+        run_by_name(made_log([(0, 2, 120, 1, 0), (130, 2, 50, 1, 0)]), policy)
+    assert starts([(0, 2, 120, 1, 0), (130, 2, 50, 1, 0)], files("GrpTRESMins=cpu=5", conf=conf)) == [0, 130]
+
+
+def test_of_safe_limits_a_job_needs_all_its_minutes(files):
+    """Two jobs of 2 processor minutes each under a limit of 3: the second waits for the first, which uses 100 s."""
+    rows = [(0, 2, 50, 1, 0), (0, 2, 50, 1, 0)]
+    assert starts(rows, files("GrpTRESMins=cpu=3")) == [0, 0]
+    assert starts(rows, files("GrpTRESMins=cpu=3", conf=CONF.replace("limits,qos", "safe"))) == [0, 50]
+
+
+@pytest.mark.parametrize(
+    ("limit", "rows", "n_refused"),
+    [
+        ("MaxSubmitJobs=1", "", 1), ("MaxSubmitJobs=2", "", 0), ("GrpSubmitJobs=1", "", 1), ("Fairshare=1", "", None),
+        ("MaxSubmitJobs=1", "high|0|1.0|||||9|\n", 0),  # the QOS stands before the association
+        ("MaxJobs=9", "high|0|1.0|||||1|\n", 1), ("MaxJobs=9", "high|0|1.0||||||2\n", 1),
+    ],
+)  # fmt: skip
+def test_jobs_that_slurm_would_refuse_at_submission_run_and_are_counted(files, limit, rows, n_refused):
+    """Ann has a job and Bob two in the same second; another one of Bob's comes when all have ended."""
+    policy = files(limit)
+    table = Path(policy.split(",")[-1])
+    table.write_text("Name|Priority|UsageFactor|Flags|MaxJobsPU|GrpTRES|MaxJobsPA|MaxSubmitPU|GrpSubmit\n" + rows)
+    log = made_log([(0, 2, 50, 0, 1), (0, 2, 50, 1, 1), (0, 2, 50, 1, 1), (50, 2, 50, 1, 1)])
+    simulation = NamedSimulation(log, NamedPolicy.of(policy))
+    schedule, found = simulation.run()
+    assert schedule.start.tolist() == [0, 0, 0, 50]
+    assert found.get("refused_submissions") == n_refused
+
+
+def test_limits_that_let_no_job_start_are_told(files):
+    policy = files("MaxJobs=0", "high|0|1.0||||\n")
+    table = Path(policy.split(",")[-1])
+    table.write_text("Name|Priority|MinTRES|MaxTRES\nnormal|0||\nhigh|0|cpu=8,node=1|cpu=4,node=1\n")
+    log = made_log([(0, 2, 50, 1, 1), (0, 2, 50, 1, 1)])
+    found = {one.rule: one for one in slurm_policy_of(policy, log)[1].findings}
+    assert "user bob of b: MaxJobs=0" in found["slurm-limits-of-0"].text
+    assert found["slurm-contrary-limits"].text.endswith("QOS high: cpu is at least 8 and at most 4")
+    assert found["slurm-beyond-limit"].count == 2
+    assert starts([(0, 2, 50, 1, 1), (0, 2, 50, 1, 1)], policy) == [0, 0]
+
+
+def test_a_partition_qos_without_limits_enforced_is_told_too(files):
+    conf = CONF.replace("PartitionName=p ", "PartitionName=p QOS=gone ").replace("limits,qos", "associations")
+    account = slurm_policy_of(files(conf=conf), made_log([(0, 8, 60, 1, 0)]))[1]
+    assert account.count("slurm-unknown-partition-qos") == 1
 
 
 def test_gpus_are_billed_where_the_log_tells_them(files):
@@ -244,7 +315,7 @@ def test_dates_that_no_calendar_has_are_refused(files):
     [
         ("PriorityUsageResetPeriod=HOURLY\n", "", "PriorityUsageResetPeriod is one of NONE, NOW, DAILY"),
         ("PriorityDecayHalfLife=long\n", "", "PriorityDecayHalfLife is a time from 0 on"),
-        ("PartitionName=p TRESBillingWeights=CPU\n", "", "TRESBillingWeights is a list such as CPU=1.0"),
+        ("PartitionName=q TRESBillingWeights=CPU\n", "", "TRESBillingWeights is a list such as CPU=1.0"),
         ("SchedulerParameters=bf_window=0\n", "", "bf_window is 1 to 43,200 minutes"),
         ("", "Parent - 'x'\nAccount - 'y':Fairshare=1\n", "account y is under 'x', which is no account"),
         ("", "Parent - 'x'\nUser - 'y':Fairshare=1\n", "user y of x: there is no such account"),

@@ -166,6 +166,15 @@ def test_an_association_has_the_priority_of_the_account_above_it(site):
         ("PriorityFavorSmall=maybe", "slurm.conf:1: PriorityFavorSmall is YES or NO; found 'maybe'"),
         ("PartitionName=low MaxTime=soon", "slurm.conf:1: MaxTime is a time above 0"),
         ("PartitionName=low Priority=high", "slurm.conf:1: Priority is a whole number"),
+        ("PartitionName=low PriorityTier=65536", "slurm.conf:1: PriorityTier is a whole number from 0 to 65,535"),
+        ("PartitionName=low\nPartitionName=low", "slurm.conf:2: partition 'low' is named twice, first at .*:1"),
+        ("NodeName=n1\nPartitionName=low Nodes=n[1-2]", "slurm.conf:2: Nodes of partition low names 'n2', for which"),
+        ("EnforcePartLimits=maybe\nPartitionName=low", "slurm.conf:1: EnforcePartLimits is NO, ANY or ALL"),
+        ("PartitionName=low MaxNodes=x", "slurm.conf:1: MaxNodes is a whole number"),
+        ("PreemptType=preempt/qos", "slurm.conf:1: PreemptType=preempt/qos and PreemptMode=OFF do not go together"),
+        ("PreemptMode=REQUEUE", "slurm.conf:1: PreemptType=preempt/none and PreemptMode=REQUEUE do not go together"),
+        ("PreemptMode=KILL", "slurm.conf:1: PreemptMode=KILL: .*Older Slurms have KILL for CANCEL"),
+        ("PreemptParameters=strict_ordr", "slurm.conf:1: 'strict_ordr' is nothing that Slurm knows"),
     ],
 )
 def test_bad_settings_are_refused_with_the_place(site, conf, says):
@@ -178,7 +187,8 @@ def test_bad_settings_are_refused_with_the_place(site, conf, says):
     [
         ("MaxTime=1-0", 0), ("MaxTime=59:30", 1), ("MaxTime=UNLIMITED", 0), ("AllowQos=high", 2), ("DenyQos=high", 1),
         ("AllowQos=ALL", 0), ("AllowAccounts=a", 1), ("DenyAccounts=a", 2), ("AllowAccounts=low", 2),
-        ("AllowAccounts=root DenyAccounts=a", 0),
+        ("AllowAccounts=root DenyAccounts=a", 0), ("MaxNodes=1", 1), ("MaxNodes=UNLIMITED", 0), ("MinNodes=2", 2),
+        ("MaxMemPerNode=1023", 1), ("MaxMemPerNode=1024", 0), ("MaxMemPerNode=0", 0),
     ],
 )  # fmt: skip
 def test_jobs_that_a_partition_does_not_take_are_counted(tmp_path, line, n_refused):
@@ -191,10 +201,58 @@ def test_jobs_that_a_partition_does_not_take_are_counted(tmp_path, line, n_refus
     texts = {"slurm.conf": f"PartitionName=low {line}\n", "t.dump": dump, "qos": "Name|Priority\nnormal|0\nhigh|1\n"}
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
-    jobs = [{}, {"user": "bob"}, {"user": "cid", "requested": 3660, "qos": "high"}]
+    jobs = [{}, {"user": "bob"}, {"user": "cid", "requested": 3660, "qos": "high", "nodes": 2, "tres": {"mem": 2048}}]
     account = slurm_policy_of("slurm:" + ",".join(str(tmp_path / name) for name in texts), log_of(jobs))[1]
     assert account.count("slurm-refused") == n_refused
     assert account.count("slurm-unused-of-partitions") == 0
+
+
+@pytest.mark.parametrize(
+    ("rule", "n_refused", "says"),
+    [
+        ("NO", 1, "would let wait without end; here they run"), ("ANY", 1, "would refuse at submission"),
+        ("YES", 1, "would refuse at submission"), ("all", 2, "would refuse at submission"),
+    ],
+)  # fmt: skip
+def test_with_limits_of_partitions_enforced_jobs_are_refused(tmp_path, rule, n_refused, says):
+    """Two long jobs, of which one may go to another partition; under ALL no partition may refuse a job."""
+    conf = f"EnforcePartLimits={rule}\nMaxMemPerCPU=100\nPartitionName=low MaxTime=1\nPartitionName=top\n"
+    (tmp_path / "slurm.conf").write_text(conf)
+    jobs = [{"requested": 120, "partition": name, "tres": {"mem": 101}} for name in ("low", "top")]
+    log = log_of(jobs)
+    log = replace(log, categories=log.categories | {"queue": ("low", "low,top")})
+    found = {one.rule: one for one in slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log)[1].findings}
+    assert found["slurm-refused"].count == n_refused and says in found["slurm-refused"].text
+    assert found["slurm-more-processors"].count == 2
+    assert "slurm-unused-parameter" not in found
+
+
+@pytest.mark.parametrize(
+    ("site_wide", "own", "memory"),
+    [
+        ("DefMemPerCPU=100", "", [200, 7, 400]), ("DefMemPerCPU=100", "DefMemPerNode=50", [50, 7, 100]),
+        ("DefMemPerCPU=100\nDefMemPerGPU=30", "", [200, 7, 90]), ("DefMemPerNode=0", "", None),
+    ],
+)  # fmt: skip
+def test_jobs_that_ask_for_no_memory_count_with_what_slurm_gives_them(tmp_path, site_wide, own, memory):
+    (tmp_path / "slurm.conf").write_text(
+        f"{site_wide}\nPriorityWeightTRES=mem=1\nPriorityFlags=NO_NORMAL_TRES\nPartitionName=low {own}\n"
+    )
+    log = log_of([{"procs": 2}, {"tres": {"mem": 7}}, {"procs": 4, "nodes": 2, "tres": {"gres/gpu": 3}}])
+    log = replace(log, unknown={**log.unknown, "requested_job_memory": np.array([True, False, True])})
+    policy, account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log)
+    expected = [0, 7, 0] if memory is None else memory
+    assert policy.order.ranking.parts["tres"].tolist() == expected
+    assert account.count("slurm-default-memory") == (0 if memory is None else 2)
+
+
+def test_odd_values_are_told(tmp_path):
+    text = "JobRequeue=7\nPreemptType=preempt/partition_prio\nPreemptMode=CANCEL\nPreemptParameters=send_user_signal\n"
+    (tmp_path / "slurm.conf").write_text(f"{text}PartitionName=low Nodes=ALL\n")
+    account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log_of([{}]))[1]
+    found = {one.rule: one.text for one in account.findings}
+    assert found["slurm-odd-value"].endswith("slurm.conf:1: Slurm takes JobRequeue=7 for 1")
+    assert "send_user_signal" in found["slurm-unused-option"]
 
 
 def test_what_the_log_does_not_tell_is_said(tmp_path):

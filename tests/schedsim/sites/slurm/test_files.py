@@ -150,6 +150,11 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("PriorityType=priority/own\n", "slurm.conf:1: PriorityType is priority/multifactor or priority/basic"),
         ("SchedulerParameters=bf_max_job_test=0\n", "slurm.conf:1: bf_max_job_test is 1 to 999,999"),
         ("PartitionName=other\n", "job 1: No partition 'low'.* Add a PartitionName line"),
+        (
+            "NodeName=n[1-4]\nPartitionName=low Nodes=n[1-9999999]\n",
+            "slurm.conf:2: Nodes of partition low names 9,999,999",
+        ),
+        ("NodeName=n[1-4]\nPartitionName=low Nodes=n[4-1]\n", "slurm.conf:2: Nodes of partition low names no node"),
         ("PartitionName=low PriorityTier=x\n", "slurm.conf:1: PriorityTier is a whole number"),
     ],
 )
@@ -165,6 +170,29 @@ def test_nodes_are_counted_by_boards_and_sockets_and_a_byte_order_mark_is_none_o
     (tmp_path / "slurm.conf").write_text(text + "PartitionName=p\n")
     found = read_slurm_conf(tmp_path / "slurm.conf")
     assert (found.nodes, found.procs) == (3, 2 * 48 + 5)
+
+
+def test_the_depth_of_the_main_loop_is_read(tmp_path):
+    (tmp_path / "slurm.conf").write_text(
+        "SchedulerParameters=default_queue_depth=10,partition_job_depth=3,sched_min_interval=2500000,sched_interval=30\n"
+    )
+    policy, account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", made_log([(0, 8, 9, 0)]))
+    loops = policy.backfill
+    assert (loops.queue_depth, loops.sched_interval, loops.min_interval) == (11, 30, 2)  # Slurm tests one more
+    assert [(quota.most, quota.of_main) for quota in loops.quotas] == [(3, True)]
+    assert account.count("slurm-unused-option") == 0
+
+
+def test_partitions_refuse_jobs_and_a_sites_memory_reaches_all_whatever_the_priority(tmp_path):
+    for kind in ("basic", "multifactor"):
+        (tmp_path / "slurm.conf").write_text(
+            f"PriorityType=priority/{kind}\nDefMemPerCPU=100\nPartitionName=low MaxTime=1\n"
+        )
+        log = made_log([(0, 8, 60, 0), (1, 8, 600, 0)])
+        account = slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", log)[1]
+        assert (account.count("slurm-refused"), account.count("slurm-default-memory")) == (1, 2)
+        without = made_log([(0, 8, 60, 0)], names=())
+        assert slurm_policy_of(f"slurm:{tmp_path / 'slurm.conf'}", without)[1].count("slurm-default-memory") == 1
 
 
 def test_a_job_in_several_partitions_has_the_highest_tier_of_them(conf):

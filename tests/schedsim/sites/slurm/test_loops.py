@@ -11,10 +11,13 @@ from predictors.core.errors import JobcastError
 from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
+from schedsim.machine.outages import Change, Outages
 from schedsim.policies.orders import ORDERS
 from schedsim.policies.policy import Policy, make_policy
+from schedsim.sites.cobalt.commands import Command
+from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.fair_share import FairShare, Shares
-from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade
+from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.validate.validate import check
@@ -63,7 +66,8 @@ def plainly(workload, loops, kinds, priorities=None):
             changes = {at, *(one for one, *_ in taken if at < one < at + seconds)}
             return all(MACHINE - sum(p for a, e, p in taken if a <= t < e) >= procs[i] for t in changes)
 
-        for i in queue()[: loops.tested]:
+        reaches = (now + loops.window) // loops.resolution * loops.resolution >= now
+        for i in queue()[: loops.tested * reaches]:
             if held(i):
                 continue
             if fits(i, now, asked[i] + 1) and procs[i] <= MACHINE - sum(procs[j] for j in running):
@@ -180,7 +184,7 @@ def cases(draw):
         tested=draw(st.sampled_from([1, 3, 500])),
         interval=draw(st.sampled_from([1, 4, 10])),
         resolution=draw(st.sampled_from([1, 5])),
-        window=draw(st.sampled_from([10, 10_000])),
+        window=draw(st.sampled_from([3, 10, 10_000])),
         backfills=draw(st.sampled_from([True, True, True, False])),
         limits=made.done(n),
     )
@@ -230,6 +234,52 @@ def test_without_a_clock_of_its_own_and_without_limits_it_is_conservative_replan
     assert (starts[0] != starts[1]).mean() < 0.1
 
 
+def of_one_processor(submit, run=100):
+    """Return jobs of one processor each on a machine of ten."""
+    n = len(submit)
+    return Workload.from_columns(
+        np.arange(n), submit=submit, procs=[1] * n, requested=[run] * n, run_time=[run] * n, machine_procs=10
+    )
+
+
+def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
+    """A test takes 2 s. The cycle at 30 tests two jobs, so the next one is at 64; one for a job alone comes at once."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4, 5], submit=[0, 1, 1, 40, 500], procs=[3, 5, 1, 1, 1], requested=[1000, 100, 800, 300, 50],
+        run_time=[1000, 100, 800, 300, 50], machine_procs=5,
+    )  # fmt: skip
+    for test_time, starts in ((0, [0, 1000, 30, 60, 510]), (2_000_000, [0, 1000, 30, 64, 500])):
+        policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, test_time=test_time))
+        assert simulate(workload, policy).start.tolist() == starts
+
+
+def test_a_cycle_does_not_begin_while_a_job_completes():
+    """C fits next to B's reservation when A1 has ended; B is blocked, so the main loop goes no further."""
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 0, 1, 1], procs=[3, 2, 5, 1], requested=[1000, 70, 100, 50],
+        run_time=[1000, 70, 100, 50], machine_procs=5,
+    )  # fmt: skip
+    policy = Policy(ORDERS["fcfs"], Loops(interval=10, resolution=1, test_time=1))
+    assert simulate(workload, policy).start.tolist() == [0, 0, 1000, 71]
+
+
+@pytest.mark.parametrize(
+    ("loops", "submit", "starts"),
+    [
+        (Loops(queue_depth=2, backfills=False), [0, 1, 1, 1, 1], [0, 1, 1, 60, 60]),
+        (Loops(queue_depth=2, sched_interval=20, backfills=False), [0, 1, 1, 1, 1], [0, 1, 1, 20, 20]),
+        (Loops(queue_depth=2, interval=30), [0, 1, 1, 1, 1], [0, 1, 1, 30, 30]),  # it runs before each cycle
+        (Loops(min_interval=5, backfills=False), [0, 2, 3, 6], [0, 5, 5, 10]),
+        (Loops(queue_depth=2, min_interval=7, backfills=False), [0, 1, 1, 1, 1], [0, 7, 7, 60, 60]),
+        (Loops(queue_depth=2, min_interval=7, backfills=False), [0, 1, 1, 1, 1, 1, 57], [0, 7, 7, 57, 57, 64, 64]),
+        (Loops(quotas=(Quota(1, np.zeros(3, dtype=int), of_main=True),), backfills=False), [0, 0, 40], [0, 40, 100]),
+        (Loops(quotas=(Quota(1, np.array([0, 0, 1]), of_main=True),), backfills=False), [0, 0, 0], [0, 100, 0]),
+    ],
+)  # fmt: skip
+def test_the_main_loop_tests_the_first_jobs_alone(loops, submit, starts):
+    assert simulate(of_one_processor(submit), Policy(ORDERS["fcfs"], loops)).start.tolist() == starts
+
+
 def limited(most, n=3):
     """Return a limit on the number of running jobs, for all of n."""
     rows = np.arange(n)
@@ -237,6 +287,18 @@ def limited(most, n=3):
         ("QOS normal: MaxJobsPerUser=1 (alice)",), np.array([most]),
         Claims(rows, np.zeros(n, dtype=int), np.ones(n, dtype=int), np.ones(n, dtype=bool)), n,
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("pause", [0, 2, 7])
+def test_a_job_behind_the_depth_is_tested_at_the_next_multiple_whatever_the_pause(pause):
+    one = np.ones(3, dtype=np.int64)
+    limits = Limits(("MaxJobs=1",), np.array([1]), Claims(np.arange(3), 0 * one, one, one > 0), 4)
+    loops = Loops(queue_depth=2, min_interval=pause, backfills=False, limits=limits)
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[1] * 4, requested=[5000] * 4, run_time=[5000] * 4, machine_procs=8
+    )
+    start = simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist()
+    assert start[0] == 0 and 60 <= start[3] <= 60 + pause
 
 
 def test_an_explanation_names_the_limit_that_held_a_job():
@@ -282,3 +344,41 @@ def test_jobs_without_a_reservation_and_bad_parts():
     for name in ("tested", "interval", "resolution", "window"):
         with pytest.raises(JobcastError, match=f"{name} is 1 to"):
             Loops(**{name: 0})
+
+
+def test_a_cycle_whose_window_ends_before_it_begins_tests_no_job():
+    """Job 3 fits next to the reservation of job 2 at 10, but the window ends at 0 then; at 50 it ends at 60."""
+    rows = [(0, 6, 200), (1, 8, 10), (2, 2, 20), (45, 8, 10)]
+    submit, procs, asked = map(list, zip(*rows, strict=True))
+    workload = Workload.from_columns(
+        [1, 2, 3, 4], submit=submit, procs=procs, requested=asked, run_time=asked, machine_procs=8
+    )
+    loops = Loops(interval=10, resolution=60, window=20)
+    assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 200, 50, 210]
+
+
+@pytest.mark.parametrize(
+    ("rows", "parts", "starts"),
+    [
+        (
+            [(0, 900), (300, 10), (610, 10)],
+            {"outages": Outages([], [Change(650, "fail", 1), Change(660, "repair", 1)])},
+            [660, 1560, 1570],
+        ),
+        (
+            [(0, 700), (1, 100), (300, 10), (610, 10)],
+            {"rules": Rules(commands=(Command(50, "hold", 2), Command(650, "release", 2)))},
+            [0, 700, 800, 810],
+        ),
+    ],
+)
+def test_a_job_that_comes_back_into_the_queue_is_ranked_by_its_age_now(rows, parts, starts):
+    """A job that a failure stops, or that is released, at 650: the others were ranked at 610, by the tick of 600."""
+    submit, run = map(list, zip(*rows, strict=True))
+    n = len(rows)
+    workload = Workload.from_columns(
+        list(range(1, n + 1)), submit=submit, procs=[8] * n, requested=run, run_time=run, machine_procs=8
+    )
+    order = Multifactor(age=1000, max_age=1000, calc_period=300).order(workload, parts_of(n))
+    policy = Policy(order, Loops(interval=1, resolution=1, calc_period=300))
+    assert simulate(workload, policy, **parts).start.tolist() == starts

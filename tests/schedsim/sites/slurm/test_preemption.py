@@ -13,6 +13,7 @@ from experiments.runs.simulate import run_by_name
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.engine.start_times import Requested, when_will_it_start
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.policies.policy import FCFS, Policy
@@ -68,9 +69,9 @@ def test_a_job_that_is_stopped_starts_again_after_a_pause():
     columns = schedule.columns()
     assert (columns["preempted"].tolist(), columns["lost_processor_seconds"].tolist()) == ([1, 0], [80, 0])
     first, second = (in_words(explain(schedule, job, policy)) for job in (1, 2))
-    assert "t=10: job 2 preempted it; its run from t=0 on was lost." in first
-    assert any("it was held, since it was preempted" in line for line in first)
-    assert "t=10: it preempted job 1." in second
+    assert first[2] == "t=10: job 2 preempted it; its run from t=0 on was lost."
+    assert "it was held, since it was preempted" in first[3] and first[4].startswith("t=131: started")
+    assert second[-1] == "t=10: it preempted job 1."
 
 
 def test_a_job_that_may_not_start_again_is_gone():
@@ -78,6 +79,12 @@ def test_a_job_that_may_not_start_again_is_gone():
     assert (schedule.start.tolist(), schedule.end.tolist()) == ([0, 10], [10, 20])
     assert schedule.preempted.cancelled.tolist() == [True, False]
     assert not schedule.killed.any()
+
+
+def test_a_part_of_a_schedule_knows_which_jobs_are_gone():
+    schedule, _ = run([(0, 8, 100), (10, 4, 10)], [LOW, HIGH], is_cancelled=np.array([True, False]))
+    part = schedule.of_rows(np.array([0]))
+    assert part.run_time.tolist() == [10] and not part.killed.any()
 
 
 def test_no_job_is_stopped_that_does_not_help():
@@ -123,6 +130,13 @@ def test_an_exempt_time_is_waited_for():
     assert schedule.start.tolist() == [151, 30]
 
 
+def test_an_exempt_time_that_no_longer_matters_wakes_nothing_up():
+    """Job 2 waits for it until 60, but starts at 30, when job 1 has ended; job 3 then waits until 130."""
+    schedule, policy = run([(0, 8, 30), (10, 8, 100), (31, 8, 10)], [LOW, HIGH, LOW], exempt=np.array([60, 0, 0]))
+    assert schedule.start.tolist() == [0, 30, 130]
+    assert explain(schedule, 3, policy).instants == 2
+
+
 def test_the_backfill_loop_preempts_next_to_reservations():
     """Job 2 may stop none; job 3 ends before job 2 could start. Without that loop it stops job 2, a second later."""
     rows = [(0, 6, 100), (1, 8, 50), (2, 4, 10)]
@@ -157,6 +171,19 @@ def test_a_fork_and_a_snapshot_know_whom_it_has_stopped():
     for one in (simulation, fork):
         one.run()
         assert one.schedule().preempted.runs.tolist() == [[0, 0, 10, 1], [0, 131, 140, 2]]
+
+
+def test_forecasts_of_starts_behind_a_preemption():
+    """At 50 job 1 is to start again at 131; job 3 stops it at 140, so it ends behind that."""
+    workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
+    loops = Loops(interval=1, resolution=1, preemption=preemption([LOW, HIGH, HIGH], workload.procs))
+    simulation = Simulation(workload, Policy(FCFS, loops))
+
+    def asked(job, second):
+        simulation.run(until=second)
+        return when_will_it_start(simulation, job, Requested(workload.requested), n=1).p50
+
+    assert [asked(1, 5), asked(1, 50), asked(1, 135), asked(1, 200), asked(1, 261)] == [0, 131, 131, 261, 261]
 
 
 @pytest.mark.parametrize("weights", [(1, 1), (5, 1)])
@@ -243,16 +270,41 @@ def test_a_policy_of_files_preempts_by_qos(files):
     assert "slurm-unused-of-qos" not in {one.rule for one in account.findings}
 
 
+def test_forecasts_learn_the_run_that_ended(files):
+    """Job 1 runs for 10 s in vain, waits until 131, and then runs for 100 s; job 2 runs for 10 s."""
+    rows = [*ROWS, (300, 1, 400, NORMAL, IN_LOW)]
+    assert run_by_name(made_log(rows), files(), "last-two")[0].estimate[2] == 55
+
+
 def test_of_equal_jobs_one_that_was_stopped_counts_as_submitted_then(files):
     """Both wait at 210: job 1, stopped at 10, and job 2, submitted at 5."""
     rows = [(0, 8, 100, SCAVENGER, IN_LOW), (5, 8, 50, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW)]
     assert run_by_name(made_log(rows), files())[0].start.tolist() == [260, 210, 10]
 
 
+@pytest.mark.parametrize(("flags", "starts"), [("FAIR_TREE", [260, 10, 210]), ("ACCRUE_ALWAYS", [210, 10, 310])])
+def test_the_age_of_a_stopped_job_begins_again(files, flags, starts):
+    """At 210 job 3 is 160 s old, and job 1, submitted at 0, as old as its pause from 10 to 131 lets it be."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [(0, 8, 100, SCAVENGER, IN_LOW), (10, 4, 200, NORMAL, IN_LOW), (50, 8, 50, SCAVENGER, IN_LOW)]
+    policy = files(more=f"{more}PriorityFlags={flags}")
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == starts
+
+
+@pytest.mark.parametrize("flags", ["", "PriorityFlags=INCR_ONLY\n"])
+def test_a_stopped_job_is_ranked_like_a_new_one(files, flags):
+    """Job 1 had been 500 s old when it started, which no longer counts: job 5 has the greater priority."""
+    more = "PriorityType=priority/multifactor\nPriorityWeightAge=100000\nPriorityMaxAge=0-6\nPriorityCalcPeriod=1\n"
+    rows = [
+        (0, 8, 500, SCAVENGER, IN_LOW), (1, 8, 900, SCAVENGER, IN_LOW), (600, 4, 300, NORMAL, IN_LOW),
+        (650, 8, 50, SCAVENGER, IN_LOW),
+    ]  # fmt: skip
+    assert run_by_name(made_log(rows), files(more=more + flags))[0].start.tolist() == [0, 950, 600, 900]
+
+
 def test_without_preemption_nothing_is_told_of_it(files):
-    schedule, figures = run_by_name(made_log(ROWS), files(mode="OFF"))
+    schedule, figures = run_by_name(made_log(ROWS), files(kind="none", mode="OFF"))
     assert schedule.preempted is None and "preemptions" not in figures and "preempted" not in schedule.columns()
-    assert of_files(files(kind="none")) is None
 
 
 def test_by_qos_what_is_read(files):
@@ -312,9 +364,44 @@ def test_jobs_that_may_stop_others_come_before_these(files, kind):
     jobs = [
         (0, 1, 9, SCAVENGER, IN_HIGH), (1, 1, 9, NORMAL, IN_LOW), (2, 1, 9, NORMAL, IN_HIGH), (3, 1, 9, URGENT, IN_LOW),
     ]  # fmt: skip
-    policy, _ = slurm_policy_of(files(rows=rows, more=kind), made_log(jobs))
-    levels = policy.order.ranking.parts["tier"]
-    assert np.argsort(-levels, kind="stable").tolist() == [3, 2, 1, 0] and len(set(levels)) == 4
+    log = made_log([(0, 8, 100, URGENT, IN_LOW), *((1 + submit, 8, *others) for submit, _, *others in jobs)])
+    assert run_by_name(log, files(rows=rows, more=kind))[0].start.tolist() == [0, 127, 118, 109, 100]
+
+
+def test_jobs_that_may_not_stop_one_another_come_by_priority(files):
+    """The scavenger comes before the urgent job, which may stop none; and normal ones before the scavenger."""
+    rows = [(0, 8, 100, NORMAL, IN_LOW), (1, 8, 10, SCAVENGER, IN_LOW), (2, 8, 10, URGENT, IN_LOW)]
+    policy = files(rows=TWO + "urgent|9||||\n")
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == [0, 100, 110]
+    rows.append((3, 8, 10, NORMAL, IN_LOW))
+    assert run_by_name(made_log(rows), policy)[0].start.tolist() == [0, 110, 120, 100]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_order_of_the_queue_equals_a_slow_second_reading(seed):
+    """Before the first job of a class come, in their order, all those that may stop it, and before these the same."""
+    rng = np.random.default_rng(seed)
+    n, k = 12, 4
+    classes, nice = rng.integers(0, k, n), rng.integers(0, 5, n)
+    preempts = np.triu(rng.random((k, k)) < 0.4, 1)
+    workload = jobs_of([(0, 8, 1000), *((1, 8, 10) for _ in range(n - 1))])
+    rule = replace(preemption(classes, workload.procs), preempts=preempts, exempt=np.full(n, 10_000))
+    order = Multifactor().order(workload, parts_of(n, nice=nice, qos=np.full(n, 9.0)))
+    simulation = Simulation(workload, Policy(order, Loops(preemption=rule)))
+    simulation.run(until=5)
+    by_priority = sorted(range(1, n), key=lambda row: (nice[row], row))
+    found = []
+
+    def place(row):
+        for other in by_priority:
+            if row not in found and other not in found and preempts[classes[other], classes[row]]:
+                place(other)
+        if row not in found:
+            found.append(row)
+
+    for row in by_priority:
+        place(row)
+    assert simulation.queued.tolist() == found
 
 
 @pytest.mark.parametrize(
@@ -324,6 +411,8 @@ def test_jobs_that_may_stop_others_come_before_these(files, kind):
         ({"mode": "REQUEUE,WITHIN"}, "slurm.conf:2: PreemptMode=REQUEUE,WITHIN: jobs are stopped by REQUEUE or"),
         ({"kind": "partition_prio", "low": "PreemptMode=SUSPEND"}, "slurm.conf:5: PreemptMode=SUSPEND: jobs are"),
         ({"kind": "job_prio"}, "slurm.conf:1: PreemptType is one of preempt/none, preempt/qos,"),
+        ({"mode": "OFF"}, "slurm.conf:1: PreemptType=preempt/qos and PreemptMode=OFF do not go together: Slurm does"),
+        ({"kind": "none"}, "slurm.conf:1: PreemptType=preempt/none and PreemptMode=REQUEUE do not go together"),
         ({"rows": TWO.replace("00:00:00", "00:01:00")}, "qos:2: GraceTime=00:01:00: jobs are stopped at once"),
         ({"kind": "partition_prio", "high": "GraceTime=60"}, "slurm.conf:6: GraceTime=60: jobs are stopped at once"),
         ({"rows": TWO.replace("3||", "3|normal|")}, "QOS preempt one another in a circle: normal > scavenger > normal"),
@@ -337,6 +426,11 @@ def test_what_is_refused_is_one_line(files, about, told):
     with pytest.raises(JobcastError) as error:
         of_files(files(**about), [*ROWS, (11, 2, 9, NORMAL, IN_HIGH)])
     assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_many_qos_may_preempt_one_another_in_a_row(files):
+    rows = "".join(f"q{i}|{i}|q{i + 1}|requeue||00:00:00\n" for i in range(1100))
+    assert of_files(files(rows=TWO + rows), ROWS) is not None
 
 
 def test_levels_that_do_not_fit_into_a_key_are_refused():
