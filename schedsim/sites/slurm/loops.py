@@ -86,3 +86,8 @@ class Loops(OwnPass):
     def preempts(self) -> bool:
         """Whether running jobs may be stopped for others."""
         return self.preemption is not None
+
+    @property
+    def limits_jobs(self) -> bool:
+        """Whether limits may hold jobs back."""
+        return self.limits is not None and len(self.limits.names) > 0

@@ -76,9 +76,9 @@ class SlowShared(Slow):
 
     def scores(self, choice):
         """Score job after job."""
-        features = Scoring(None, self.workload)
+        features, rows = Scoring(None), choice.rows.tolist()
         features.simulation = self.simulation
-        return [self.run(features.features(choice, place, row)) for place, row in enumerate(choice.rows.tolist())]
+        return [self.run(features.features(choice, rows, row)) for row in rows]
 
     def run(self, values):
         """Go through the layers."""
