@@ -29,7 +29,7 @@ from schedsim.results.metrics import estimate_errors, figures
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
-WAYS: Final = (  # what becomes of an expired estimate, or the promise; policy and correction
+WAYS: Final = (  # what replaces an expired estimate, or the promise; policy and correction
     ("request", "easy-sjbf", "requested"),
     ("incremental", "easy-sjbf", "incremental"),
     ("doubling", "easy-sjbf", "doubling"),

@@ -102,7 +102,7 @@ def check_classes(name: str, classes: Ints, n_rows: int, names: tuple[str, ...])
 
 FEATURES: Final = (*WINDOW_FEATURES, *PROBES, *IS_WORKLOAD)  # all inputs, in order
 
-SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}  # whose counters are pooled
+SCOPES: Final = {"all": "all nodes of the machine", "job": "the nodes of the job"}  # nodes of which counters are pooled
 
 
 def one_hot(workload: npt.ArrayLike) -> Floats:

@@ -81,6 +81,7 @@ class SiteCommands:
             if isinstance(entry, Command) and accounts_only:
                 break
             self.done += 1
+            state.record.queue.stale = True  # a plan holds for the jobs as they were
             if isinstance(entry, Command):
                 self._carry_out(state, entry)
             else:

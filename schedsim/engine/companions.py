@@ -116,11 +116,11 @@ class Companions:
         by_machine = logged if self.machine is None else self.read
         return by_machine if self.loops is None else min(by_machine, self.loops.read_up_to(logged))
 
-    def drop(self, events: int, logged: int) -> None:
-        """Go on with a log of so many events, whose first ones are dropped."""
-        self.read = (logged if self.machine is None else self.read) - events
+    def drop(self, first: int, logged: int) -> None:
+        """Go on without the first events of those logged."""
+        self.read = (logged if self.machine is None else self.read) - first
         if self.loops is not None:
-            self.loops.read(self.loops.read_up_to(logged) - events)
+            self.loops.read(self.loops.read_up_to(logged) - first)
 
     def _advance(self, state: State, log: EventLog) -> None:
         """Let the machine read what has happened."""

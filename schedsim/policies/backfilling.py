@@ -192,11 +192,6 @@ class OwnPass(ABC):
         return False
 
     @property
-    def limits_jobs(self) -> bool:
-        """Whether limits may hold jobs back."""
-        return False
-
-    @property
     @abstractmethod
     def kind(self) -> Pass:
         """The pass that does it."""

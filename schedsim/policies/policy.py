@@ -145,7 +145,6 @@ class Policy:
             traits.POSTPONED: self.postpone is not None,
             traits.LOOK_AHEAD: self.order.look_ahead is not None,
             traits.PREEMPTION: self.preempts,
-            traits.LIMITS: isinstance(self.backfill, OwnPass) and self.backfill.limits_jobs,
             traits.RULES: SCORE.code in orders,
         }
         return frozenset(trait for trait, holds in given.items() if holds)

@@ -28,7 +28,6 @@ CEILING: Final = "a ceiling on utilisation"
 POSTPONED: Final = "postponed jobs"
 LOOK_AHEAD: Final = "a look-ahead"
 PREEMPTION: Final = "preemption"
-LIMITS: Final = "limits of Slurm"
 # of a machine, its jobs and estimates
 NODES: Final = "nodes with GPUs and memory"
 ALLOCATOR: Final = "an allocator"
@@ -141,12 +140,6 @@ ROWS: Final = (
         (RULES,),
         "Slurm stops jobs and holds them, and the rules of a site are those of another scheduler, which does neither",
         "leave them out, or PreemptMode=OFF",
-    ),
-    Row(
-        LIMITS,
-        (RULES,),
-        "limits count the jobs of Slurm's own queue, and the rules of a site are those of another scheduler",
-        "leave them out, or AccountingStorageEnforce=none",
     ),
     Row(
         KEPT_PLAN,

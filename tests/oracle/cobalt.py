@@ -95,6 +95,8 @@ class Cobalt(Site):
 
     def allows(self, entry):
         """Return whether the entry's node set lets it start; the first that it does not reserves within the set."""
+        if not super().allows(entry):
+            return False
         share = self.house.queues[entry.in_queue][-1]
         if share is None:
             return True

@@ -440,7 +440,6 @@ class Case:
             traits.ACCOUNTS: self.house is not None and bool(self.house.commands),
             traits.REVISED: "revised" in self.marks,
             traits.PREEMPTION: isinstance(self.setup.policy.get("backfill"), Loops) and "preempts" in self.setup.rule,
-            traits.LIMITS: isinstance(self.setup.policy.get("backfill"), Loops) and "limits" in self.setup.rule,
             traits.ALTERED: self.house is not None and any(c[1] == "alter" for c in self.house.commands),
         }
         return {trait for trait, holds in found.items() if holds}

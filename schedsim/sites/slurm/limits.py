@@ -202,7 +202,7 @@ class LimitsBeingMade:
     >>> limits.names, limits.records["holds"].tolist()
     (('account physics: GrpTRES=cpu=8',), [True, False])
 
-    A job whose minutes round to none is not held, and counts.
+    A job with minutes that round to none is not held, and counts.
 
     >>> made.add("GrpTRESMins=cpu=9", 9, rows, np.array([0, 9]), np.array([True, True]), "spent", np.ones(2) / 2)
     0

@@ -67,10 +67,10 @@ class Loops(OwnPass):
     def __post_init__(self) -> None:
         least = dict.fromkeys(("tested", "interval", "resolution", "window", "sched_interval"), 1)
         least |= dict.fromkeys(("calc_period", "test_time", "queue_depth", "min_interval"), 0)
-        for name, most in least.items():
+        for name, lowest in least.items():
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not most <= value <= MOST_SLACK:
-                raise JobcastError(f"A backfill loop's {name} is {most} to {MOST_SLACK:,}; got {value!r}.")
+            if isinstance(value, bool) or not isinstance(value, int | np.integer) or not lowest <= value <= MOST_SLACK:
+                raise JobcastError(f"The {name} of Slurm's loops is {lowest} to {MOST_SLACK:,}; got {value!r}.")
 
     @property
     def kind(self) -> Pass:
@@ -86,8 +86,3 @@ class Loops(OwnPass):
     def preempts(self) -> bool:
         """Whether running jobs may be stopped for others."""
         return self.preemption is not None
-
-    @property
-    def limits_jobs(self) -> bool:
-        """Whether limits may hold jobs back."""
-        return self.limits is not None and len(self.limits.names) > 0

@@ -132,7 +132,7 @@ class LoopsNow:
     def why_held(self, rows: Sequence[int]) -> str:
         """Return a sentence on the first limit that holds one of these jobs, or an empty text."""
         limit = next((one for row in rows if (one := self.limit_on(row)) is not None), None)
-        return "" if limit is None else f" The limit {limit} holds them, and what was used never decays: raise it."
+        return "" if limit is None else f" The limit {limit} holds them, and nothing to come frees it: raise it."
 
     def read_up_to(self, logged: int) -> int:
         """Return how many of so many events in the log are read."""
