@@ -342,7 +342,7 @@ def test_jobs_without_a_reservation_and_bad_parts():
     with pytest.raises(JobcastError, match="alone uses 1, more than the limit QOS normal"):
         limited(0)
     for name in ("tested", "interval", "resolution", "window"):
-        with pytest.raises(JobcastError, match=f"{name} is 1 to"):
+        with pytest.raises(JobcastError, match=f"The {name} of Slurm's loops is 1 to"):
             Loops(**{name: 0})
 
 
