@@ -6,8 +6,6 @@ Makes an SWF file, ALCF's CSV, sacct's text and PBS accounting of JOBS jobs (200
 
 import sys
 import tempfile
-import time
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -17,6 +15,7 @@ import pandas as pd
 from predictors.data.formats.detect import read_log
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
+from tests.bench.bench_read_tables import cpu
 
 ALCF = (
     "JOB_NAME,COBALT_JOBID,MACHINE_NAME,QUEUED_TIMESTAMP,START_TIMESTAMP,END_TIMESTAMP,USERNAME_GENID,"
@@ -70,15 +69,6 @@ def write(folder: Path, n: int) -> dict[Path, tuple[str, tuple[str, ...]]]:
         folder / "sacct.txt": ("|", ("Submit", "Eligible", "Start", "End")),
         folder / "pbs": ("", ()),
     }
-
-
-def cpu(work: Callable[[], object]) -> float:
-    seconds = []
-    for _ in range(3):
-        begun = time.process_time()
-        work()
-        seconds.append(time.process_time() - begun)
-    return min(seconds)
 
 
 def by_pandas(path: Path, delimiter: str, times: tuple[str, ...]) -> None:
