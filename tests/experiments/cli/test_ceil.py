@@ -50,11 +50,6 @@ def test_a_ceiling_of_its_own_and_the_queue_only(jobcast):
     assert len(set(waits.values())) == 5
 
 
-def test_with_predictions(jobcast):
-    code, out, _ = jobcast("simulate log.swf --policy ceil --postponable 0.5 --estimates default --paranoid")
-    assert code == 0 and "holds: no start lifts utilisation above the ceiling" in out
-
-
 def test_marks_by_rule_and_from_a_file(jobcast, tmp_path):
     log = clean(generate_log(300, seed=1, procs=64))[0]
     assert ((deadlines_by("procs>=8", log) >= 0) == (log.procs >= 8)).all()

@@ -85,13 +85,6 @@ def test_convert_tells_what_the_format_has_no_place_for(tmp_path: Path) -> None:
     assert [finding["rule"] for finding in told["account"]["findings"]] == ["names"]
 
 
-def test_convert_refuses_before_reading(log: Path, tmp_path: Path) -> None:
-    with pytest.raises(JobcastError, match="tells no format"):
-        run("convert", tmp_path / "missing", tmp_path / "b.csv")
-    with pytest.raises(JobcastError, match="cannot be written"):
-        run("convert", log, tmp_path / "none" / "b.swf")
-
-
 def test_generate(tmp_path: Path) -> None:
     for name in ("b.swf", "c.swf"):
         run("generate", tmp_path / name, "--jobs", 60, "--seed", 3, "--procs", 32, "--users", 5)

@@ -31,7 +31,6 @@ from predictors.service.operation.logs import (
     JsonFormatter,
     TextFormatter,
     ThrottledFilter,
-    log,
     request_id,
     set_up_logs,
 )
@@ -516,14 +515,6 @@ def test_traces_come_with_an_endpoint_only_and_name_the_missing_package(monkeypa
         configured_tracing()
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert configured_tracing() is None
-
-
-def test_a_log_line_of_a_request_names_it(written):
-    mark = request_id.set("r-9")
-    log(logging.getLogger("jobcast.service"), logging.WARNING, "said", n=1)
-    request_id.reset(mark)
-    (line,) = written()
-    assert (line["request_id"], line["n"]) == ("r-9", 1)
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------

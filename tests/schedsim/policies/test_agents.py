@@ -148,15 +148,6 @@ def test_oldest_first_is_easy_on_real_logs(trace, name):
     assert same(simulate(jobs, replace(EASY, agent=Oldest())), ruled)
 
 
-@pytest.mark.slow
-def test_oldest_first_is_easy_on_the_largest_log(trace):
-    jobs = Workload.from_log(clean(read_log(trace("CEA-Curie-2011-2.1-cln"))[0], procs=80_640)[0])
-    ruled = simulate(jobs, EASY)
-    for reserve in RESERVES:
-        for agent in (OLDEST_FIRST, Oldest()):
-            assert same(simulate(jobs, replace(EASY, agent=agent, reserve=reserve)), ruled)
-
-
 WEIGHTS = st.lists(st.integers(-8, 8), min_size=len(FEATURES), max_size=len(FEATURES))
 
 

@@ -121,21 +121,11 @@ def test_they_agree_on_longer_workloads_whatever_the_estimates(base):
         compare(base, jobs, estimates, seed, correction, kill)
 
 
-def agree_on_long_queues(base, seeds):
-    for seed in seeds:
-        jobs, procs = crowded_workload(seed, n_jobs=80)
-        compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
-
-
 @pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
 def test_they_agree_on_long_queues(base):
-    agree_on_long_queues(base, range(2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
-def test_they_agree_on_many_long_queues(base):
-    agree_on_long_queues(base, range(2, 12))
+    for seed in range(2):
+        jobs, procs = crowded_workload(seed, n_jobs=80)
+        compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
 
 
 def seen(base, seed, kill=True):

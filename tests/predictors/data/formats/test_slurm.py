@@ -565,12 +565,6 @@ def test_any_json_gives_a_log_or_a_clear_error(value: object) -> None:
             assert "\n" not in str(error)
 
 
-def test_packed_or_not(tmp_path: Path) -> None:
-    text = (DATA / "sacct_unix.txt").read_bytes()
-    (tmp_path / "a").write_bytes(gzip.compress(text))
-    assert read_log(tmp_path / "a")[0].digest() == read_log(DATA / "sacct_unix.txt")[0].digest()
-
-
 # what nobody should write ---------------------------------------------------------------------------------------------
 
 

@@ -154,20 +154,6 @@ def test_what_is_no_request_is_refused_in_the_form_of_all_answers(served, reques
     assert list(json.loads(body)) == ["error"]
 
 
-def test_a_head_without_end_is_hung_up_on(served):
-    with line_to(served) as line:
-        line.sendall(b"GET /healthz HTTP/1.1\r\n")
-        sent = 0
-        try:
-            for i in range(1000):
-                sent += line.send(b"A%d: " % i + b"x" * 8000 + b"\r\n")
-                time.sleep(0.001)
-        except OSError:
-            pass
-        assert sent < 8_000_000
-        assert ended(line) == b""
-
-
 def test_a_client_that_leaves_before_it_has_asked_is_no_error_of_ours(served):
     for path in (b"/v1/events", b"/v1/telemetry", b"/v1/predictions/runtime"):
         with line_to(served) as line:
