@@ -8,6 +8,7 @@ import pytest
 from predictors.core.errors import JobcastError
 from predictors.core.events import STARTED, SUBMITTED
 from schedsim.engine.simulation import Simulation, simulate
+from schedsim.machine.outages import Change, Outages
 from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 from tests.by_hand.tsafrir import Tsafrir
@@ -85,6 +86,9 @@ def test_a_snapshot_of_another_log_or_policy_is_an_error():
         simulation.restore(Simulation(busy_workload(seed=2), make_policy("easy")).snapshot())
     with pytest.raises(JobcastError, match="another policy"):
         simulation.restore(Simulation(busy_workload(seed=1), make_policy("fcfs")).snapshot())
+    down = Outages(changes=[Change(5, "fail", 1), Change(9, "repair", 1)])
+    with pytest.raises(JobcastError, match="outages"):
+        simulation.restore(Simulation(busy_workload(seed=1), make_policy("easy"), outages=down).snapshot())
 
 
 def test_a_forecast_that_cannot_be_copied_is_an_error():

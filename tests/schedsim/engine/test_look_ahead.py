@@ -23,7 +23,6 @@ from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
-from schedsim.validate.validate import check
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 from tests.support.engine_runs import knows_the_future, random_workload
@@ -57,19 +56,6 @@ def test_with_true_run_times_as_estimates_the_audit_finds_the_future():
     assert any(knows_the_future(random_workload(seed), policy, clairvoyant) for seed in range(20))
 
 
-@pytest.mark.parametrize("stop", [40, 300])
-def test_forks_and_stops_change_nothing(stop):
-    jobs = busy_workload(120)
-    whole = simulate(jobs, ALL)
-    simulation = Simulation(jobs, ALL)
-    simulation.run(until=stop)
-    fork = simulation.fork()
-    for one in (fork, simulation):
-        one.run()
-        assert np.array_equal(one.schedule().start, whole.start)
-    assert simulation.look_aheads > 0
-
-
 def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatch):
     """Jobs of a group whose estimate was revised as one cost what they do where each is brought up to date first."""
     log = clean(generate_log(200, seed=3, procs=64, load=1.0))[0]
@@ -89,12 +75,6 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
     simulation.run()
     grouped, singly = np.transpose(costs)
     assert len(costs) > 100 and np.array_equal(grouped, singly)
-
-
-def test_its_schedules_keep_the_laws():
-    jobs = busy_workload(200, 3)
-    kept = check(simulate(jobs, ALL), ALL).kept
-    assert any("processors" in law for law in kept)
 
 
 @pytest.mark.parametrize(

@@ -155,17 +155,6 @@ def test_an_environment_may_be_greedy():
     assert np.array_equal(env.starts, simulate(jobs, replace(policy, agent=Drawing(3))).start)
 
 
-def test_random_steps_wait_as_the_simulators_random_picks_do():
-    """Both draw each job of the window alike: over some seeds the longest waits agree, and are not EASY's."""
-    jobs, policy = busy_workload(200), replace(make_policy("easy"), reserve="again", agent=RandomPicks(0))
-    picked = [simulate(jobs, replace(policy, agent=RandomPicks(seed))).wait.max() for seed in range(40)]
-    env = made(jobs, episode="log", reserve="again", flat=True)
-    stepped = [played(env, Drawing(seed), seed=seed)[2]["figures"]["max_wait_s"] for seed in range(40)]
-    error = np.hypot(np.std(picked), np.std(stepped)) / np.sqrt(40)
-    assert abs(np.mean(picked) - np.mean(stepped)) < 4 * error
-    assert np.mean(stepped) - simulate(jobs, make_policy("easy")).wait.max() > 8 * error
-
-
 def test_one_alone_does_what_it_does_among_many():
     jobs = busy_workload()
     about = {"episode": 100, "reward": "slowdown", "flat": True}

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from schedsim.engine.simulation import simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import ALLOCATORS, Contiguous, FirstFit, Scattered, make_allocator
@@ -20,7 +20,7 @@ from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, jobs_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
 jobs = partial(jobs_of, machine=8)
@@ -131,16 +131,6 @@ def test_a_tentative_place_is_given_back_when_the_gate_holds():
     assert {row: nodes.tolist() for row, nodes in gate.held.items()} == {0: [0, 1], 1: [0, 1]}
     assert found.start.tolist() == [7, 7]
     assert [found.nodes[row].tolist() for row in (0, 1)] == [[0, 1], [2, 3]]
-
-
-def test_a_fork_in_the_middle_changes_nothing():
-    for name in ALLOCATORS:
-        workload = workload_of(seeded_workload(11))
-        allocator = make_allocator(name, Topology(2, 4), 3)
-        whole = simulate(workload, make_policy("easy"), allocator=allocator)
-        simulation = Simulation(workload, make_policy("easy"), allocator=allocator)
-        simulation.run(until=int(np.median(whole.start)))
-        goes_on_alike(simulation, whole)
 
 
 def test_files_tell_the_nodes(tmp_path):

@@ -25,7 +25,7 @@ from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
 from tests.oracle.machine import Calendar
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rules_noted, workload_of
+from tests.support.engine_runs import EVERY_POLICY, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
 POLICIES = [name for name in EVERY_POLICY if "ceil" not in name and "cobalt" not in name]
@@ -118,21 +118,6 @@ def test_a_second_look_finds_jobs_in_a_window():
         check(simulate(w, make_policy("easy"), outages=failing), make_policy("easy")).left_out[AVAILABLE]
         == OVERTAKEN.text
     )
-
-
-@pytest.mark.parametrize("name", ["easy", "hybrid-2", "conservative-compress", "knapsack"])
-def test_stopping_copying_and_going_on_changes_nothing(name):
-    for seed in range(12):
-        outages, workload = outages_of(calendar_by(seed)), workload_of(seeded_workload(seed))
-        whole = simulate(workload, make_policy(name), outages=outages)
-        middle = int(whole.end.max()) // 2
-        stepped = Simulation(workload, make_policy(name), outages=outages)
-        stepped.run(until=middle)
-        goes_on_alike(stepped, whole)
-    other = Simulation(workload, make_policy(name))
-    if outages.reservations or outages.changes:
-        with pytest.raises(JobcastError, match="outages"):
-            other.restore(stepped.snapshot())
 
 
 def test_forecasts_hear_that_a_job_is_to_run_again():

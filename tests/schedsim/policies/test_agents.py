@@ -232,22 +232,6 @@ def small_workload(seed):
     )  # fmt: skip
 
 
-@given(
-    seed=st.integers(0, 10**9), stop=st.integers(0, 3000), agent=st.sampled_from([RandomPicks(3), Linear((0.3,) * 12)])
-)
-def test_forks_and_stops_change_no_pick(seed, stop, agent):
-    jobs, policy = random_workload(seed), replace(EASY, agent=agent)
-    whole = Simulation(jobs, policy)
-    whole.run()
-    stopped = Simulation(jobs, policy)
-    stopped.run(until=stop)
-    fork = stopped.fork()
-    for simulation in (fork, stopped):
-        simulation.run()
-        assert same(simulation.schedule(), whole.schedule())
-        assert simulation.picks == whole.picks
-
-
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
     weights = tuple(np.random.default_rng(seed).normal(size=12))

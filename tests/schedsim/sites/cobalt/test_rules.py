@@ -14,9 +14,7 @@ from schedsim.sites.cobalt.queues import Queue, Router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
-from tests.support.cobalt_runs import rules_of, score_of, seeded_house
-from tests.support.engine_runs import goes_on_alike, workload_of
-from tests.support.strategies import seeded_workload
+from tests.support.cobalt_runs import score_of
 
 
 def chain(parents_score, own, failed=(), on_failure="hold"):
@@ -61,17 +59,6 @@ def test_a_think_time_holds_the_job_and_does_not_move_its_submission():
     schedule = simulate(workload, make_policy("easy"), rules=rules)
     assert schedule.start.tolist() == [0, 5, 87, 10]
     assert schedule.wait[2] == 85
-
-
-def test_forks_and_snapshots_carry_holds_scores_and_sets():
-    for seed in (3, 7, 11):
-        jobs = seeded_workload(seed)
-        house = seeded_house(seed, jobs)
-        house.stuck = False
-        about = workload_of(jobs), make_policy("cobalt")
-        simulation = Simulation(*about, rules=rules_of(house, jobs))
-        simulation.run(until=jobs[len(jobs) // 2].submit + 1)
-        goes_on_alike(simulation, simulate(*about, rules=rules_of(house, jobs)))
 
 
 def account_run(program, spent, epoch=None, procs=4, n=3):

@@ -162,17 +162,6 @@ def test_a_job_that_runs_twice_at_once_breaks_a_law():
         check(wrong, policy)
 
 
-def test_a_fork_and_a_snapshot_know_whom_it_has_stopped():
-    workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
-    loops = Loops(interval=1, resolution=1, preemption=preemption([LOW, HIGH, HIGH], workload.procs))
-    simulation = Simulation(workload, Policy(FCFS, loops))
-    simulation.run(until=50)
-    fork = simulation.fork()
-    for one in (simulation, fork):
-        one.run()
-        assert one.schedule().preempted.runs.tolist() == [[0, 0, 10, 1], [0, 131, 140, 2]]
-
-
 def test_forecasts_of_starts_behind_a_preemption():
     """At 50 job 1 is to start again at 131; job 3 stops it at 140, so it ends behind that."""
     workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
