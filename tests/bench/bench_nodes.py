@@ -65,19 +65,13 @@ def log_of(case: Case, n: int) -> JobLog:
     gap = float((procs * run_time).mean()) / (case.load * case.nodes * PROCESSORS)
     return JobLog.from_columns(
         {
-            "job_id": np.arange(1, n + 1),
-            "submit": np.cumsum(rng.exponential(gap, n)).astype(np.int64),
-            "run_time": run_time,
-            "requested_time": requested,
-            "requested_procs": procs,
-            "allocated_procs": procs,
-            "requested_nodes": n_nodes[shape],
-            "requested_gpus": (gpus * n_nodes)[shape],
-            "requested_memory": memory[shape],
-            "wait": np.zeros(n, dtype=np.int64),
+            "job_id": np.arange(1, n + 1), "submit": np.cumsum(rng.exponential(gap, n)).astype(np.int64),
+            "run_time": run_time, "requested_time": requested, "requested_procs": procs, "allocated_procs": procs,
+            "requested_nodes": n_nodes[shape], "requested_gpus": (gpus * n_nodes)[shape],
+            "requested_memory": memory[shape], "wait": np.zeros(n, dtype=np.int64),
         },
         {},
-    )
+    )  # fmt: skip
 
 
 def seconds(workload: Workload, policy: str) -> float:

@@ -82,19 +82,9 @@ def test_of_the_first_2000_jobs_of_kth(trace, policy, estimates):
 # --- minutes: many jobs of every log ---------------------------------------------------------------------------------
 
 WHOLE = [
-    "fcfs",
-    "sjf",
-    "easy",
-    "easy-sjbf",
-    "wfp3-easy",
-    "easy+promise",
-    "conservative-compress",
-    "careful",
-    "hybrid-2+promise",
-    "cobalt",
-    "binpacking",
-    "ceil",
-]
+    "fcfs", "sjf", "easy", "easy-sjbf", "wfp3-easy", "easy+promise", "conservative-compress", "careful",
+    "hybrid-2+promise", "cobalt", "binpacking", "ceil",
+]  # fmt: skip
 """Of whole logs; WFP3, UNICEP and replanning take up to minutes each for long queues, CEA-Curie's and HPC2N's."""
 LARGE = ("CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln")
 """Of 200,000 jobs and more; there the estimates `careful` take up to half a minute: for two policies alone."""

@@ -30,17 +30,12 @@ MODELS = Path(__file__).parents[1] / "data" / "models"
 NOWHERE = "/home/of/jobcast"
 """Stands in the archives for the folder in which they were made."""
 SMALL = {
-    "forest": {"n_estimators": 3},
-    "boosted": {"n_estimators": 5},
-    "average": {"n_boosted": 3, "n_forest": 2},
-    "stack": {"n_boosted": 3, "n_forest": 2},
-    "censored": {"n_estimators": 3},
-    "chain": {"settings": {"n_boosted": 3, "n_forest": 2}},
-    "extra-trees": {"n_estimators": 4},
-    "decision-forest": {"n_estimators": 4},
-    "adaboost": {"n_estimators": 4},
+    "forest": {"n_estimators": 3}, "boosted": {"n_estimators": 5}, "average": {"n_boosted": 3, "n_forest": 2},
+    "stack": {"n_boosted": 3, "n_forest": 2}, "censored": {"n_estimators": 3},
+    "chain": {"settings": {"n_boosted": 3, "n_forest": 2}}, "extra-trees": {"n_estimators": 4},
+    "decision-forest": {"n_estimators": 4}, "adaboost": {"n_estimators": 4},
     "calibrated": {"inner": "extra-trees", "inner_params": {"n_estimators": 4}, "folds": 2},
-}
+}  # fmt: skip
 
 
 def fitted_predictor(name):

@@ -67,16 +67,13 @@ def folder(tmp_path_factory):
 
 LOGS = ("overruns.swf", "requestless.swf", "waitless.swf", "alone.swf", "torn.swf", "slurm.txt")
 COMMANDS = {
-    "info": "log info {log}",
-    "convert": "log convert {log} out.swf",
-    "join": "log join out2.swf {log}",
+    "info": "log info {log}", "convert": "log convert {log} out.swf", "join": "log join out2.swf {log}",
     "evaluate": "evaluate {log} --predictors user-mean",
-    "prequential": "evaluate {log} --predictors user-mean --prequential",
-    "simulate": "simulate {log} {procs}",
+    "prequential": "evaluate {log} --predictors user-mean --prequential", "simulate": "simulate {log} {procs}",
     "cobalt": "simulate {log} {procs} --policy cobalt",
     "sweep": "sweep {log} {procs} --policies easy --seeds 1 --out sweep-{log}",
     "sweep evaluate": "sweep {log} --kind evaluate --predictors user-mean --out scores-{log}",
-}
+}  # fmt: skip
 
 
 def used_by(name, document):
@@ -160,12 +157,9 @@ def test_an_experiment_has_requested_times_made(folder, tmp_path, monkeypatch, c
 
 
 FIRST = {
-    "overruns.swf": set(),
-    "requestless.swf": {"dropped", "utilisation"},
-    "waitless.swf": {"no-waits"},
-    "alone.swf": {"one-user"},
-    "torn.swf": {"dropped-rows"},
-}
+    "overruns.swf": set(), "requestless.swf": {"dropped", "utilisation"}, "waitless.swf": {"no-waits"},
+    "alone.swf": {"one-user"}, "torn.swf": {"dropped-rows"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("log", FIRST)

@@ -89,10 +89,8 @@ def jobcast(folder, monkeypatch, command):
 
 
 BAD = {
-    "missing file": ("log info nowhere.swf", "nowhere.swf"),
-    "directory": ("log info .", "."),
-    "binary file": ("log info binary", "binary"),
-    "gzip cut short": ("log info cut.swf.gz", "cut"),
+    "missing file": ("log info nowhere.swf", "nowhere.swf"), "directory": ("log info .", "."),
+    "binary file": ("log info binary", "binary"), "gzip cut short": ("log info cut.swf.gz", "cut"),
     "empty file": ("log info empty.swf", "empty"),
     "unknown predictor": ("evaluate log.swf --predictors forrest", "did you mean 'forest'"),
     "unknown protocol": ("evaluate log.swf --protocol rais", "did you mean 'reis'"),
@@ -102,8 +100,7 @@ BAD = {
     "unknown correction": ("simulate log.swf --correction doublin", "did you mean 'doubling'"),
     "job wider than the machine": ("simulate log.swf --procs 1", "--drop-wide"),
     "unknown partition": ("simulate log.swf --partition 77", "no job in partition 77"),
-    "no processors": ("simulate log.swf --procs 0", "processor"),
-    "no jobs left": ("simulate never.swf", "no job"),
+    "no processors": ("simulate log.swf --procs 0", "processor"), "no jobs left": ("simulate never.swf", "no job"),
     "unknown job to explain": ("simulate log.swf --explain 999", "has no job 999; its 200 jobs are 1 to 200"),
     "unwritable schedule": ("simulate log.swf --schedule missing/out.csv", "missing"),
     "schedule onto a folder": ("simulate log.swf --schedule .", "name of a file"),
@@ -111,7 +108,7 @@ BAD = {
     "folder without a report": ("report .", "no report.json"),
     "report of no folder": ("report log.swf", "is no folder"),
     "unknown format to write": ("log convert log.swf out.csv", "out.csv"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("case", BAD)

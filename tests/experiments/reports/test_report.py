@@ -145,16 +145,9 @@ def test_the_policy_allows_just_the_style_and_the_script_that_are_there(folder):
 def test_the_verdict_comes_first_and_what_was_run_is_told(folder):
     words = page_in(folder).words
     order = [
-        "Verdict",
-        "A beats B by 10 % [5, 15].",
-        "What was run",
-        "28,481",
-        "1-3",
-        "1 min 15 s",
-        "Under B:",
-        "Figures",
+        "Verdict", "A beats B by 10 % [5, 15].", "What was run", "28,481", "1-3", "1 min 15 s", "Under B:", "Figures",
         "Tables",
-    ]
+    ]  # fmt: skip
     places = [words.index(what) for what in order]
     assert places == sorted(places)
     assert "numpy" in words and np.__version__ in words

@@ -41,15 +41,11 @@ def log_of(n=120, seed=3, name="site"):
     gpus = random.choice([0, 0, 1, 2, 4], n)
     run = random.integers(60, 4000, n)
     columns = {
-        "job_id": np.arange(1, n + 1),
-        "submit": np.sort(random.integers(0, 200 * n, n)),
-        "wait": np.zeros(n, dtype=int),
-        "run_time": run,
-        "requested_time": run * random.integers(1, 5, n),
-        "requested_procs": np.where(gpus > 0, gpus, random.choice([1, 2, 8], n)),
-        "requested_gpus": gpus,
+        "job_id": np.arange(1, n + 1), "submit": np.sort(random.integers(0, 200 * n, n)),
+        "wait": np.zeros(n, dtype=int), "run_time": run, "requested_time": run * random.integers(1, 5, n),
+        "requested_procs": np.where(gpus > 0, gpus, random.choice([1, 2, 8], n)), "requested_gpus": gpus,
         "user": random.integers(0, 6, n),
-    }
+    }  # fmt: skip
     return JobLog.from_columns({key: value.tolist() for key, value in columns.items()}, {}, name=name)
 
 
@@ -84,17 +80,10 @@ def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkey
     swept = run(
         app,
         [
-            "sweep",
-            "site.parquet",
-            "--machine",
-            "machine.toml",
-            "--policies",
-            "easy,easy-sjbf",
-            "--seeds",
-            "1",
+            "sweep", "site.parquet", "--machine", "machine.toml", "--policies", "easy,easy-sjbf", "--seeds", "1",
             "--json",
         ],
-    )
+    )  # fmt: skip
     assert swept.exit_code == 0, swept.output
     found = json.loads(swept.stdout)
     table = read_results(place / found["folder"]).runs

@@ -99,12 +99,9 @@ def test_a_partition_is_a_log_of_its_own(log):
 def test_slices_by_hand(log):
     parts = {(s.by, s.label): s.figures for s in evaluate(log, [], train=None)["last-two"].slices}
     assert {key: one.n_test for key, one in parts.items()} == {
-        ("run time", "<= 10 min"): 8,
-        ("run time", "<= 4 h"): 1,
-        ("user", "warm"): 8,
-        ("user", "cold"): 1,
+        ("run time", "<= 10 min"): 8, ("run time", "<= 4 h"): 1, ("user", "warm"): 8, ("user", "cold"): 1,
         ("month", "2024-01"): 9,
-    }
+    }  # fmt: skip
     assert parts["user", "cold"].sse_s2 == 500**2
     assert parts["run time", "<= 4 h"].mae_s == 9000 - 450
 

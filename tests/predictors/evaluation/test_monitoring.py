@@ -17,14 +17,9 @@ from predictors.models.conformal import ConformalQuantiles
 from predictors.models.range import in_range
 
 REAL = (
-    "ALCF-Theta-2022.cqsim",
-    "CEA-Curie-2011-2.1-cln",
-    "HPC2N-2002-2.2-cln",
-    "KTH-SP2-1996-2.1-cln",
-    "LLNL-Thunder-2007-1.1-cln",
-    "NASA-iPSC-1993-3.1-cln",
-    "SDSC-SP2-1998-4.2-cln",
-)
+    "ALCF-Theta-2022.cqsim", "CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln", "KTH-SP2-1996-2.1-cln",
+    "LLNL-Thunder-2007-1.1-cln", "NASA-iPSC-1993-3.1-cln", "SDSC-SP2-1998-4.2-cln",
+)  # fmt: skip
 
 
 def noisy(n=6000, seed=1, spread=1.0, overrun=False):

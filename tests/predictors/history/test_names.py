@@ -128,14 +128,8 @@ def test_an_anonymous_log_predicts_the_same(named: JobLog) -> None:
 def test_an_anonymous_log_tells_no_number_and_no_word_of_people(named: JobLog) -> None:
     """Numbers of people are new; of states only words of schedulers stay; a hash is hashed again."""
     states = (
-        "CANCELLED by 104217",
-        "CANCELLED by 7",
-        "Beendet von meier",
-        "meier",
-        "Fertig",
-        "node_fail",
-        "CANCELLED+",
-    )
+        "CANCELLED by 104217", "CANCELLED by 7", "Beendet von meier", "meier", "Fertig", "node_fail", "CANCELLED+",
+    )  # fmt: skip
     codes = {
         "user": [104217, 7, 104217, 0, 9, 9, 9],
         "group": [1, 1, 2, 2, 0, 0, 0],

@@ -155,18 +155,13 @@ class SavesNoCap(LastTwo):
 
 BROKEN = {
     checks.check_parameters_are_stored_and_cloned: ConstructorWorks,
-    checks.check_nothing_known_means_the_request: GuessesAnHour,
-    checks.check_predictions_lie_in_range: NeverCaps,
-    checks.check_one_by_one_equals_all_at_once: OneIsRounded,
-    checks.check_fit_forgets: NeverForgets,
-    checks.check_predicting_changes_nothing: Counts,
-    checks.check_threads_get_the_same: ForgetsWhereItIs,
-    checks.check_no_prediction_looks_ahead: Peeks,
-    checks.check_slices_make_no_difference: MindsSlices,
+    checks.check_nothing_known_means_the_request: GuessesAnHour, checks.check_predictions_lie_in_range: NeverCaps,
+    checks.check_one_by_one_equals_all_at_once: OneIsRounded, checks.check_fit_forgets: NeverForgets,
+    checks.check_predicting_changes_nothing: Counts, checks.check_threads_get_the_same: ForgetsWhereItIs,
+    checks.check_no_prediction_looks_ahead: Peeks, checks.check_slices_make_no_difference: MindsSlices,
     checks.check_a_forked_forecast_goes_on_by_itself: ForksShare,
-    checks.check_a_fitted_forecast_equals_predict: MindsSlices,
-    checks.check_saved_and_loaded_is_the_same: SavesNoCap,
-}
+    checks.check_a_fitted_forecast_equals_predict: MindsSlices, checks.check_saved_and_loaded_is_the_same: SavesNoCap,
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("check", PREDICTOR_CHECKS, ids=lambda check: check.__name__)

@@ -267,14 +267,8 @@ def test_every_category_gets_its_column_in_the_order_of_codes():
     encoding = fit_encoding(ROWS, [False, True])
     assert encoding.sources(["number", "category"]) == ("number", *["category"] * 4)
     expected = {
-        5: [1, 0, 0, 0],
-        7: [0, 1, 0, 0],
-        8: [0, 0, 1, 0],
-        9: [0, 0, 0, 1],
-        6: [0] * 4,
-        10: [0] * 4,
-        NAN: [0] * 4,
-    }
+        5: [1, 0, 0, 0], 7: [0, 1, 0, 0], 8: [0, 0, 1, 0], 9: [0, 0, 0, 1], 6: [0] * 4, 10: [0] * 4, NAN: [0] * 4,
+    }  # fmt: skip
     for code, columns in expected.items():
         assert encoding.transform([[2.5, code]]).tolist() == [[2.5, *columns]]
 

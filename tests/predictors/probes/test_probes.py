@@ -61,16 +61,9 @@ def test_nine_numbers_stand_in_the_order_of_the_inputs():
     send, recv, together = [[1, 2], [3, 6]], [[10, 20], [30, 60]], [[0.5], [0.25]]
     found = dict(zip(PROBES, nine(send, recv, together), strict=True))
     assert found == {
-        "min_send_wait": 1,
-        "max_send_wait": 6,
-        "mean_send_wait": 3,
-        "min_recv_wait": 10,
-        "max_recv_wait": 60,
-        "mean_recv_wait": 30,
-        "min_allreduce_wait": 0.25,
-        "max_allreduce_wait": 0.5,
-        "mean_allreduce_wait": 0.375,
-    }
+        "min_send_wait": 1, "max_send_wait": 6, "mean_send_wait": 3, "min_recv_wait": 10, "max_recv_wait": 60,
+        "mean_recv_wait": 30, "min_allreduce_wait": 0.25, "max_allreduce_wait": 0.5, "mean_allreduce_wait": 0.375,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", [[], [[np.nan]], [[-1.0]], [[np.inf]]])

@@ -17,12 +17,9 @@ from tests.support.places import ROOT
 from tests.support.slurm.fake import answer
 
 CONFIG = {
-    "SLURM_VERSION": "26.05.5",
-    "SchedulerParameters": "bf_interval=30,time_min_as_soft_limit",
-    "ClusterName": "t",
-    "SchedulerType": "sched/backfill",
-    "MinJobAge": "300 sec",
-}
+    "SLURM_VERSION": "26.05.5", "SchedulerParameters": "bf_interval=30,time_min_as_soft_limit", "ClusterName": "t",
+    "SchedulerType": "sched/backfill", "MinJobAge": "300 sec",
+}  # fmt: skip
 
 
 class Cluster:

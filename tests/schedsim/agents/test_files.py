@@ -234,12 +234,8 @@ def test_a_name_without_a_file_is_refused(tmp_path):
 def test_every_kind_is_written_and_read(file):
     jobs = busy_workload(60)
     values = {
-        "linear": TUNED.agent,
-        "random": RandomPicks(7),
-        "shared": SHARED,
-        "pooled": first_pooled(2),
-        "dras": DRAS,
-    }
+        "linear": TUNED.agent, "random": RandomPicks(7), "shared": SHARED, "pooled": first_pooled(2), "dras": DRAS,
+    }  # fmt: skip
     assert set(values) == set(KINDS)
     for kind, value in values.items():
         named = NamedAgent(value, window=6)

@@ -16,14 +16,8 @@ from tests.support.engine_runs import Recorder, three_jobs, workload_of
 from tests.support.strategies import seeded_workload
 
 BRANCHED = [
-    "fcfs",
-    "easy",
-    "easy-sjbf+promise",
-    "wfp3-easy",
-    "hybrid-3",
-    "conservative-replan",
-    "conservative-compress",
-]
+    "fcfs", "easy", "easy-sjbf+promise", "wfp3-easy", "hybrid-3", "conservative-replan", "conservative-compress",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BRANCHED)

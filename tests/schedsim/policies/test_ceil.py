@@ -44,15 +44,11 @@ from tests.support.strategies import (
 )
 
 BASES = {
-    "fcfs": {"depth": 0},
-    "easy": {"depth": 1},
-    "easy-sjbf": {"depth": 1, "backfill_order": "sjf"},
-    "saf-easy": {"order": "saf", "depth": 1},
-    "wfp3-easy": {"order": "wfp3", "depth": 1},
-    "wfp3": {"order": "wfp3", "depth": 0},
-    "easy+promise": {"depth": 1, "promise": True},
+    "fcfs": {"depth": 0}, "easy": {"depth": 1}, "easy-sjbf": {"depth": 1, "backfill_order": "sjf"},
+    "saf-easy": {"order": "saf", "depth": 1}, "wfp3-easy": {"order": "wfp3", "depth": 1},
+    "wfp3": {"order": "wfp3", "depth": 0}, "easy+promise": {"depth": 1, "promise": True},
     "easy-sjbf+promise": {"depth": 1, "backfill_order": "sjf", "promise": True},
-}
+}  # fmt: skip
 
 
 def engine(jobs, policy, deadlines, estimates="requested", correction="requested", kill=True, procs=PROCS):

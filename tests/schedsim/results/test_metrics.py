@@ -165,13 +165,9 @@ def test_the_file(schedule, tmp_path):
 )
 def test_a_wrong_workload_is_an_error(columns, text):
     good = {
-        "job_id": [5, 6],
-        "submit": [0, 0],
-        "procs": [1, 1],
-        "requested": [9, 9],
-        "run_time": [1, 1],
+        "job_id": [5, 6], "submit": [0, 0], "procs": [1, 1], "requested": [9, 9], "run_time": [1, 1],
         "machine_procs": 2,
-    }
+    }  # fmt: skip
     with pytest.raises(JobcastError, match=text):
         Workload.from_columns(**{**good, **columns})
 

@@ -46,18 +46,9 @@ def test_what_is_checked_and_what_is_not():
         assert {*checked.kept, *checked.left_out} == set(known.EXCUSES)
         assert not set(checked.kept) & set(checked.left_out)
     assert set(check(run("easy"), make_policy("easy")).left_out) == {
-        known.PARTS,
-        known.NODES,
-        known.ON_NODES,
-        known.CEILING,
-        known.IN_ORDER,
-        known.PROMISE,
-        known.BOUND,
-        known.NOTHING_FITS,
-        known.PARENTS,
-        known.SHARES,
-        known.AVAILABLE,
-    }
+        known.PARTS, known.NODES, known.ON_NODES, known.CEILING, known.IN_ORDER, known.PROMISE, known.BOUND,
+        known.NOTHING_FITS, known.PARENTS, known.SHARES, known.AVAILABLE,
+    }  # fmt: skip
     assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[known.HARMLESS] == known.MOVING.text
 
 
@@ -80,11 +71,7 @@ FAULTS = {
     "between": ("easy", 11, {"start": 175}, known.INSTANTS, "job 12 starts at 175 s, when nothing ends"),
     "not as given": ("easy", 3, {"estimate": 49}, known.RANGE, "job 4 was planned with 49 s; 50 s was given"),
     "too long": (
-        "easy",
-        3,
-        {"last_estimate": 51},
-        known.RANGE,
-        "job 4 has a last estimate of 51 s, a request of 50",
+        "easy", 3, {"last_estimate": 51}, known.RANGE, "job 4 has a last estimate of 51 s, a request of 50",
     ),
     "corrected": ("easy", 7, {"last_estimate": 60}, known.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
     "needless": ("easy", 11, {"last_estimate": 9}, known.CORRECTED, "job 12 starts at 170 s"),
@@ -92,14 +79,10 @@ FAULTS = {
     "out of turn": ("fcfs", 7, {"start": 1}, known.IN_ORDER, "job 8 passes job 3"),
     "called so": ("easy", 8, {"started_by": BACKFILLED}, known.KIND, "job 9 is called backfilled"),
     "not called so": (
-        "easy",
-        3,
-        {"started_by": READY},
-        known.KIND,
-        "job 4 passes job 3, and is not called backfilled",
+        "easy", 3, {"started_by": READY}, known.KIND, "job 4 passes job 3, and is not called backfilled",
     ),
     "harm": ("easy", 5, {"start": 90}, None, "job 6"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)

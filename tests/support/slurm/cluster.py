@@ -309,15 +309,8 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         script = f"env > {part}; mv {part} {self.place}/clock; LD_PRELOAD= exec sleep 86400"
         words = ["chroot", str(self.root), "/usr/bin/env", "-i", _PATH, f"SLURM_CONF={self.place}/slurm.conf"]
         words += [
-            "FAKETIME_DONT_RESET=1",
-            "faketime",
-            "-m",
-            "-f",
-            f"@2026-01-01 00:00:00 x{self.speed}",
-            "sh",
-            "-c",
-            script,
-        ]
+            "FAKETIME_DONT_RESET=1", "faketime", "-m", "-f", f"@2026-01-01 00:00:00 x{self.speed}", "sh", "-c", script,
+        ]  # fmt: skip
         self._processes["clock"] = subprocess.Popen(
             words,
             stdin=subprocess.DEVNULL,

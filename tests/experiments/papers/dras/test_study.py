@@ -141,13 +141,9 @@ def made(values, seeds=8, spread=0.001):
 
 
 BASE = {
-    FCFS: (0.4, 1e5, 50, 1e6),
-    KEPT: (0.38, 7e4, 40, 2e6),
-    OLDEST: (0.4, 8e4, 45, 1.05e6),
-    RANDOM: (0.35, 5e4, 40, 3e6),
-    "BinPacking": (0.37, 11e4, 60, 2e6),
-    OPTIMIZATION: (0.36, 8e4, 45, 2.6e6),
-}
+    FCFS: (0.4, 1e5, 50, 1e6), KEPT: (0.38, 7e4, 40, 2e6), OLDEST: (0.4, 8e4, 45, 1.05e6), RANDOM: (0.35, 5e4, 40, 3e6),
+    "BinPacking": (0.37, 11e4, 60, 2e6), OPTIMIZATION: (0.36, 8e4, 45, 2.6e6),
+}  # fmt: skip
 """Reward a start, mean wait, bounded slowdown, longest wait of methods without training."""
 
 

@@ -17,25 +17,12 @@ BASE = 1_616_835_600  # 27 March 2021, 09:00 UTC, 10:00 in Paris
 
 def ended(job: str = "7.srv", at: str = "03/27/2021 10:03:00", **changed: str) -> str:
     pairs = {
-        "user": "ana",
-        "group": "lab",
-        "account": "phys",
-        "jobname": "run",
-        "queue": "workq",
-        "ctime": str(BASE),
-        "qtime": str(BASE),
-        "etime": str(BASE + 30),
-        "start": str(BASE + 60),
-        "exec_host": "n1/0*4",
-        "Resource_List.ncpus": "4",
-        "Resource_List.nodect": "1",
-        "Resource_List.walltime": "00:10:00",
-        "end": str(BASE + 180),
-        "Exit_status": "0",
-        "resources_used.walltime": "00:02:00",
-        "resources_used.mem": "4096kb",
-        "resources_used.cput": "00:07:20",
-    } | {key.replace("__", "."): value for key, value in changed.items()}
+        "user": "ana", "group": "lab", "account": "phys", "jobname": "run", "queue": "workq", "ctime": str(BASE),
+        "qtime": str(BASE), "etime": str(BASE + 30), "start": str(BASE + 60), "exec_host": "n1/0*4",
+        "Resource_List.ncpus": "4", "Resource_List.nodect": "1", "Resource_List.walltime": "00:10:00",
+        "end": str(BASE + 180), "Exit_status": "0", "resources_used.walltime": "00:02:00",
+        "resources_used.mem": "4096kb", "resources_used.cput": "00:07:20",
+    } | {key.replace("__", "."): value for key, value in changed.items()}  # fmt: skip
     return f"{at};E;{job};" + " ".join(f"{key}={value}" for key, value in pairs.items() if value)
 
 
@@ -51,31 +38,14 @@ def test_an_ended_job() -> None:
     log, account = read(ended())
     plain = [column for column in log.values if column not in log.categories and log.known(column)[0]]
     assert {column: log[column].tolist()[0] for column in plain} == {
-        "job_id": 7,
-        "submit": 0,
-        "wait": 60,
-        "run_time": 120,
-        "requested_time": 600,
-        "requested_procs": 4,
-        "allocated_procs": 4,
-        "cpu_time": 110,
-        "used_memory": 1024,
-        "used_job_memory": 4096,
-        "status": 1,
-        "exit_code": 0,
-        "nodes": 1,
-        "requested_nodes": 1,
-        "eligible_wait": 30,
-    }
+        "job_id": 7, "submit": 0, "wait": 60, "run_time": 120, "requested_time": 600, "requested_procs": 4,
+        "allocated_procs": 4, "cpu_time": 110, "used_memory": 1024, "used_job_memory": 4096, "status": 1,
+        "exit_code": 0, "nodes": 1, "requested_nodes": 1, "eligible_wait": 30,
+    }  # fmt: skip
     assert {column: named(log, column) for column in log.categories} == {
-        "user": ["ana"],
-        "group": ["lab"],
-        "project": ["phys"],
-        "executable": ["run"],
-        "queue": ["workq"],
-        "location": ["n1/0*4"],
-        "label": ["7.srv"],
-    }
+        "user": ["ana"], "group": ["lab"], "project": ["phys"], "executable": ["run"], "queue": ["workq"],
+        "location": ["n1/0*4"], "label": ["7.srv"],
+    }  # fmt: skip
     assert log.epoch == BASE
     assert not account.findings
 
@@ -100,13 +70,9 @@ def test_a_file_of_all_kinds_of_records() -> None:
     assert log["array"].tolist() == [None, None, 103, 103, None]
     assert log["restarts"].tolist() == [0, None, None, None, 1]
     assert {f.rule: (f.effect, f.count) for f in account.findings} == {
-        "not-a-record": ("dropped", 1),
-        "earlier-attempt": ("dropped", 1),
-        "array-itself": ("noted", 2),
-        "never-started": ("noted", 1),
-        "ids": ("noted", 1),
-        "unused": ("noted", 3),
-    }
+        "not-a-record": ("dropped", 1), "earlier-attempt": ("dropped", 1), "array-itself": ("noted", 2),
+        "never-started": ("noted", 1), "ids": ("noted", 1), "unused": ("noted", 3),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -24,26 +24,12 @@ HEAD = (
     "ElapsedRaw|State|ExitCode|JobName|WorkDir|NodeList"
 )
 PLAIN = {
-    "JobIDRaw": "7",
-    "User": "ana",
-    "Account": "phys",
-    "Partition": "batch",
-    "ReqCPUS": "4",
-    "AllocCPUS": "4",
-    "AllocNodes": "1",
-    "ReqMem": "4000M",
-    "TimelimitRaw": "10",
-    "Submit": "2021-03-27T10:00:00",
-    "Eligible": "2021-03-27T10:00:00",
-    "Start": "2021-03-27T10:01:00",
-    "End": "2021-03-27T10:03:00",
-    "ElapsedRaw": "120",
-    "State": "COMPLETED",
-    "ExitCode": "0:0",
-    "JobName": "run",
-    "WorkDir": "/home/ana",
+    "JobIDRaw": "7", "User": "ana", "Account": "phys", "Partition": "batch", "ReqCPUS": "4", "AllocCPUS": "4",
+    "AllocNodes": "1", "ReqMem": "4000M", "TimelimitRaw": "10", "Submit": "2021-03-27T10:00:00",
+    "Eligible": "2021-03-27T10:00:00", "Start": "2021-03-27T10:01:00", "End": "2021-03-27T10:03:00",
+    "ElapsedRaw": "120", "State": "COMPLETED", "ExitCode": "0:0", "JobName": "run", "WorkDir": "/home/ana",
     "NodeList": "n1",
-}
+}  # fmt: skip
 
 
 def row(**changed: str) -> str:
@@ -73,15 +59,9 @@ def test_a_real_cluster() -> None:
     log, account = read_log(DATA / "sacct_unix.txt")
     assert len(log) == 48 - 3  # 46 records with 2 line breaks in one of them, of which one job twice
     assert {f.rule: f.count for f in account.findings} == {
-        "earlier-attempt": 1,
-        "component": 2,
-        "rejoined": 3,
-        "no-limit": 1,
-        "array-itself": 1,
-        "unused": 5,
-        "never-started": 1,
-        "unfinished": 3,
-    }
+        "earlier-attempt": 1, "component": 2, "rejoined": 3, "no-limit": 1, "array-itself": 1, "unused": 5,
+        "never-started": 1, "unfinished": 3,
+    }  # fmt: skip
     name, state = by_id(log, "executable"), by_id(log, "state")
     assert (name[3], name[4], name[5]) == ("pipe|in|name", "line\nbreak", "quote`comma,")
     told = {
@@ -480,12 +460,8 @@ NEW = {
     "array": {"job_id": 8, "task_id": {"set": True, "infinite": False, "number": 3}},
     "association": {"user": "ana", "account": "phys"},
     "time": {
-        "submission": 1_700_000_000,
-        "eligible": 1_700_000_010,
-        "start": 1_700_000_100,
-        "end": 1_700_000_400,
-        "elapsed": 300,
-        "limit": {"set": True, "infinite": False, "number": 10},
+        "submission": 1_700_000_000, "eligible": 1_700_000_010, "start": 1_700_000_100, "end": 1_700_000_400,
+        "elapsed": 300, "limit": {"set": True, "infinite": False, "number": 10},
     },
     "exit_code": {
         "status": ["SIGNALED"],
@@ -497,7 +473,7 @@ NEW = {
     "tres": {"allocated": [{"type": "cpu", "count": 8}, {"type": "node", "count": 2}], "requested": []},
     "submit_line": "sbatch x.sh",
     "restart_cnt": 2,
-}
+}  # fmt: skip
 
 
 def test_json_of_a_newer_slurm() -> None:

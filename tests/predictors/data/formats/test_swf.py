@@ -263,12 +263,8 @@ def test_written_header_follows_the_log() -> None:
     )
     back, account = parse_swf(swf_text(log), "a.swf")
     assert (back.epoch, back.origin, back.time_zone, back.max_procs, back.max_nodes) == (
-        1_000_000_005,
-        5,
-        "Asia/Tokyo",
-        12,
-        3,
-    )
+        1_000_000_005, 5, "Asia/Tokyo", 12, 3,
+    )  # fmt: skip
     assert back.categories == log.categories
     assert [text for label, text in back.header if label in ("MaxProcs", "Note")] == ["12", "two lines"]
     assert not account.findings

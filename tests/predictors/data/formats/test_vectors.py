@@ -105,15 +105,10 @@ def log_with_vectors(n=120, seed=1, vectors=True):
     centres = np.linalg.qr(np.random.default_rng(0).normal(size=(48, 3)))[0].T
     run = np.array([60, 600, 3000])[program] + random.integers(0, 20, n)
     columns = {
-        "job_id": np.arange(n),
-        "submit": 4000 * np.arange(n),
-        "wait": np.zeros(n, dtype=int),
-        "run_time": run,
-        "requested_time": np.full(n, 3600),
-        "requested_procs": np.full(n, 4),
-        "user": np.zeros(n, dtype=int),
+        "job_id": np.arange(n), "submit": 4000 * np.arange(n), "wait": np.zeros(n, dtype=int), "run_time": run,
+        "requested_time": np.full(n, 3600), "requested_procs": np.full(n, 4), "user": np.zeros(n, dtype=int),
         "executable": np.arange(n),
-    }
+    }  # fmt: skip
     if vectors:
         noisy = centres[program] + 0.05 * random.normal(size=(n, 48))
         words = signatures(noisy)
