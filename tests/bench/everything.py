@@ -42,11 +42,7 @@ QOS = {
 }
 MOST = (20, 32, 16)
 """The processors of the widest job of each QOS: its limit, or those of a partition."""
-REASONS = {
-    "GrpTRES": "QOSGrpCpuLimit",
-    "MaxJobsPU": "QOSMaxJobsPerUserLimit",
-    "MaxTRESPU": "QOSMaxCpuPerUserLimit",
-}
+REASONS = {"GrpTRES": "QOSGrpCpuLimit", "MaxJobsPU": "QOSMaxJobsPerUserLimit", "MaxTRESPU": "QOSMaxCpuPerUserLimit"}
 """How squeue calls the limits."""
 
 

@@ -20,12 +20,7 @@ from tests.digests.pins import STORED, of_schedule, pinned
 from tests.support.engine_runs import EVERY_POLICY
 
 ALL = [*EVERY_POLICY, "ceil", "easy+ceil", "easy-sjbf+promise+ceil"]
-ESTIMATES = {
-    "requested": "requested",
-    "clairvoyant": "requested",
-    "last-two": "incremental",
-    "careful": "requested",
-}
+ESTIMATES = {"requested": "requested", "clairvoyant": "requested", "last-two": "incremental", "careful": "requested"}
 """Estimates, with what replaces those that expire."""
 PAIRS = [
     (policy, estimates)

@@ -7,14 +7,7 @@ import pandas as pd
 import pytest
 
 from experiments.compare.measures import AS_LOGGED
-from experiments.compare.relative import (
-    COLUMNS,
-    RATIOS,
-    left_out,
-    over_logs,
-    relative,
-    shaken_beside_as_logged,
-)
+from experiments.compare.relative import COLUMNS, RATIOS, left_out, over_logs, relative, shaken_beside_as_logged
 from experiments.registry import perform
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import run_by_name

@@ -292,8 +292,7 @@ def test_a_category_that_is_never_known_keeps_an_empty_column():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=20),
-    st.sampled_from([None, 1, 3]),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=20), st.sampled_from([None, 1, 3])
 )
 def test_a_row_marks_at_most_one_column_an_attribute(pairs, most):
     rows = np.array(pairs, dtype=float)

@@ -27,13 +27,7 @@ from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
-from predictors.service.operation.logs import (
-    JsonFormatter,
-    TextFormatter,
-    ThrottledFilter,
-    request_id,
-    set_up_logs,
-)
+from predictors.service.operation.logs import JsonFormatter, TextFormatter, ThrottledFilter, request_id, set_up_logs
 from predictors.service.operation.tracing import Tracing, configured_tracing
 from tests.support.certificates import self_signed
 from tests.support.killing import free_port

@@ -12,16 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from predictors.core.errors import JobcastError
-from schedsim.agents.files import (
-    FORMAT,
-    KINDS,
-    SHIPPED,
-    NamedAgent,
-    _sha256,
-    agent_of_file,
-    read_agent,
-    write_agent,
-)
+from schedsim.agents.files import FORMAT, KINDS, SHIPPED, NamedAgent, _sha256, agent_of_file, read_agent, write_agent
 from schedsim.agents.learning import DrasSettings, policy_of
 from schedsim.agents.pooled_gradients import first_pooled
 from schedsim.engine.simulation import simulate

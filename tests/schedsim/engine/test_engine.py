@@ -18,13 +18,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.schedsim.engine.test_reference_schedules import jobs_of
-from tests.support.engine_runs import (
-    EVERY_POLICY,
-    Recorder,
-    engine,
-    random_workload,
-    three_jobs,
-)
+from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs
 from tests.support.slow import slow_but
 from tests.support.strategies import (
     PROCS,
@@ -56,9 +50,7 @@ def test_engine_equals_oracle(name, seeds):
 
 
 @given(
-    case=workloads_with_estimates(least_run=0),
-    name=st.sampled_from(EVERY_POLICY),
-    correction=st.sampled_from(NAMES),
+    case=workloads_with_estimates(least_run=0), name=st.sampled_from(EVERY_POLICY), correction=st.sampled_from(NAMES)
 )
 def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     """The same where Hypothesis can shrink what it finds."""

@@ -125,10 +125,7 @@ def test_a_run_after_which_the_job_was_put_back_is_no_job_of_its_own():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (
-            small([(1, 0, 0, 9, 7)], "b"),
-            "Job 1: b has other times for it than a, but the same submission",
-        ),
+        (small([(1, 0, 0, 9, 7)], "b"), "Job 1: b has other times for it than a, but the same submission"),
         (small([(1, 0, 0, 5, 8)], "b"), "Job 1: b has another user for it than a"),
         (small([(9, 9, 0, 5, 8)], "b", max_procs=4), "b is of a machine of max_procs 4, a of max_procs 8"),
         (small([(9, 9, 0, 5, 8)], "b", epoch=None), "b has no date, and a has one"),

@@ -316,8 +316,7 @@ def test_tasks_of_one_array_in_the_sample_of_eagle(trace) -> None:  # type: igno
 
 
 @pytest.mark.parametrize(
-    "states",
-    [["COMPLETED"] * 5, ["COMPLETED", "FAILED"], ["FAILED", "TIMEOUT", "COMPLETED"], ["CANCELLED by 5"] * 3],
+    "states", [["COMPLETED"] * 5, ["COMPLETED", "FAILED"], ["FAILED", "TIMEOUT", "COMPLETED"], ["CANCELLED by 5"] * 3]
 )
 def test_runs_without_a_requeue_that_follow_one_another_are_tasks(states: list[str]) -> None:
     """Tasks of an array that runs one at a time, written without their numbers."""
