@@ -13,7 +13,7 @@ from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import by_queue, capability_share
 from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules
-from schedsim.workload.workload import Workload
+from tests.support.engine_runs import jobs_of
 
 
 @pytest.fixture(scope="module")
@@ -50,10 +50,7 @@ def test_a_given_log_is_shaken_and_scaled(tmp_path):
 
 
 def test_table_2_columns_and_the_split_metric():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 0, 0], procs=[16_384, 8192, 512], requested=[7200, 3600, 30_000],
-        run_time=[3600, 3600, 3600], machine_procs=49_152,
-    )  # fmt: skip
+    workload = jobs_of((0, 16384, 7200, 3600), (0, 8192, 3600, 3600), (0, 512, 30000, 3600), machine=49152)
     rules = Rules(mira_router())
     schedule = simulate(workload, make_policy("cobalt"), rules=rules)
     table = by_queue(schedule, rules)

@@ -19,7 +19,6 @@ from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
@@ -125,7 +124,7 @@ class HoldOnce:
 
 def test_a_tentative_place_is_given_back_when_the_gate_holds():
     """Two jobs are held in one pass: both were offered the lowest nodes."""
-    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[2, 2], requested=[9, 9], run_time=[9, 9], machine_procs=4)
+    w = jobs_of((0, 2, 9, 9), (0, 2, 9, 9), machine=4)
     gate = HoldOnce()
     found = simulate(w, Policy(backfill=Easy(), gate=gate), allocator=FirstFit(Topology.flat(4)))
     assert {row: nodes.tolist() for row, nodes in gate.held.items()} == {0: [0, 1], 1: [0, 1]}

@@ -17,7 +17,7 @@ from schedsim.machine.topology import Topology
 from schedsim.policies.policy import make_policy
 from schedsim.validate.validate import check
 from schedsim.workload.workload import Workload
-from tests.support.engine_runs import workload_of
+from tests.support.engine_runs import jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
 K = 1024
@@ -122,7 +122,7 @@ def test_schedules_on_partitions_keep_the_laws_and_can_be_explained():
 
 
 def test_jobs_that_ask_for_no_partition_are_refused_with_the_way_out():
-    w = Workload.from_columns([1], submit=[0], procs=[3], requested=[9], run_time=[9], machine_procs=8)
+    w = jobs_of((0, 3, 9, 9), machine=8)
     allocator = allocator_named("partitions", 8)
     with pytest.raises(JobcastError, match=r"job 1 asks for 3 nodes, which no partition has.*widened"):
         simulate(w, make_policy("easy"), allocator=allocator)

@@ -26,7 +26,7 @@ from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_observation import Checking, First
-from tests.support.engine_runs import random_workload
+from tests.support.engine_runs import jobs_of, random_workload
 from tests.support.slow import slow_but
 
 EASY = make_policy("easy")
@@ -267,10 +267,7 @@ def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
 @pytest.mark.slow
 def test_an_explanation_tells_what_was_picked():
     """At 0 s job 1 takes 6 of 8; job 4, shortest, is picked at 1 s and reserved; job 3 is backfilled beside it."""
-    jobs = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[6, 8, 2, 4], requested=[10, 20, 9, 5], run_time=[10, 20, 9, 5],
-        machine_procs=8,
-    )  # fmt: skip
+    jobs = jobs_of((0, 6, 10, 10), (1, 8, 20, 20), (1, 2, 9, 9), (1, 4, 5, 5), machine=8)
     shortest = Linear(tuple(-1.0 if name == "estimate" else 0.0 for name in FEATURES))
     policy = replace(EASY, agent=shortest)
     schedule = simulate(jobs, policy)

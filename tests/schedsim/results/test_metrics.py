@@ -34,6 +34,7 @@ from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import delivered
 from schedsim.results.timelines import mean_by_span, timeline
 from schedsim.workload.workload import Workload
+from tests.support.engine_runs import jobs_of
 
 # Two processors. FCFS: job 1 0-100, job 2 (2 wide) 100-120, job 3 120-125, job 4 120-320.
 JOBS = Workload.from_columns(
@@ -124,7 +125,7 @@ def test_how_jobs_started(schedule):
 
 def test_utilisation_of_an_empty_span():
     """Jobs of length zero, submitted at one second: nothing is used, and nothing divided by zero."""
-    jobs = Workload.from_columns([1], submit=[0], procs=[1], requested=[5], run_time=[0], machine_procs=1)
+    jobs = jobs_of((0, 1, 5, 0), machine=1)
     done = simulate(jobs, make_policy("easy"))
     assert utilisation(done) == 0.0
     found = figures(done)

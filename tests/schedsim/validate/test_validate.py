@@ -30,7 +30,7 @@ from tests.schedsim.engine.test_broken_engines import (
     Overbooks,
 )
 from tests.schedsim.engine.test_revisions import as_log, random_jobs
-from tests.support.engine_runs import EVERY_POLICY, estimates_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, estimates_of, jobs_of, workload_of
 from tests.support.strategies import PROCS, seeded_workload
 
 
@@ -188,9 +188,7 @@ def test_a_long_queue_is_walked_in_one_go(name):
 
 def test_a_wide_job_that_a_failure_stopped_lifted_what_was_in_use_above_the_ceiling():
     """Jobs 1 and 2 start beside the exempt job 3 in one second; job 3 is stopped, and runs later."""
-    jobs = Workload.from_columns(
-        [1, 2, 3], submit=[0, 0, 0], procs=[1, 1, 8], requested=[10] * 3, run_time=[10] * 3, machine_procs=10
-    )
+    jobs = jobs_of((0, 1, 10, 10), (0, 1, 10, 10), (0, 8, 10, 10), machine=10)
     broken = Outages(changes=[Change(5, "fail", 1), Change(20, "repair", 1)])
     policy = ceil(make_policy("easy"), ceiling=0.8, postpone=None)
     schedule = simulate(jobs, policy, outages=broken)

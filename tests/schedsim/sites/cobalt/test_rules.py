@@ -15,14 +15,12 @@ from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import score_of
+from tests.support.engine_runs import jobs_of
 
 
 def chain(parents_score, own, failed=(), on_failure="hold"):
     """Job 1 blocks; job 2, with a start score, runs before its child 3, which has one too."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[8, 8, 8, 8], requested=[5, 5, 5, 60], run_time=[5, 5, 5, 60],
-        machine_procs=8,
-    )  # fmt: skip
+    workload = jobs_of((0, 8, 5, 5), (1, 8, 5, 5), (2, 8, 5, 5), (3, 8, 60, 60), machine=8)
     projects = (
         Project("parents", "incite", 1e6, start_score=parents_score, weight=0.0),
         Project("own", "incite", 1e6, start_score=own, weight=0.0),

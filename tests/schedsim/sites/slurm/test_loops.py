@@ -19,6 +19,7 @@ from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.workload.workload import Workload
+from tests.support.engine_runs import jobs_of
 
 MACHINE = 8
 
@@ -148,10 +149,7 @@ def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed, monkeypa
 
 def test_a_run_of_backfilling_that_started_a_job_is_followed_by_another():
     """It tests B, which waits until 1000, and C, which starts; D fits beside C, and is the second one 30 s later."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[3, 5, 1, 1], requested=[1000, 100, 800, 300],
-        run_time=[1000, 100, 800, 300], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of((0, 3, 1000, 1000), (1, 5, 100, 100), (1, 1, 800, 800), (1, 1, 300, 300), machine=5)
     for tested, starts in ((2, [0, 1000, 30, 60]), (3, [0, 1000, 30, 30])):
         policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, tested=tested))
         assert simulate(workload, policy).start.tolist() == starts
@@ -167,10 +165,9 @@ def of_one_processor(submit, run=100):
 
 def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
     """A test takes 2 s. The cycle at 30 tests two jobs, so the next one is at 64; one for a job alone comes at once."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4, 5], submit=[0, 1, 1, 40, 500], procs=[3, 5, 1, 1, 1], requested=[1000, 100, 800, 300, 50],
-        run_time=[1000, 100, 800, 300, 50], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of(
+        (0, 3, 1000, 1000), (1, 5, 100, 100), (1, 1, 800, 800), (40, 1, 300, 300), (500, 1, 50, 50), machine=5
+    )
     for test_time, starts in ((0, [0, 1000, 30, 60, 510]), (2_000_000, [0, 1000, 30, 64, 500])):
         policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, test_time=test_time))
         assert simulate(workload, policy).start.tolist() == starts
@@ -178,10 +175,7 @@ def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
 
 def test_a_cycle_does_not_begin_while_a_job_completes():
     """C fits next to B's reservation when A1 has ended; B is blocked, so the main loop goes no further."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 0, 1, 1], procs=[3, 2, 5, 1], requested=[1000, 70, 100, 50],
-        run_time=[1000, 70, 100, 50], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of((0, 3, 1000, 1000), (0, 2, 70, 70), (1, 5, 100, 100), (1, 1, 50, 50), machine=5)
     policy = Policy(ORDERS["fcfs"], Loops(interval=10, resolution=1, test_time=1))
     assert simulate(workload, policy).start.tolist() == [0, 0, 1000, 71]
 
@@ -217,17 +211,13 @@ def test_a_job_behind_the_depth_is_tested_at_the_next_multiple_whatever_the_paus
     one = np.ones(3, dtype=np.int64)
     limits = Limits(("MaxJobs=1",), np.array([1]), Claims(np.arange(3), 0 * one, one, one > 0), 4)
     loops = Loops(queue_depth=2, min_interval=pause, backfills=False, limits=limits)
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[1] * 4, requested=[5000] * 4, run_time=[5000] * 4, machine_procs=8
-    )
+    workload = jobs_of((0, 1, 5000, 5000), (1, 1, 5000, 5000), (1, 1, 5000, 5000), (1, 1, 5000, 5000), machine=8)
     start = simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist()
     assert start[0] == 0 and 60 <= start[3] <= 60 + pause
 
 
 def test_an_explanation_names_the_limit_that_held_a_job():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 2], procs=[1, 1, 1], requested=[10, 10, 10], run_time=[10, 10, 10], machine_procs=8
-    )
+    workload = jobs_of((0, 1, 10, 10), (1, 1, 10, 10), (2, 1, 10, 10), machine=8)
     policy = Policy(ORDERS["fcfs"], Loops(interval=1, resolution=1, limits=limited(1)))
     schedule = simulate(workload, policy)
     assert schedule.start.tolist() == [0, 10, 20]
@@ -244,18 +234,13 @@ def test_an_explanation_names_the_limit_that_held_a_job():
     ],
 )
 def test_an_explanation_tells_the_loops(loops, says):
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 9, 5], run_time=[10, 10, 9, 5],
-        machine_procs=8,
-    )  # fmt: skip
+    workload = jobs_of((0, 6, 10, 10), (1, 8, 10, 10), (2, 2, 9, 9), (3, 2, 5, 5), machine=8)
     policy = Policy(ORDERS["fcfs"], loops)
     assert says in "\n".join(in_words(explain(simulate(workload, policy), 3, policy)))
 
 
 def test_jobs_without_a_reservation_and_bad_parts():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 20, 25], run_time=[10, 20, 25], machine_procs=8
-    )
+    workload = jobs_of((0, 6, 10, 10), (1, 8, 20, 20), (2, 2, 25, 25), machine=8)
     loops = Loops(interval=1, resolution=1)
     free = replace(loops, limits=LimitsBeingMade().done(3, np.array([False, True, False])))
     assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 10, 30]
