@@ -17,12 +17,8 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation
+from jobcast import Simulation, Workload, clean, make_policy, read_log
 from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 STEPS = 100_000

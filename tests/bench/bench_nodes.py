@@ -13,12 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from predictors.data.cleaning import clean
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import Simulation
+from jobcast import JobLog, Simulation, Workload, clean, make_policy
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 
 
 class Case(NamedTuple):

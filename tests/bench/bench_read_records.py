@@ -12,9 +12,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from predictors.data.formats.detect import read_log
+from jobcast import generate_log, read_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 from tests.bench.bench_read_tables import cpu
 
 ALCF = (

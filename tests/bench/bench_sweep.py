@@ -14,9 +14,8 @@ import resource
 import time
 from pathlib import Path
 
-from experiments.runs.clusters import Pool
-from experiments.sweeps.run import run_sweep
-from experiments.sweeps.sweep import LogFile, Sweep
+from experiments.sweeps.sweep import LogFile
+from jobcast import Pool, Sweep, run_sweep
 
 KTH = LogFile("KTH-SP2-1996-2.1-cln.swf.gz")
 CURIE = LogFile("CEA-Curie-2011-2.1-cln.swf.gz", procs=80_640)

@@ -8,8 +8,7 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.registry import EXPERIMENTS, WITHOUT_LOG
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import generate_log, write_log
 from tests.digests.pins import pinned
 from tests.support.repeated_runs import table
 

@@ -15,10 +15,8 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.registry import EXPERIMENTS, MANY
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import write_log
+from jobcast import Workload, clean, generate_log, make_policy, make_predictor, simulate, write_log
 from predictors.data.runs import Runs, write_runs
-from predictors.data.synthetic.generate import generate_log
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.evaluation.evaluate import PROTOCOLS
@@ -26,21 +24,19 @@ from predictors.history.features import FEATURES
 from predictors.history.history import AS_OF_RULES
 from predictors.models.similar_jobs import REVISED_ESTIMATES
 from predictors.probes.__main__ import _parser as probes_parser
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.tracking.uri import ALIASES
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier
 from predictors.variability.dataset import write_dataset
 from predictors.variability.features import FEATURES as INPUTS
 from schedsim.contention.applications import APPS
-from schedsim.engine.simulation import simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.topology import Topology
 from schedsim.policies.orders import ORDERS
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.results.exports import schedule_writer
 from schedsim.results.schedule import STARTED_BY
-from schedsim.workload.workload import Workload
 from tests.digests.pins import pinned
 from tests.support.installed import install
 from tests.support.ldms_writer import write_ldms

@@ -11,11 +11,8 @@ import numpy as np
 import pytest
 
 from experiments.runs.simulate import run_by_name
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import Workload, clean, generate_log, read_log
 from schedsim.kernels.corrections import CORRECTIONS
-from schedsim.workload.workload import Workload
 from tests.digests.pins import STORED, of_schedule, pinned
 from tests.support.engine_runs import EVERY_POLICY
 

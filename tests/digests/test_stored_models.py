@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.replay import replay
+from jobcast import generate_log, make_predictor, replay
 from predictors.models.stream import keep_full_history
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.tracking import client as tracking
 from predictors.tracking.pyfunc import OUTPUT
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier

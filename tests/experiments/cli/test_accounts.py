@@ -6,9 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from jobcast import JobLog, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
 from tests.support.service_in_thread import running
 from tests.support.slow import slow_but
 

@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, clean, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 from schedsim.workload.deadlines import deadlines_by
 
 

@@ -28,11 +28,9 @@ from experiments.cli.options.experiment import FromLog, Shared
 from experiments.registry import EXPERIMENTS, MANY
 from experiments.runs.setting import WITHOUT_LOG
 from experiments.runs.simulate import run_by_name
+from jobcast import JobcastError, clean, generate_log
 from predictors.core.compressed import read_text
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 from tests.support.places import ROOT
 
 

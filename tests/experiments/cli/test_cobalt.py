@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.data.formats.detect import read_log
+from jobcast import generate_log, read_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 
 
 @pytest.fixture(scope="module")

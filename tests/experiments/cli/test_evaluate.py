@@ -12,12 +12,9 @@ from experiments.cli import evaluate as cli
 from experiments.cli.main import app
 from experiments.cli.options.evaluate import Evaluate
 from experiments.cli.options.shared import names_of
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, generate_log, make_predictor, read_log, write_log
 from predictors.evaluation.evaluate import evaluate as evaluate_log
-from predictors.registry import make_predictor, seeded
+from predictors.registry import seeded
 from predictors.tracking import client as tracking
 from predictors.tracking.client import load_model
 from tests.support.named_logs import in_two, made_log, read_text, sacct_text

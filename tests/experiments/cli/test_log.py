@@ -7,10 +7,8 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, read_log, write_log
 from predictors.data.formats.archive import ARCHIVE
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
 
 SWF = """; UnixStartTime: 1000000000
 ; TimeZoneString: Europe/Paris

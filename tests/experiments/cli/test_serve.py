@@ -8,10 +8,8 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log, make_predictor
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
-from predictors.registry import make_predictor
 from predictors.service import client
 from predictors.service.api import server
 from predictors.tracking import client as tracking

@@ -24,11 +24,9 @@ from experiments.papers.ceil.cases import (
 )
 from experiments.papers.ceil.study import KEYS, STEP, Work, days_of, run, runs_of, verdict
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Workload, simulate
 from predictors.data.synthetic.capability import DAY, HOUR, MONTH, NODES, generate_capability_log
-from schedsim.engine.simulation import simulate
 from schedsim.results.site_metrics import user_figures
-from schedsim.workload.workload import Workload
 
 LOG = generate_capability_log([(700, 0.15), (1400, 0.5)], seed=3)
 

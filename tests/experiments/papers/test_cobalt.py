@@ -6,10 +6,7 @@ import pytest
 import experiments.papers.cobalt.cases as cases
 from experiments.papers.cobalt.study import PAPER, run
 from experiments.runs.setting import Setting
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from jobcast import clean, generate_log, make_policy, simulate
 from schedsim.results.site_metrics import by_queue, capability_share
 from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules

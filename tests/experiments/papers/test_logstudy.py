@@ -21,10 +21,8 @@ from experiments.papers.logstudy.observations import by_place, by_queue, hits
 from experiments.papers.logstudy.study import observations, run
 from experiments.reports.figures import write_table
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.alcf import read_failures
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
 
 NODES = 1000
 EPOCH_H = 6

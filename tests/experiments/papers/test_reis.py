@@ -10,10 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, ratios, times
 from experiments.registry import perform
 from experiments.runs.setting import Setting
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobLog, evaluate, generate_log, read_log
 from predictors.evaluation.importances import importances
 from predictors.history.features import CATEGORIES
 from predictors.models.forest import Forest, fit_encoding

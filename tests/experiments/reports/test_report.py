@@ -20,8 +20,7 @@ from experiments.reports.manifest import MANIFEST, MAX_ROWS, keep, read_manifest
 from experiments.reports.page import PAGE, write_page
 from experiments.reports.report import FirstScreen, Report
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log
 from tests.support.places import ROOT
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x00\u202e&amp;"

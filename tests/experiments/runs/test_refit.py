@@ -6,9 +6,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log, write_log
 from predictors.tracking import client as tracking
 from tests.support.service_in_thread import running
 

@@ -6,15 +6,13 @@ import numpy as np
 import pytest
 
 from experiments.runs import clusters as hiring
-from experiments.runs.clusters import Pool, PoolError
+from experiments.runs.clusters import PoolError
 from experiments.runs.setting import Setting
 from experiments.studies.reis_open_questions import SPLITS as SPLITS_ON_CATEGORIES
 from experiments.studies.runtime import QUICK, SPLITS, run
 from experiments.studies.runtime_scheduling import WAYS, _cases
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Pool, generate_log, replay
 from predictors.evaluation.importances import permuted
-from predictors.history.replay import replay
 from predictors.models.baselines import Requested
 
 

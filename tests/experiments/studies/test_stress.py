@@ -24,10 +24,7 @@ from experiments.studies.stress import (
     weeks_of,
     with_requests,
 )
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, clean, generate_log
 from schedsim.workload.shaking import shaken
 
 

@@ -10,15 +10,12 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
-from experiments.sweeps.results import TIMES, read_results
-from experiments.sweeps.run import run_sweep
-from experiments.sweeps.sweep import LogFile, Sweep
-from predictors.core.errors import JobcastError
+from experiments.sweeps.results import TIMES
+from experiments.sweeps.sweep import LogFile
+from jobcast import JobcastError, JobLog, Pool, Sweep, read_results, run_sweep
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from schedsim.machine.node_groups import Machine, NodeGroup
 
 MACHINE = """

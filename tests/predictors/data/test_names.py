@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, forecast, load, make_predictor, replay, save
 from predictors.data import names as naming
-from predictors.data.joblog import JobLog
 from predictors.data.names import Codes, codes_of, new_names, renumbered
 from predictors.history.features import codes_read
-from predictors.history.replay import log_events, replay
-from predictors.models.stream import forecast
-from predictors.registry import PREDICTORS, make_predictor
-from predictors.serialise import load, save
+from predictors.history.replay import log_events
+from predictors.registry import PREDICTORS
 from tests.support.named_logs import HEADER, in_two, made_log, read_text, sacct_text
 from tests.support.small_models import SMALL
 

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import RequestsFrom, clean
-from predictors.data.joblog import JobLog
+from jobcast import JobcastError, JobLog, clean
+from predictors.data.cleaning import RequestsFrom
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.summary import (
     lacks_for_predictions,

@@ -6,18 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Predictor, evaluate, forecast, generate_log, make_predictor, read_log
 from predictors.core.intervals import ratio_interval
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate, jobs_that_count
+from predictors.evaluation.evaluate import jobs_that_count
 from predictors.history.replay import log_events
-from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, SimilarMean, UserMean
 from predictors.models.forest import Forest
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
 
 # id user submit wait run requested partition; one user, 10 jobs; a day apart but for 6 to 8
 TABLE = [

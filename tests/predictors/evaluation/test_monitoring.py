@@ -7,11 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobcastError, JobLog, evaluate, generate_log, read_log
 from predictors.evaluation.monitoring import LEAST, RECENT, Monitor, monitored, refuse_worse, standing_of
 from predictors.models.conformal import ConformalQuantiles
 from predictors.models.range import in_range

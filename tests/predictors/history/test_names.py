@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.history import Job, JobHistory
+from jobcast import JobcastError, JobHistory, JobLog, generate_log, make_predictor, replay, save
+from predictors.history.history import Job
 from predictors.history.names import BITS, NAMELESS, called, called_in, signatures, stem
-from predictors.history.replay import replay
-from predictors.registry import make_predictor
-from predictors.serialise import save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous
 from predictors.service.state.feature_mapping import FeatureMapping
 from tests.support.names_of_jobs import with_names

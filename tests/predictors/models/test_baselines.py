@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from predictors.data.joblog import JobLog
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobLog, evaluate
 from predictors.models.baselines import Cesnet, Metastack, Similar, SimilarLow, SimilarMean
 
 # User 1 asks for (4 processors, 600 s) four times, then for other things; one job a thousand seconds.

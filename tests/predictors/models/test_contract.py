@@ -6,18 +6,14 @@ import pytest
 import sklearn.base
 from sklearn.model_selection import GridSearchCV
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, forecast, generate_log, load, make_predictor, save
 from predictors.evaluation import checks
 from predictors.evaluation.checks import PREDICTOR_CHECKS, log_to_check
 from predictors.models.adapters.estimators import HistoryRegressor
 from predictors.models.baselines import ColumnMean, LastTwo, Requested, Tsafrir, UserMean
 from predictors.models.forest import Forest
 from predictors.models.range import Prediction
-from predictors.models.stream import forecast
-from predictors.registry import PREDICTORS, make_predictor
-from predictors.serialise import load, save
+from predictors.registry import PREDICTORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")
 

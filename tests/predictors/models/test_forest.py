@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, forecast, generate_log, load, replay, save
 from predictors.core.model_files import TREE, save_sklearn, write_arrays
-from predictors.data.synthetic.generate import generate_log
 from predictors.history.features import CATEGORIES
 from predictors.history.history import Outcome
-from predictors.history.replay import log_events, replay
+from predictors.history.replay import log_events
 from predictors.models.forest import BELOW_ALL, Encoding, Forest, fit_encoding
 from predictors.models.refit import FIRST_FIT, Window
-from predictors.models.stream import forecast
-from predictors.serialise import load, save
 
 
 @pytest.fixture(scope="module")

@@ -13,12 +13,8 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.cli.options.shared import seconds_of
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobcastError, JobLog, evaluate, generate_log, make_predictor
 from predictors.history.replay import log_events
-from predictors.registry import make_predictor
 from predictors.service.api.status import beside_last_two
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser

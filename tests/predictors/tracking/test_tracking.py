@@ -19,12 +19,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log, make_predictor, replay
 from predictors.data.formats.swf import write_swf
 from predictors.data.runs import Runs
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.replay import replay
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.tracking import client as tracking
 from predictors.tracking import model_folder as files
 from predictors.tracking.describe import code_tags

@@ -11,15 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, make_policy, simulate
 from schedsim.agents.files import FORMAT, KINDS, SHIPPED, NamedAgent, _sha256, agent_of_file, read_agent, write_agent
 from schedsim.agents.learning import DrasSettings, policy_of
 from schedsim.agents.pooled_gradients import first_pooled
-from schedsim.engine.simulation import simulate
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
 from schedsim.policies.networks import Dras, Shape, Shared
-from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 
 TUNED = NamedAgent(

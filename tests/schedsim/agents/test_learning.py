@@ -8,20 +8,16 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import Easy, JobcastError, Policy, Simulation, Workload, make_policy, simulate
 from predictors.core.model_files import read_stored
 from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
 from schedsim.agents.rewards import schedule_reward
 from schedsim.engine.learning import Picks, Reward
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RandomPicks
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.networks import Shape
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import same
 from tests.support.engine_runs import jobs_of
 

@@ -7,14 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from predictors.core.events import ENDED, SUBMITTED
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import random_order
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.validate.checks import busy_workload
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.schedsim.engine.test_reference_schedules import jobs_of

@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from predictors.core.events import STARTED, SUBMITTED
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.machine.outages import Change, Outages
-from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 from tests.by_hand.tsafrir import Tsafrir
 from tests.support.engine_runs import Recorder, three_jobs, workload_of

@@ -7,24 +7,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
+from jobcast import Easy, JobcastError, Order, Policy, Simulation, Workload, clean, generate_log, make_policy, simulate
 from predictors.models.similar_jobs import REVISED_ESTIMATES
 from schedsim.engine import look_ahead
 from schedsim.engine.look_ahead import rank_by_look_ahead
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels import dissolve_groups
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
+from schedsim.policies.backfilling import Conservative, NoBackfilling, Promise
 from schedsim.policies.ceil import Ceiling
-from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
-from schedsim.policies.policy import Policy, make_policy
+from schedsim.policies.orders import AIMS, ORDERS, LookAhead
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import knows_the_future, random_workload
 
 ALL = make_policy("look-ahead")

@@ -5,13 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RandomPicks
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, CEILING, ON_NODES
 from schedsim.validate.validate import check

@@ -5,20 +5,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Simulation, Workload, clean, generate_log, make_policy, simulate, when_will_it_start
 from predictors.models.similar_jobs import RecentRatios
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, draws, when_will_it_start
+from schedsim.engine.start_times import Requested, draws
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_workload, workloads
 

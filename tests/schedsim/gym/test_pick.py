@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, clean, make_policy, read_log, simulate
 from predictors.core.events import STARTED
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.pick import PickEnv
 from schedsim.gym.rewards import REWARDS
 from schedsim.policies.agents import RESERVES, RandomPicks
 from schedsim.policies.backfilling import Promise
-from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown
 from schedsim.validate.checks import busy_workload
-from schedsim.workload.workload import Workload
 from tests.support.nodes import drawn, workload_on
 from tests.support.slow import slow_but
 

@@ -7,16 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import Easy, JobcastError, Policy, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import ALLOCATORS, Contiguous, FirstFit, Scattered, make_allocator
 from schedsim.machine.nodes import NodeSets
 from schedsim.machine.topology import Topology
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.validate import check
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of

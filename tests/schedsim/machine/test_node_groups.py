@@ -10,11 +10,9 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.core.hash_random import mixed
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.records import NEVER
@@ -22,12 +20,10 @@ from schedsim.machine import node_groups
 from schedsim.machine.failures import DRAWN
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of
-from schedsim.policies.policy import make_policy
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.demands import KB_OF_GB
-from schedsim.workload.workload import Workload
 
 THIN_AND_GPU = """
 [[nodes]]

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import ALLOCATORS, FirstFit, make_allocator
@@ -19,11 +18,9 @@ from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, widened
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle.machine import Calendar
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload

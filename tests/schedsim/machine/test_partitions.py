@@ -7,16 +7,13 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.partitions import Hierarchy, Level, Partitions, Within, allocator_named, read_hierarchy, widened
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 

@@ -9,22 +9,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Order, Simulation, Workload, clean, make_policy, read_log, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
-from schedsim.policies.orders import Order, Priority
-from schedsim.policies.policy import make_policy
+from schedsim.policies.orders import Priority
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_observation import Checking, First
 from tests.support.engine_runs import jobs_of, random_workload
 from tests.support.slow import slow_but

@@ -11,18 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate, when_will_it_start
 from predictors.models.similar_jobs import REVISED_ESTIMATES
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, when_will_it_start
+from schedsim.engine.start_times import Requested
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.dilation import Dilation
 from schedsim.policies.ceil import Postponing
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import ceil, make_policy
+from schedsim.policies.policy import ceil
 from schedsim.results.metrics import makespan
 from schedsim.results.schedule import STARTED_BY
 from schedsim.results.site_metrics import time_above, user_figures, user_wait
@@ -31,7 +29,6 @@ from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.laws import CEILING
 from schedsim.validate.validate import check
 from schedsim.workload.deadlines import drawn, with_deadlines
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Outcome, Rule
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of

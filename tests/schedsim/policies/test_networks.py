@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Policy, Simulation, make_policy, simulate
 from predictors.core.events import ENDED, STARTED
 from predictors.core.hash_random import unit
 from schedsim.agents.gradients import first_weights
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.scoring import DRAWING, FILTER, LEAK, TIME_SCALE
@@ -20,7 +19,6 @@ from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate, clairvoyant

@@ -7,17 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Policy, Simulation, Workload, make_policy, simulate
 from schedsim.contention.background import Background
 from schedsim.contention.model import ContentionModel
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.topology import Topology
 from schedsim.policies.gates import Candidate, Verdict
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.policies.rush import Rush, Scripted, rush
-from schedsim.workload.workload import Workload
 from tests.by_hand.rush import rush as by_hand
 from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of
 from tests.support.strategies import PROCS, seeded_workload, workloads

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation
+from jobcast import JobcastError, Simulation, make_policy
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.policies.traits import INCOMPATIBLE, clash, page, refuse
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules

@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from jobcast import JobcastError, Workload, clean, figures, generate_log, make_policy, read_log, simulate
 from schedsim.results.exports import BATSIM_COLUMNS, place, schedule_writer, to_frame, to_log
 from schedsim.results.metrics import (
     ORDER,
@@ -22,7 +17,6 @@ from schedsim.results.metrics import (
     by_run_time,
     by_size,
     by_user,
-    figures,
     figures_as_logged,
     how_started,
     share_worse_off,
@@ -33,7 +27,6 @@ from schedsim.results.metrics import (
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import delivered
 from schedsim.results.timelines import mean_by_span, timeline
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import jobs_of
 
 # Two processors. FCFS: job 1 0-100, job 2 (2 wide) 100-120, job 3 120-125, job 4 120-320.

@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.models.similar_jobs import make_revised_estimates
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, make_revised_estimates, simulate
 from schedsim.machine.outages import Change, Outages
-from schedsim.policies.policy import ceil, make_policy
+from schedsim.policies.policy import ceil
 from schedsim.results.schedule import BACKFILLED, READY, STARTED_BY, Schedule
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
 from tests.by_hand.scenario import SCENARIO
 from tests.oracle.easy import rule_named

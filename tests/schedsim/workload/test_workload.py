@@ -2,12 +2,8 @@
 
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import MOST_PROCS, Workload
+from jobcast import JobcastError, Workload, clean, generate_log, make_policy, simulate
+from schedsim.workload.workload import MOST_PROCS
 from tests.support.engine_runs import jobs_of
 
 

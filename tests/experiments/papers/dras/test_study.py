@@ -52,16 +52,11 @@ from experiments.papers.dras.runs import (
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
 from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
 from experiments.registry import perform
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Pool, Workload, clean, make_policy, simulate
 from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.shaking import shaken
-from schedsim.workload.workload import Workload
 
 LOG = clean(default_log(1)[0])[0]
 PARTS = split(LOG, "6w", "3w", nodes=44)

@@ -11,19 +11,16 @@ import pytest
 
 from experiments.reports.manifest import read_manifest
 from experiments.reports.page import PAGE, write_report
-from experiments.site.advise.advice import FEWEST, Advice, advise, changes
+from experiments.site.advise.advice import FEWEST, Advice, changes
 from experiments.site.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.site.advise.report import FIGURES as REPORTED
 from experiments.site.advise.report import report_on
 from experiments.site.advise.sentences import headline, verdict, who
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, advise, clean, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
 from predictors.data.summary import Lack
-from predictors.data.synthetic.generate import generate_log
 from schedsim.results.metrics import RUN_TIME_CLASSES
 from tests.experiments.reports.test_report import Page
 

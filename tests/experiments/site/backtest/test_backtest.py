@@ -11,10 +11,8 @@ from experiments.cli.main import app
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation
 from experiments.site.backtest.backtest import Backtest, Months
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
 
 SEPTEMBER = 1_756_684_800  # 2025-09-01 00:00 UTC
 

@@ -11,15 +11,9 @@ from experiments.cli.main import app
 from experiments.site.live.queue import LiveQueue
 from experiments.site.live.starts import Past, Present, Start, scored, starts_of
 from experiments.studies import start_times as study
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, Workload, clean, generate_log, make_policy, simulate
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
 from predictors.schedulers.soft_limit import QueuedJob, Reservation
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 
 NOW = 1_700_000_000
 

@@ -8,11 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, clean, read_log
 from predictors.data.formats.alcf import parse_alcf
-from predictors.data.formats.detect import detect, read_log
-from predictors.data.joblog import JobLog
+from predictors.data.formats.detect import detect
 from predictors.data.report import ReadingReport
 
 MIRA = {

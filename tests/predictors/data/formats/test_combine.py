@@ -7,13 +7,10 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, make_predictor, read_log, write_log
 from predictors.data.formats.combine import between, joined, read_logs
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
 from predictors.data.names import codes_of, new_names
 from predictors.history.replay import log_events
-from predictors.registry import make_predictor
 from tests.support.named_logs import EPOCH, HEADER, ends_of, line, made_log, read_text, sacct_text
 from tests.support.places import DATA
 

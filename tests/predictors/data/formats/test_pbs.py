@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import detect, read_log
+from jobcast import JobcastError, JobLog, read_log
+from predictors.data.formats.detect import detect
 from predictors.data.formats.pbs import parse_pbs
-from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from tests.support.places import DATA
 

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import detect, read_log
+from jobcast import JobcastError, JobLog, read_log
+from predictors.data.formats.detect import detect
 from predictors.data.formats.sacct_json import parse_sacct_json
 from predictors.data.formats.slurm import dependency_of, memory_of, parse_sacct, submit_options
-from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import lacks_of_reading
 from tests.support.places import DATA

@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log
+from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.swf import parse_swf, swf_text, write_swf
 from predictors.data.formats.swf_header import header_of
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import COLUMNS
 from predictors.data.report import ReadingReport
 
 ROW = "7 100 5 60 4 -1 -1 4 90 -1 1 3 2 8 1 1 -1 -1"

@@ -11,15 +11,14 @@ from pyarrow import parquet
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.data.formats.detect import FORMATS, detect, read_log, writer_for
+from jobcast import JobLog, load, make_predictor, read_log, save
+from predictors.data.formats.detect import FORMATS, detect, writer_for
 from predictors.data.formats.tables.read import parse_table
 from predictors.data.formats.tables.table_map import TableMap
 from predictors.data.formats.tables.vectors import MOST_NUMBERS, signatures
-from predictors.data.joblog import SIGNATURE_BITS, JobLog
+from predictors.data.joblog import SIGNATURE_BITS
 from predictors.history._features import apart
 from predictors.history.names import called, called_in
-from predictors.registry import make_predictor
-from predictors.serialise import load, save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous, pseudonymous
 from tests.predictors.data.formats.test_tables import F_DATA
 

@@ -19,13 +19,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from jobcast import JobcastError, JobLog, generate_log
 from predictors.core.arrays import Floats
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
 from predictors.data.synthetic._kernels import earliest_starts
 from predictors.data.synthetic.capability import MIRA_NODES as NODES
 from predictors.data.synthetic.capability import MIXES, OF_SPENT, mira_like_log
-from predictors.data.synthetic.generate import MIDNIGHT, MODEL, generate_log
+from predictors.data.synthetic.generate import MIDNIGHT, MODEL
 from predictors.data.synthetic.lublin import BATCH, Lublin, draw_gaps, draw_sizes, run_time_quantile, wall_clock
 from predictors.data.synthetic.users import POPULAR
 from schedsim.sites.cobalt.queues import mira_router

@@ -5,18 +5,15 @@ import pytest
 from typer.testing import CliRunner
 
 from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.big_run import big_run_commands, maintenance_ends, with_big_runs
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 
 K, HOUR, DAY = 1024, 3600, 86_400
 MONDAYS = """

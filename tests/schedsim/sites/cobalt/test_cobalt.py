@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 from experiments.cli.main import main
 from experiments.papers.cobalt.stories import drain, sawtooth
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, Within, allocator_named
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import capability_share
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.commands import Command
@@ -25,7 +22,6 @@ from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.cobalt.score import Score
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import rule_named
 from tests.oracle.easy import simulate as ticking
 from tests.support.cobalt_runs import busy_mira, most_used, rules_of, seeded_house

@@ -5,15 +5,12 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.policies.policy import make_policy
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.queues import Queue, Router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import score_of
 from tests.support.engine_runs import jobs_of
 

@@ -10,9 +10,8 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, run_by_name
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from schedsim.explain.sentences import in_words
 from schedsim.sites.slurm.files import slurm_policy_of
 

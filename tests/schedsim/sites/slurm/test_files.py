@@ -9,16 +9,12 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.runs.simulate import run_by_name
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import read_slurm_conf
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
 from schedsim.sites.slurm import files
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
-from schedsim.workload.workload import Workload
 
 CONF = """# a site
 ClusterName=t

@@ -5,20 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Policy, Simulation, Workload, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages
 from schedsim.policies.orders import ORDERS
-from schedsim.policies.policy import Policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.fair_share import FairShare, Shares
 from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import jobs_of
 
 MACHINE = 8

@@ -10,13 +10,11 @@ import pytest
 
 from experiments.cli.set_up import preemption_note
 from experiments.runs.simulate import run_by_name
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, when_will_it_start
+from jobcast import JobcastError, JobLog, Policy, Simulation, Workload, simulate, when_will_it_start
+from schedsim.engine.start_times import Requested
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.policies.policy import FCFS, Policy
+from schedsim.policies.policy import FCFS
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.limits import Claims, Limits
 from schedsim.sites.slurm.loops import Loops
@@ -25,7 +23,6 @@ from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle import preemption as oracle
 from tests.oracle.machine import Box
 from tests.support.features import Case, differing
