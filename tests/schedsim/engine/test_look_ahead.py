@@ -12,13 +12,9 @@ from predictors.models.similar_jobs import REVISED_ESTIMATES
 from schedsim.engine import look_ahead
 from schedsim.engine.look_ahead import rank_by_look_ahead
 from schedsim.kernels import dissolve_groups
-from schedsim.machine.outages import Outages, Reservation
-from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.backfilling import Conservative, NoBackfilling, Promise
-from schedsim.policies.ceil import Ceiling
+from schedsim.policies.backfilling import NoBackfilling, Promise
 from schedsim.policies.orders import AIMS, ORDERS, LookAhead
-from schedsim.sites.cobalt.rules import Rules
-from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
+from schedsim.validate.checks import check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
 from tests.support.engine_runs import knows_the_future, random_workload
 
@@ -79,23 +75,9 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
         (lambda: LookAhead(("sjf", "sjf")), "orders, each once"),
         (lambda: LookAhead(("sfj",)), "did you mean 'sjf'"),
         (lambda: LookAhead(aim="wiat"), "did you mean 'wait'"),
-        (lambda: looking("sjf", backfill=Conservative()), "a plan of several jobs"),
-        (lambda: looking("sjf", backfill=Easy(depth=2)), "a plan of several jobs"),
-        (lambda: looking("sjf", backfill=Easy(ORDERS["sjf"])), "an order of its own for backfills"),
-        (lambda: looking("sjf", agent=OLDEST_FIRST), "an agent"),
-        (lambda: looking("sjf", ceiling=Ceiling(0.9)), "a ceiling"),
         (lambda: Policy(backfill=Easy(ALL.order)), "as the order alone"),
-        (lambda: make_policy("look-ahead+ceil"), "and a ceiling on utilisation do not compose"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(make, message):
     with pytest.raises(JobcastError, match=message):
         make()
-
-
-def test_a_machine_whose_parts_count_is_refused():
-    jobs = busy_workload(20)
-    outages = Outages((Reservation(10, 20, 1),))
-    for about in ({"outages": outages}, {"rules": Rules()}):
-        with pytest.raises(JobcastError, match="by what jobs take and by their estimates alone"):
-            Simulation(jobs, ALL, **about)

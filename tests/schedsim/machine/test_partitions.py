@@ -189,7 +189,6 @@ def test_the_command_takes_every_allocator(tmp_path, name):
         (["--allocator", "partition"], "did you mean 'partitions'"),
         (["--per-leaf", "3"], "name an --allocator"),
         (["--allocator", "best-fit", "--per-leaf", "3"], "leaf switches of 3"),
-        (["--allocator", "contiguous", "--policy", "conservative-replan"], "places that decide who fits"),
     ],
 )
 def test_the_command_refuses_what_does_not_go_together(tmp_path, options, message):

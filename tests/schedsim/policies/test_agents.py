@@ -300,7 +300,6 @@ def test_an_agent_that_cannot_pick_is_refused(agent):
         (lambda: RandomPicks(True), "got True"),
         (lambda: replace(EASY, reserve="kept"), "got reserve='kept' and agent=None"),
         (lambda: replace(EASY, agent=OLDEST_FIRST, reserve="never"), "got reserve='never'"),
-        (lambda: replace(make_policy("conservative-replan"), agent=OLDEST_FIRST), "a plan of several jobs"),
         (lambda: replace(make_policy("binpacking"), agent=OLDEST_FIRST, reserve="kept"), "greedy backfilling reserves"),
         (lambda: replace(make_policy("balanced"), agent=OLDEST_FIRST, reserve="again"), "reserve='kept' or 'oldest'"),
     ],
