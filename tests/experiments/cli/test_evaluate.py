@@ -109,17 +109,9 @@ def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(
     """What is written equals, to the last bit, a forest fitted on the whole log; the text says where it is kept."""
     log, _ = read_log(home / "first.swf")
     said = jobcast(
-        "train",
-        home / "first.swf",
-        "--predictor",
-        "forest",
-        "--register",
-        "runtime",
-        "--alias",
-        "champion",
-        "--seed",
+        "train", home / "first.swf", "--predictor", "forest", "--register", "runtime", "--alias", "champion", "--seed",
         3,
-    )
+    )  # fmt: skip
     assert "Kept as models:/runtime@champion, version 1" in said and f"all {len(log)} jobs" in said
     said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
     assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said

@@ -78,18 +78,11 @@ def finished(tmp_path_factory):
     table = pd.DataFrame({"user": [HOSTILE, "b10", "b9"], "mean_wait_s": [2.5, np.nan, 10_000.25], "jobs": [7, 8, 9]})
     curve = pd.DataFrame({"x": [1, 2], "y": [0.5, 1.0]})
     report = Report(
-        experiment="study",
-        log=HOSTILE,
-        seeds=(1, 2, 3),
-        tables={"by user": table, "no rows": table.head(0)},
-        figures=tuple(draw(folder, "curve", curve, paint)),
-        seconds=75.0,
-        notes=(HOSTILE,),
-        verdict=("A beats B by 10 % [5, 15].",),
-        question="Who pays?",
-        facts={"jobs": 28481, "host": HOSTILE},
+        experiment="study", log=HOSTILE, seeds=(1, 2, 3), tables={"by user": table, "no rows": table.head(0)},
+        figures=tuple(draw(folder, "curve", curve, paint)), seconds=75.0, notes=(HOSTILE,),
+        verdict=("A beats B by 10 % [5, 15].",), question="Who pays?", facts={"jobs": 28481, "host": HOSTILE},
         details=("Under B: users wait longer.",),
-    )
+    )  # fmt: skip
     keep(folder, report)
     write_page(folder)
     return folder
@@ -159,18 +152,11 @@ def test_a_page_with_a_first_screen_answers_there_and_folds_the_rest(tmp_path):
     runs = pd.DataFrame({"case": ["EASY"], **{f"f{k}": [1.5] for k in range(9)}, "command": ["jobcast simulate " * 9]})
     first = FirstScreen("Change from EASY to careful.", "five", "who", "Do this.")
     report = Report(
-        experiment="advise",
-        log=HOSTILE,
-        seeds=(1,),
-        tables={"five": table, "with commands": runs},
-        figures=(*draw(tmp_path, "who", curve, paint), *draw(tmp_path, "more", curve, paint)),
-        seconds=1.0,
-        notes=("A note.",),
-        verdict=("The verdict: at length.",),
-        question="Who pays?",
-        details=("Under B: users wait longer.",),
-        first=first,
-    )
+        experiment="advise", log=HOSTILE, seeds=(1,), tables={"five": table, "with commands": runs},
+        figures=(*draw(tmp_path, "who", curve, paint), *draw(tmp_path, "more", curve, paint)), seconds=1.0,
+        notes=("A note.",), verdict=("The verdict: at length.",), question="Who pays?",
+        details=("Under B: users wait longer.",), first=first,
+    )  # fmt: skip
     keep(tmp_path, report)
     write_page(tmp_path)
     page = page_in(tmp_path)

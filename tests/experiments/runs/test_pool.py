@@ -387,14 +387,9 @@ def test_ctrl_c_at_a_terminal_while_workers_come_is_one_line(seconds, tmp_path):
     command = [sys.executable, "-m", "experiments.cli", *line]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     running = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
-    )
+    )  # fmt: skip
     time.sleep(seconds)
     os.killpg(running.pid, signal.SIGINT)
     said = [line for line in running.communicate(timeout=90)[1].splitlines() if "compiling" not in line]

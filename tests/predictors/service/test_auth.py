@@ -140,13 +140,9 @@ def test_schemathesis_finds_no_failure(tmp_path):
         schema = schemathesis.openapi.from_url(f"{one.url}/openapi.json")
         counts = {}
         hasty = settings(
-            max_examples=15,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=[Phase.explicit, Phase.generate],
+            max_examples=15, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )
+        )  # fmt: skip
 
         def check(case):
             response = case.call(timeout=60)

@@ -454,13 +454,9 @@ def dataset(n=80):
     windows[3, 5] = np.nan
     start = np.arange(n) * 100.0
     runs = Runs.of(
-        job_id=np.arange(n),
-        application=["AMG", "LBANN"] * (n // 2),
-        nodes=[range(16)] * n,
-        start=start,
-        end=start + 100 + 200 * (load > 0.85) + rng.normal(0, 1, n),
-        workload=["compute", "io"] * (n // 2),
-    )
+        job_id=np.arange(n), application=["AMG", "LBANN"] * (n // 2), nodes=[range(16)] * n, start=start,
+        end=start + 100 + 200 * (load > 0.85) + rng.normal(0, 1, n), workload=["compute", "io"] * (n // 2),
+    )  # fmt: skip
     return Dataset.build(runs, windows, "job")[0]
 
 
@@ -472,12 +468,9 @@ def fitted(name, **params):
     model = make_classifier(name, **{**SMALL_CLASSIFIERS.get(name, {"n_estimators": 5}), **params})
     known = labels.known
     return model.fit(
-        DATA.rows[known],
-        labels.classes[known],
-        features=FEATURES,
-        scheme="three",
+        DATA.rows[known], labels.classes[known], features=FEATURES, scheme="three",
         applications=DATA.runs.application[known],
-    ), labels
+    ), labels  # fmt: skip
 
 
 def logged_classifier(name="extra-trees", **params):
@@ -588,14 +581,9 @@ def test_a_run_shows_its_data_its_files_and_how_long_it_took(home, tmp_path):
     begin = time.time() - 3600
     predictor = make_predictor("last-two").fit(LOG)
     run = tracking.log_run(
-        predictor,
-        LOG,
-        {"mae_s": 12.5},
-        split="all",
-        begin=begin,
-        files=sorted(tmp_path.glob("*.*")),
+        predictor, LOG, {"mae_s": 12.5}, split="all", begin=begin, files=sorted(tmp_path.glob("*.*")),
         source="/x/log.swf",
-    )
+    )  # fmt: skip
     found = client().get_run(run.run_id)
     assert found.info.start_time == int(begin * 1000)
     assert 3600 <= (found.info.end_time - found.info.start_time) / 1000 < 3700

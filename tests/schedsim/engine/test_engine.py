@@ -135,13 +135,9 @@ def test_jobs_of_one_second_are_tried_in_their_order_wherever_memory_ends():
     for n in range(250, 260):
         procs = [7, 10] + [1] * n
         w = Workload.from_columns(
-            range(n + 2),
-            submit=[0, 1] + [10] * n,
-            procs=procs,
-            requested=[10**6] * 2 + [50] * n,
-            run_time=[10**6] * 2 + [50] * n,
-            machine_procs=10,
-        )
+            range(n + 2), submit=[0, 1] + [10] * n, procs=procs, requested=[10**6] * 2 + [50] * n,
+            run_time=[10**6] * 2 + [50] * n, machine_procs=10,
+        )  # fmt: skip
         start = simulate(w, make_policy("easy")).start
         assert start[2:].tolist() == [10 + 50 * (i // 3) for i in range(n)], n
 

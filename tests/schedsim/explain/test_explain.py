@@ -37,14 +37,9 @@ def test_every_job_is_explained_up_to_its_start_and_no_further(name):
 def hand_made(requested=(10, 10, 9)):
     """Job 2 heads the queue at t=1 behind job 1; two processors stay free."""
     return Workload.from_columns(
-        [1, 2, 3],
-        submit=[0, 1, 2],
-        procs=[6, 8, 2],
-        requested=requested,
-        run_time=requested,
-        machine_procs=8,
+        [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=requested, run_time=requested, machine_procs=8,
         origin=100,
-    )
+    )  # fmt: skip
 
 
 def words(policy, job=3, workload=None, **more):

@@ -247,13 +247,10 @@ def busy_machine(seed, n_jobs=400, machine=100):
     random = np.random.default_rng(seed)
     asked = random.integers(600, 6 * HOUR, n_jobs)
     return Workload.from_columns(
-        range(1, n_jobs + 1),
-        submit=np.sort(random.integers(0, 12 * 24 * HOUR, n_jobs)) - 0,
+        range(1, n_jobs + 1), submit=np.sort(random.integers(0, 12 * 24 * HOUR, n_jobs)) - 0,
         procs=np.where(random.random(n_jobs) < 0.02, random.integers(90, 101, n_jobs), random.integers(1, 60, n_jobs)),
-        requested=asked,
-        run_time=np.ceil(asked * random.random(n_jobs)).astype(int),
-        machine_procs=machine,
-    )
+        requested=asked, run_time=np.ceil(asked * random.random(n_jobs)).astype(int), machine_procs=machine,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("by", ["start", "mean"])

@@ -108,13 +108,10 @@ def test_the_first_of_a_long_queue_of_ties_is_found_as_by_sorting():
     random = np.random.default_rng(5)
     wide = random.choice([1, 2, 4, 8], 3000)
     jobs = Workload.from_columns(
-        range(3000),
-        submit=np.sort(random.choice([0, 600, 601, 5000], 3000)),
-        procs=wide,
-        requested=random.choice([60, 120, 180, 240, 7200], 3000),
-        run_time=random.integers(1, 60, 3000),
+        range(3000), submit=np.sort(random.choice([0, 600, 601, 5000], 3000)), procs=wide,
+        requested=random.choice([60, 120, 180, 240, 7200], 3000), run_time=random.integers(1, 60, 3000),
         machine_procs=8,
-    )
+    )  # fmt: skip
     for name in ("wfp3", "unicep"):
         finish_alike(*two_ways(jobs, name))
 

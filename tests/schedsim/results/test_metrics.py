@@ -31,14 +31,9 @@ from tests.support.engine_runs import jobs_of
 
 # Two processors. FCFS: job 1 0-100, job 2 (2 wide) 100-120, job 3 120-125, job 4 120-320.
 JOBS = Workload.from_columns(
-    [1, 2, 3, 4],
-    submit=[0, 10, 20, 20],
-    procs=[1, 2, 1, 1],
-    requested=[100, 60, 60, 200],
-    run_time=[100, 20, 5, 200],
-    user=[7, 7, 8, 8],
-    machine_procs=2,
-)
+    [1, 2, 3, 4], submit=[0, 10, 20, 20], procs=[1, 2, 1, 1], requested=[100, 60, 60, 200], run_time=[100, 20, 5, 200],
+    user=[7, 7, 8, 8], machine_procs=2,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -312,12 +312,9 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
             "FAKETIME_DONT_RESET=1", "faketime", "-m", "-f", f"@2026-01-01 00:00:00 x{self.speed}", "sh", "-c", script,
         ]  # fmt: skip
         self._processes["clock"] = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
-        )
+        )  # fmt: skip
         end = time.monotonic() + 10
         while not told.exists():
             assert time.monotonic() < end, "no clock"

@@ -243,15 +243,11 @@ def test_more_processors_than_can_be_are_told() -> None:
 def test_gpus_soft_walltime_and_dependencies() -> None:
     log, account = read(
         ended(
-            Resource_List__select="2:ncpus=8:ngpus=2",
-            Resource_List__place="scatter:excl",
-            Resource_List__soft_walltime="00:05:00",
-            Resource_List__mem="8gb",
-            exec_vnode="(n1:ncpus=8:ngpus=2)+(n2:ncpus=8:ngpus=2)",
-            depend="afterok:5.srv:6.srv",
-            session="77",
+            Resource_List__select="2:ncpus=8:ngpus=2", Resource_List__place="scatter:excl",
+            Resource_List__soft_walltime="00:05:00", Resource_List__mem="8gb",
+            exec_vnode="(n1:ncpus=8:ngpus=2)+(n2:ncpus=8:ngpus=2)", depend="afterok:5.srv:6.srv", session="77",
         )
-    )
+    )  # fmt: skip
     assert (log["requested_gpus"].tolist(), log["allocated_gpus"].tolist()) == ([4], [4])
     assert (log["exclusive"].tolist(), log["soft_walltime"].tolist()) == ([1], [300])
     assert log["requested_job_memory"].tolist() == [8 * 1024**2]

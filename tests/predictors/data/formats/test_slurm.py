@@ -182,13 +182,10 @@ def test_a_requeued_job_is_its_last_run(put_back: str) -> None:
             **back | {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"},
         ),
         row(
-            State="COMPLETED",
-            Submit="2021-03-27T10:06:00",
-            Start="2021-03-27T10:09:00",
-            End="2021-03-27T10:10:00",
+            State="COMPLETED", Submit="2021-03-27T10:06:00", Start="2021-03-27T10:09:00", End="2021-03-27T10:10:00",
             ElapsedRaw="60",
         ),
-    )
+    )  # fmt: skip
     assert (len(log), log["wait"].tolist(), log["status"].tolist()) == (1, [180], [1])
     (finding,) = [f for f in account.findings if f.effect == "dropped"]
     assert (finding.rule, finding.count, finding.places) == ("earlier-attempt", 2, (2, 3))

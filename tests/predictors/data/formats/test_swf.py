@@ -318,16 +318,13 @@ def logs(draw: st.DrawFn) -> JobLog:
     unknown = {column: np.array(array) == -1 for column, array in values.items()}
     origin = min(values["submit"], default=0)
     return JobLog.from_columns(
-        values,
-        unknown,
-        epoch=draw(st.none() | st.integers(1 + origin, 10**10)),
+        values, unknown, epoch=draw(st.none() | st.integers(1 + origin, 10**10)),
         time_zone=draw(st.sampled_from([None, "Europe/Paris", "Etc/GMT+8"])),
-        max_procs=draw(st.none() | st.integers(1, 10**6)),
-        max_nodes=draw(st.none() | st.integers(1, 10**6)),
+        max_procs=draw(st.none() | st.integers(1, 10**6)), max_nodes=draw(st.none() | st.integers(1, 10**6)),
         header=draw(st.lists(st.tuples(st.sampled_from(["", "Note", "Computer", "MaxJobs"]), TEXT)).map(tuple)),
         categories={"queue": draw(st.lists(st.sampled_from(["", "fast", "night run"]), max_size=4).map(tuple))},
         name="a",
-    )
+    )  # fmt: skip
 
 
 @given(logs())

@@ -158,13 +158,9 @@ def test_without_the_floor_short_large_jobs_make_a_sawtooth():
 
 def test_a_big_run_starts_the_largest_capability_job_first_and_no_spent_accounts():
     workload = jobs_of(
-        (0, 49152, 40000, 40000),
-        (1, 8192, 3600, 3600),
-        (2, 24576, 3600, 3600),
-        (3, 49152, 3600, 3600),
-        (4, 512, 300, 300),
-        machine=49152,
-    )
+        (0, 49152, 40000, 40000), (1, 8192, 3600, 3600), (2, 24576, 3600, 3600), (3, 49152, 3600, 3600),
+        (4, 512, 300, 300), machine=49152,
+    )  # fmt: skip
     spent = Accounts((Project("spent", "incite", 1.0, spent=2.0),), {4: 0})
     when = (Command(39_999, "big-run"),)
     order = np.argsort(simulate(workload, make_policy("cobalt"), rules=Rules(mira_router(), commands=when)).start)
