@@ -297,7 +297,6 @@ def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     ("arguments", "message"),
     [
         (("LOG", "--predictor", "forst"), "No predictor 'forst'; did you mean 'forest'"),
-        (("LOG", "--alias", "production"), "No alias 'production'.* Known: champion, challenger, shadow"),
         (("LOG", "--register", "run/time"), "may hold letters"),
         (("LOG", "--train", "1"), "between 0 and 1"),
         (("missing.swf",), r"missing.swf: cannot be read \(no such file\)"),
@@ -322,8 +321,6 @@ def test_train_tells_at_once_that_the_store_cannot_be_written(home, tmp_path, mo
 @pytest.mark.parametrize(
     ("model", "out", "message"),
     [
-        ("models:/bas/1", "x.csv", "did you mean 'base'"),
-        ("base", "x.csv", "Did you mean models:/base@champion"),
         ("models:/base/1", "no/such/folder/x.csv", "cannot be written"),
         ("models:/base/1", ".", "is a folder"),
     ],

@@ -304,11 +304,9 @@ def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
         (["--seeds", "4"], "--seeds 5 or more"),
         (["--measure", "mean_wiat_s"], "did you mean 'mean_wait_s'"),
         (["--measure", "sse_s2"], "measure 'sse_s2'"),
-        (["--procs", "1"], "--drop-wide"),
         (["--predictor", "similiar"], "did you mean 'similar'"),
         (["--predictor", "tsafrir"], "in the short list already, as EASY++"),
         (["--predictor", "models:/nothing@champion"], "nothing"),
-        (["--partition", "99"], "no job in partition 99"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(words, told, jobcast, tmp_path):
