@@ -12,7 +12,7 @@ from experiments.site.advise.advise import Question, case_of
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan
-from jobcast import Case, JobcastError, Pool, Sweep, Workload, clean, generate_log, run_sweep, write_log
+from jobcast import Case, JobcastError, Sweep, Workload, clean, generate_log, run_sweep, write_log
 from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.picks import FEATURES
@@ -50,17 +50,6 @@ def test_a_sweep_runs_the_agent_of_a_file_as_it_was_read(log, file):
     planned = plan(sweep, [log])
     file.unlink()  # workers are given what the plan has read
     there = run_plan(planned).runs
-    figures = [name for name in here if name not in TIMES]
-    assert there[figures].equals(here[figures])
-
-
-@pytest.mark.slow
-def test_workers_are_sent_the_agents(log, file):
-    sweep = Sweep(policies=("easy", f"agent:{file}"), seeds=(1, 2))
-    planned = plan(sweep, [log])
-    here = run_plan(planned).runs
-    file.unlink()
-    there = run_plan(planned, Pool(workers=2)).runs
     figures = [name for name in here if name not in TIMES]
     assert there[figures].equals(here[figures])
 

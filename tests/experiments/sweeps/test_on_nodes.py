@@ -12,9 +12,7 @@ from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
-from experiments.sweeps.results import TIMES
-from experiments.sweeps.sweep import LogFile
-from jobcast import JobcastError, JobLog, Pool, Sweep, read_results, run_sweep
+from jobcast import JobcastError, JobLog, Sweep, read_results, run_sweep
 from predictors.data.formats.detect import writer_for
 from schedsim.machine.node_groups import Machine, NodeGroup
 
@@ -52,23 +50,6 @@ def place(tmp_path):
     (tmp_path / "machine.toml").write_text(MACHINE)
     writer_for(tmp_path / "site.parquet")(log_of(), tmp_path / "site.parquet")
     return tmp_path
-
-
-def told(table):
-    """What a table says but for times."""
-    return table.drop(columns=list(set(TIMES) & set(table.columns)))
-
-
-@pytest.mark.slow
-def test_a_sweep_on_nodes_is_the_same_for_any_number_of_workers_and_goes_on(place, monkeypatch):
-    sweep = Sweep(
-        logs=(LogFile(str(place / "site.parquet"), machine=str(place / "machine.toml")),),
-        policies=("easy", "careful", "binpacking"),
-        seeds=(1, 2),
-    )
-    alone = run_sweep(sweep, folder=place / "one")
-    pd.testing.assert_frame_equal(told(run_sweep(sweep, pool=Pool(workers=2)).runs), told(alone.runs))
-    pd.testing.assert_frame_equal(told(read_results(place / "one").runs), told(alone.runs))
 
 
 def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkeypatch):
@@ -129,10 +110,6 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
-        (
-            "advise site.parquet --machine machine.toml --current knapsack",
-            "Case 'knapsack': nodes with GPUs and memory and a knapsack do not compose",
-        ),
     ],
 )
 def test_what_does_not_go_on_nodes_is_refused_in_one_line(place, monkeypatch, words, says):

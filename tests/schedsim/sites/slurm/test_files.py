@@ -1,7 +1,6 @@
 """The order of a site's own slurm.conf: arithmetic by hand, a plain second reading of the formula, and bad files."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -227,21 +226,6 @@ def test_a_simulation_makes_the_policy_once(conf, tmp_path, monkeypatch):
         made.clear()
         done = CliRunner().invoke(app, ["simulate", str(log), "--policy", f"slurm:{conf}", *more])
         assert (done.exit_code, made) == (0, [str(conf)])
-
-
-def test_no_look_ahead(conf):
-    """What comes later changes no earlier start."""
-    rng = np.random.default_rng(1)
-    rows = sorted((int(t), int(p), int(r), int(q)) for t, p, r, q in zip(
-        rng.integers(0, 40_000, 60), rng.integers(1, 9, 60), rng.integers(60, 4000, 60), rng.integers(0, 3, 60),
-        strict=True,
-    ))  # fmt: skip
-    log = made_log(rows)
-    whole = run_by_name(log, f"slurm:{conf}")[0]
-    cut = run_by_name(replace(log.select(slice(0, 40))), f"slurm:{conf}")[0]
-    known = whole.start[:40] < whole.workload.submit[40]
-    assert known.any()
-    assert (whole.start[:40][known] == cut.start[known]).all()
 
 
 def test_nodes_asked_for_count_instead_of_the_fewest_that_hold_a_job(conf):
