@@ -270,25 +270,19 @@ def test_who_is_worse_off(now, before, share):
     assert share_worse_off(now, before) == share
 
 
-def test_the_spread_of_what_the_site_itself_did():
+def test_the_spread_of_what_the_site_itself_did(simulated):
     """The same figures from a log's own waits: the log that a schedule makes has the figures of that schedule."""
-    log, _ = clean(generate_log(300, seed=2, procs=64))
-    schedule = simulate(Workload.from_log(log), make_policy("easy"))
+    log, schedule = simulated
     logged, found = figures_as_logged(to_log(schedule, log)), figures(schedule)
     assert {name: logged[name] for name in ORDER} == {name: pytest.approx(found[name]) for name in ORDER}
     assert found["throughput_std"] > 0 and 0 < found["user_slowdown_gini"] < 1
 
 
-def test_spans_keep_the_area():
-    schedule = _easy()
+def test_spans_keep_the_area(simulated):
+    _, schedule = simulated
     line = timeline(schedule)
     means, _ = mean_by_span(line, line.busy_procs, 37)
     assert means.mean() / schedule.workload.machine_procs == pytest.approx(utilisation(schedule))
-
-
-def _easy():
-    log, _ = clean(generate_log(300, seed=2, procs=64))
-    return simulate(Workload.from_log(log), make_policy("easy"))
 
 
 @pytest.fixture(scope="module")
