@@ -329,11 +329,6 @@ def test_warm_starts_know_the_users_of_the_log_before(by_hand):
         LastTwo().predict(last, warm=True)
 
 
-def test_events_that_cannot_be_are_named(by_hand):
-    with pytest.raises(JobcastError, match=r"job 1 of .* ends at 3 s, which cannot follow"):
-        forecast(LastTwo(), by_hand).advance(np.array([[0, 0, 0], [3, 2, 0]]), np.empty(6))
-
-
 def test_a_column_mean_is_missing_if_a_column_is():
     rows = np.array([[9.0, 1.0, 2.0], [9.0, np.nan, 2.0]])
     np.testing.assert_array_equal(ColumnMean(first=1).predict(rows), [1.5, np.nan])

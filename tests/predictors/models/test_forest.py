@@ -154,12 +154,6 @@ def test_in_the_loop_it_learns_only_from_what_has_ended_in_that_clock(log):
         assert fit == sorted(run[: len(fit)])
 
 
-def test_a_fitted_forest_is_served_unchanged(forest, log):
-    live = forecast(forest, log)
-    live.advance(log_events(log), np.empty(len(log)))
-    assert live.predictor is forest and forest.fits_ == 0
-
-
 # --- files ---
 
 
@@ -301,12 +295,6 @@ def test_a_row_marks_at_most_one_column_an_attribute(pairs, most):
         assert set(marks) <= ({1.0} if most is None else {0.0, 1.0})
         n_columns = (sources == name).sum()
         assert n_columns == min(most or 6, len(np.unique(rows[:, column])))
-
-
-def test_it_survives_its_arrays():
-    encoding = fit_encoding(ROWS, [False, True])
-    again = Encoding.from_arrays(encoding.arrays())
-    np.testing.assert_array_equal(again.transform(ROWS), encoding.transform(ROWS))
 
 
 @pytest.mark.parametrize(

@@ -48,12 +48,6 @@ def test_fields_land_in_their_columns() -> None:
     assert account == ReadingReport("a.swf")
 
 
-def test_unknown_is_masked() -> None:
-    log, _ = parse(ROW)
-    assert not log.known("cpu_time").any()
-    assert log.known("user").all()
-
-
 @pytest.mark.parametrize("line", [ROW.replace(" ", "\t"), f"  {ROW}  ", f"{ROW}\r", f"\t {ROW} \t\r"])
 def test_blanks_do_not_matter(line: str) -> None:
     log, account = parse(line)
