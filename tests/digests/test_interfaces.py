@@ -38,6 +38,7 @@ from schedsim.policies.policy import POLICIES
 from schedsim.results.exports import schedule_writer
 from schedsim.results.schedule import STARTED_BY
 from tests.digests.pins import pinned
+from tests.support.commands import invoke
 from tests.support.installed import install
 from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
@@ -222,7 +223,7 @@ def place(tmp_path_factory, empty_store):
 
 def document(line):
     """Return the shape of what a command prints."""
-    found = CliRunner().invoke(app, line.split(), env=PLAIN)
+    found = invoke(line, env=PLAIN)
     assert found.exit_code == 0, f"{line}: {found.output} {found.exception}"
     return shape(json.loads(found.stdout)) if "--json" in line else "text"
 

@@ -18,7 +18,6 @@ from typing import get_type_hints
 import numpy as np
 import pytest
 from typer.main import get_command
-from typer.testing import CliRunner
 
 from experiments.cli import commands, set_up
 from experiments.cli.commands import options_of, work_of
@@ -31,6 +30,7 @@ from experiments.runs.simulate import run_by_name
 from jobcast import JobcastError, clean, generate_log
 from predictors.core.compressed import read_text
 from predictors.data.formats.swf import write_swf
+from tests.support.commands import invoke
 from tests.support.places import ROOT
 
 
@@ -528,11 +528,11 @@ def test_the_command_takes_a_budget_and_checks_the_schedule(tmp_path):
 
     write_swf(generate_log(200, seed=3, users=5), tmp_path / "log.swf")
     told = ["simulate", str(tmp_path / "log.swf"), "--estimates", "similar", "--budget", "0.1", "--paranoid"]
-    found = CliRunner().invoke(app, [*told, "--json"])
+    found = invoke(*told, "--json")
     assert found.exit_code == 0, found.output
     document = json.loads(found.stdout)
     assert document["budget"] == 0.1 and document["paranoid"]["kept"]
-    shown = CliRunner().invoke(app, told)
+    shown = invoke(*told)
     assert "estimates similar within a budget of 0.1" in " ".join(shown.stdout.split())
 
 

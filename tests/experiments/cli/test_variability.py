@@ -3,18 +3,18 @@
 import json
 import shlex
 import shutil
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.cli.variability import _print_winner
 from predictors.core.errors import JobcastError
 from predictors.data.runs import Runs, write_runs
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.variability.dataset import read_dataset
+from tests.support.commands import printed
 from tests.support.ldms_writer import write_ldms
 from tests.support.places import ROOT
 
@@ -22,12 +22,7 @@ NODES, PERIOD, JOBS = 6, 50.0, 90
 BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
 
 
-def jobcast(*arguments):
-    """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(app, ["variability", *map(str, arguments)])
-    if ran.exception is not None:
-        raise ran.exception
-    return ran.stdout
+jobcast = partial(printed, "variability")
 
 
 def load(time):

@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.papers.logstudy import applications as li
 from experiments.papers.logstudy import observations as study
 from experiments.papers.logstudy.jobs import study_jobs
@@ -23,6 +21,7 @@ from experiments.reports.figures import write_table
 from experiments.runs.setting import Setting
 from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.alcf import read_failures
+from tests.support.commands import printed
 
 NODES = 1000
 EPOCH_H = 6
@@ -362,11 +361,8 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("experiments.reports.page.draw", painted)
     (tmp_path / "ras.csv").write_text("EVENT_TIME,JOBID\n2014-01-01 14:00:00,1\n")
     log = mira(tmp_path / "mira.csv", days=70)
-    arguments = [
-        "experiment", "logstudy", "--log", log, "--out", tmp_path, "--failures", tmp_path / "ras.csv", "--json",
-    ]  # fmt: skip
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    told = json.loads(result.stdout)
+    about = ["--log", log, "--out", tmp_path, "--failures", tmp_path / "ras.csv"]
+    told = json.loads(printed("experiment", "logstudy", *about, "--json"))
     assert (told["experiment"], told["log"]) == ("logstudy", "mira")
     assert {"observations", "queues (Table 2)", "choice of runs"} <= set(told["tables"])
     names = {Path(path).name for path in told["figures"]}

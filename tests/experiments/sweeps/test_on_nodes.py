@@ -5,9 +5,7 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
 from experiments.runs.setting import Setting
@@ -15,6 +13,7 @@ from experiments.sweeps.plan import plan
 from jobcast import JobcastError, JobLog, Sweep, read_results, run_sweep
 from predictors.data.formats.detect import writer_for
 from schedsim.machine.node_groups import Machine, NodeGroup
+from tests.support.commands import invoke
 
 MACHINE = """
 [[nodes]]
@@ -54,20 +53,11 @@ def place(tmp_path):
 
 def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkeypatch):
     monkeypatch.chdir(place)
-    run = CliRunner().invoke
-    swept = run(
-        app,
-        [
-            "sweep", "site.parquet", "--machine", "machine.toml", "--policies", "easy,easy-sjbf", "--seeds", "1",
-            "--json",
-        ],
-    )  # fmt: skip
+    swept = invoke("sweep site.parquet --machine machine.toml --policies easy,easy-sjbf --seeds 1 --json")
     assert swept.exit_code == 0, swept.output
     found = json.loads(swept.stdout)
     table = read_results(place / found["folder"]).runs
-    one = json.loads(
-        run(app, ["simulate", "site.parquet", "--machine", "machine.toml", "--shake", "1", "--json"]).stdout
-    )
+    one = json.loads(invoke("simulate site.parquet --machine machine.toml --shake 1 --json").stdout)
     row = table[(table["case"] == "easy") & (table["seed"] == 1)].iloc[0]
     assert row["mean_wait_s"] == one["mean_wait_s"]
     assert row["gpus_utilisation"] == one["resources"]["gpus"]["utilisation"]
@@ -88,14 +78,13 @@ def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
 @pytest.mark.slow
 def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, monkeypatch):
     monkeypatch.chdir(place)
-    run = CliRunner().invoke
-    asked = run(app, ["advise", "site.parquet", "--machine", "machine.toml", "--seeds", "5", "--json"])
+    asked = invoke("advise site.parquet --machine machine.toml --seeds 5 --json")
     assert asked.exit_code == 0, asked.output
     found = json.loads(asked.stdout)
     assert json.loads(next(place.rglob("report.json")).read_text())["facts"]["nodes"] == f"site: {NODES.words}"
     first = found["tables"]["as logged, with commands"][0]
     assert "--machine machine.toml" in first["command"]
-    again = json.loads(run(app, [*first["command"].split()[1:], "--json"]).stdout)
+    again = json.loads(invoke(*first["command"].split()[1:], "--json").stdout)
     assert first["mean_wait_s"] == again["mean_wait_s"]
     assert first["gpus_utilisation"] == again["resources"]["gpus"]["utilisation"]
 
@@ -114,7 +103,7 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
 )
 def test_what_does_not_go_on_nodes_is_refused_in_one_line(place, monkeypatch, words, says):
     monkeypatch.chdir(place)
-    refused = CliRunner().invoke(app, words.split())
+    refused = invoke(words)
     assert isinstance(refused.exception, JobcastError)
     with pytest.raises(JobcastError, match=says):
         raise refused.exception
@@ -130,7 +119,7 @@ def test_a_declared_sweep_names_the_machine_beside_its_file(place):
 def test_the_study_of_backfilling_runs_on_nodes(place, monkeypatch):
     monkeypatch.chdir(place)
     words = ["experiment", "backfilling", "--log", "site.parquet", "--machine", "machine.toml", "--quick", "--json"]
-    found = CliRunner().invoke(app, words)
+    found = invoke(*words)
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert {row["case"] for row in told["tables"]["medians"]} >= {"EASY", "careful", "balanced"}

@@ -10,15 +10,14 @@ import time
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from predictors.data.formats.detect import read_log
 from predictors.schedulers.journal import read_journal
 from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import Slurm
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.schedulers.test_real_slurm import BF, beside, slurm
+from tests.support.commands import invoke
 from tests.support.places import ROOT
 
 __all__ = ["slurm"]
@@ -111,7 +110,7 @@ def test_what_a_real_sacct_tells_is_read_told_on_and_a_log(accounts, tmp_path, m
         assert sorted(log.values[column].tolist()) == sorted(same.values[column].tolist()), column
 
     monkeypatch.chdir(tmp_path)
-    found = CliRunner().invoke(app, ["backtest", str(text), "--procs", "32", "--seeds", "5", "--json"])
+    found = invoke("backtest", text, "--procs", "32", "--seeds", "5", "--json")
     assert found.exit_code == 0, found.output
     assert '"2026-01"' in found.output
 

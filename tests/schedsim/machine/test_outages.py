@@ -6,9 +6,7 @@ from random import Random
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
@@ -22,6 +20,7 @@ from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
 from tests.oracle.machine import Calendar
+from tests.support.commands import invoke
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
@@ -358,10 +357,7 @@ SWF = "; MaxProcs: 8\n" + "".join(
 def test_the_command_takes_outages(tmp_path, policy):
     (tmp_path / "log.swf").write_text(SWF)
     (tmp_path / "o.csv").write_text(HEADER + "40,90,maintenance,,\n25,,fail,1,\n30,,repair,1,\n")
-    found = CliRunner().invoke(
-        app,
-        ["simulate", str(tmp_path / "log.swf"), "--policy", policy, "--outages", str(tmp_path / "o.csv"), "--paranoid"],
-    )
+    found = invoke("simulate", tmp_path / "log.swf", "--policy", policy, "--outages", tmp_path / "o.csv", "--paranoid")
     assert found.exit_code == 0, found.exception
     assert "of the machine" in found.output.lower()
 

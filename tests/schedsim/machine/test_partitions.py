@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
@@ -14,6 +12,7 @@ from schedsim.machine.allocators import FirstFit
 from schedsim.machine.partitions import Hierarchy, Level, Partitions, Within, allocator_named, read_hierarchy, widened
 from schedsim.machine.topology import Topology
 from schedsim.validate.validate import check
+from tests.support.commands import invoke
 from tests.support.engine_runs import jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
@@ -175,9 +174,7 @@ SWF = "; MaxProcs: 8\n" + "".join(
 def test_the_command_takes_every_allocator(tmp_path, name):
     log, table = tmp_path / "log.swf", tmp_path / "table.csv"
     log.write_text(SWF)
-    found = CliRunner().invoke(
-        app, ["simulate", str(log), "--allocator", name, "--schedule", str(table), "--paranoid", "--explain", "3"]
-    )
+    found = invoke("simulate", log, "--allocator", name, "--schedule", table, "--paranoid", "--explain", "3")
     assert found.exit_code == 0, found.output
     assert ("larger partition" in found.output) == (name == "partitions")
     assert table.read_text().splitlines()[0].endswith(",nodes")
@@ -194,7 +191,7 @@ def test_the_command_takes_every_allocator(tmp_path, name):
 def test_the_command_refuses_what_does_not_go_together(tmp_path, options, message):
     log = tmp_path / "log.swf"
     log.write_text(SWF)
-    found = CliRunner().invoke(app, ["simulate", str(log), *options])
+    found = invoke("simulate", log, *options)
     assert isinstance(found.exception, JobcastError) and message in str(found.exception)
 
 

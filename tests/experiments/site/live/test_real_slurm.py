@@ -5,12 +5,11 @@ import os
 import time
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.site.live.expected import ExpectedStarts
 from experiments.site.live.queue import LiveQueue
 from experiments.site.live.starts import Past, starts_of
+from tests.support.commands import printed
 from tests.support.slurm.cluster import SlurmCluster
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
@@ -49,7 +48,7 @@ def test_starts_by_requests_are_those_that_slurm_expects(cluster, tmp_path):
         assert one.by_scheduler is not None and abs(one.by_requests - one.by_scheduler) <= 60, one
     queue.write(tmp_path / "queue.json")
     called = ["why", str(small), "--queue", str(tmp_path / "queue.json"), "--json"]
-    told = json.loads(CliRunner().invoke(app, called, catch_exceptions=False).stdout)
+    told = json.loads(printed(*called))
     assert f"job {whole} headed the queue" in told["reasons"][0]
 
 

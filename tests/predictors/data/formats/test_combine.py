@@ -4,13 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from jobcast import JobcastError, JobLog, make_predictor, read_log, write_log
 from predictors.data.formats.combine import between, joined, read_logs
 from predictors.data.names import codes_of, new_names
 from predictors.history.replay import log_events
+from tests.support.commands import printed
 from tests.support.named_logs import EPOCH, HEADER, ends_of, line, made_log, read_text, sacct_text
 from tests.support.places import DATA
 
@@ -216,9 +215,7 @@ def test_moments_that_mean_nothing_are_refused():
 
 def run(*arguments):
     """Run `jobcast log`; its JSON."""
-    result = CliRunner().invoke(app, ["log", *map(str, arguments), "--json"], catch_exceptions=False)
-    assert result.exit_code == 0
-    return json.loads(result.stdout)
+    return json.loads(printed("log", *arguments, "--json"))
 
 
 def test_hashing_the_names_of_a_log_without_any_says_so(tmp_path):
@@ -260,9 +257,7 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     assert {"name-hashed"} == {finding["rule"] for finding in said["account"]["findings"]}
     assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
-        CliRunner().invoke(
-            app, ["log", "join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False
-        )
+        printed("log", "join", tmp_path / "a.txt", tmp_path / "a.txt")
 
 
 ARRAY = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|State\n"

@@ -8,9 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from jobcast import JobLog, load, make_predictor, read_log, save
 from predictors.data.formats.detect import FORMATS, detect, writer_for
 from predictors.data.formats.tables.read import parse_table
@@ -21,6 +19,7 @@ from predictors.history._features import apart
 from predictors.history.names import called, called_in
 from predictors.service.pseudonyms import Pseudonymiser, anonymous, pseudonymous
 from tests.predictors.data.formats.test_tables import F_DATA
+from tests.support.commands import invoke
 
 KEY = Pseudonymiser(b"0123456789abcdef")
 MAP = TableMap(columns={"id": "job_id", "at": "submit", "from": "start", "to": "end", "user": "user", "v": "vector"})
@@ -167,10 +166,9 @@ def test_a_column_of_vectors_is_proposed_and_imported(tmp_path):
     file.write_bytes(parquet_of(VECTORS, pa.list_(pa.float32())))
     renamed = parquet.read_table(file).rename_columns(["jobid", "submit", "start", "end", "user", "embedding"])
     parquet.write_table(renamed, file)
-    run = CliRunner().invoke
-    proposed = run(app, ["log", "import", str(file), "--propose"]).stdout
+    proposed = invoke("log", "import", file, "--propose").stdout
     assert '"embedding" = "vector"' in proposed
     table_map.write_text(proposed)
-    done = run(app, ["log", "import", str(file), str(out), "--map", str(table_map), "--json"])
+    done = invoke("log", "import", file, out, "--map", table_map, "--json")
     assert done.exit_code == 0 and json.loads(done.stdout), done.output
     assert signed(read_log(out)[0]) == signatures(np.array(VECTORS)).tolist()

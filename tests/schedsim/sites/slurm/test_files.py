@@ -4,9 +4,7 @@ import math
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.runs.simulate import run_by_name
 from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.data.formats.detect import writer_for
@@ -14,6 +12,7 @@ from predictors.data.slurm.conf import read_slurm_conf
 from schedsim.sites.slurm import files
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
+from tests.support.commands import invoke
 
 CONF = """# a site
 ClusterName=t
@@ -212,7 +211,7 @@ def test_an_included_file_is_an_input_that_no_output_replaces(conf, tmp_path):
     (tmp_path / "out.csv").symlink_to("nodes.conf")
     for out in ("nodes.conf", "out.csv"):
         given = ["simulate", str(log), "--policy", f"slurm:{conf}", "--schedule", str(tmp_path / out)]
-        refused = CliRunner().invoke(app, given)
+        refused = invoke(*given)
         assert "is the very file that is read" in str(refused.exception)
     assert (tmp_path / "nodes.conf").read_text() == NODES
 
@@ -224,7 +223,7 @@ def test_a_simulation_makes_the_policy_once(conf, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "read_slurm_conf", lambda path: made.append(path) or read(path))
     for more in ([], ["--explain", "1"]):
         made.clear()
-        done = CliRunner().invoke(app, ["simulate", str(log), "--policy", f"slurm:{conf}", *more])
+        done = invoke("simulate", log, "--policy", f"slurm:{conf}", *more)
         assert (done.exit_code, made) == (0, [str(conf)])
 
 
