@@ -23,6 +23,7 @@ from predictors.schedulers.table import ExpectedStart, Row, table_of
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.support.places import ROOT
 from tests.support.slurm.cluster import SUITES, SlurmCluster
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -284,19 +285,14 @@ def test_what_runs_with_a_soft_limit_of_ours_is_named_and_cleared_when_it_comes_
         assert one.cycle().changed == {"set": 2}
         cluster.run("scancel", str(blocker))
         cluster.wait_for(single, "RUNNING")
-        end = time.monotonic() + 20
-        while "RUNNING" not in {job.state for job in Slurm().queue().jobs if job.array_id == array and job.task}:
-            assert time.monotonic() < end
-            time.sleep(0.2)
+        tasks = lambda: [job for job in Slurm().queue().jobs if job.array_id == array and job.task]  # noqa: E731
+        until(lambda: "RUNNING" in {job.state for job in tasks()}, 20)
         done = clear_all(Slurm(), one.journal)
         assert done.left == {} and done.running == {f"{array}_1": "RUNNING", str(single): "RUNNING"}
         assert soft_limits(array) == {1: 11, 2: None, 3: None}
         cluster.run("scontrol", "requeuehold", str(single))
         cluster.run("scontrol", "requeuehold", f"{array}_1")
-        end = time.monotonic() + 30
-        while (done := clear_all(Slurm(), one.journal)).running:
-            assert time.monotonic() < end, done
-            time.sleep(0.5)
+        done = until(lambda: None if (done := clear_all(Slurm(), one.journal)).running else done, 30)
         assert done.left == {} and {job.soft for job in Slurm().queue().jobs} == {None}
 
 

@@ -32,6 +32,7 @@ from predictors.service.operation.tracing import Tracing, configured_tracing
 from tests.support.certificates import self_signed
 from tests.support.killing import free_port
 from tests.support.service_in_thread import running
+from tests.support.waiting import until
 
 EVENT = {"kind": "submitted", "job_id": 1, "time": 100, "requested_time": 600, "user": "alice"}
 
@@ -45,16 +46,6 @@ def answered(url, path, token=None, headers=None, body=None):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers
-
-
-def until(true, seconds=60.0):
-    """Wait until a function returns something, and return that."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come true")
 
 
 @pytest.fixture
