@@ -42,7 +42,7 @@ def test_drift_trains_and_promotes_and_the_service_takes_it_up(home):
         with pytest.raises(JobcastError, match=r"requested on the last 240 jobs .* 1\.000 times that of the champion"):
             refit_alike = (*train, "--predictor", "requested", "--if-drift", one.url)
             with pytest.MonkeyPatch.context() as patch:  # as good as last-two, no better than the champion
-                patch.setattr("predictors.evaluation.monitoring.refuse_worse", lambda *_: None)
+                patch.setattr("experiments.cli.evaluate.refuse_worse", lambda *_: None)
                 printed(*refit_alike)
         assert tracking.version_of("models:/runtime@champion") == 1
         told = json.loads(printed(*asked, "--json"))

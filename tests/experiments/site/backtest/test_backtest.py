@@ -105,7 +105,7 @@ def test_the_page_begins_with_the_last_month(log, tmp_path):
     assert all(row["group"].startswith("user ") for row in document["tables"]["by user"])
     page = (tmp_path / "out" / "backtest-site" / "report.html").read_text(encoding="utf-8")
     assert "Had it been on in 2025-11" in page and "<img" in page
-    assert len([name for name in document["files"] if name.endswith(".svg")]) == 2
+    assert len([name for name in document["files"] if name.endswith(".svg")]) == 3
 
 
 def test_what_cannot_be_asked(log):
