@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from experiments.cli.main import app
 from experiments.registry import EXPERIMENTS, MANY
 from jobcast import Workload, clean, generate_log, make_policy, make_predictor, simulate, write_log
-from predictors.data.runs import Runs, write_runs
+from predictors.data.runs import write_runs
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.evaluation.evaluate import PROTOCOLS
@@ -40,9 +40,8 @@ from schedsim.results.schedule import STARTED_BY
 from tests.digests.pins import pinned
 from tests.support.commands import invoke
 from tests.support.installed import install
-from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
-from tests.support.variability_data import dataset
+from tests.support.variability_data import dataset, write_machine
 
 PLAIN = {"COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None, "CI": None}
 PLAIN |= {"GITHUB_ACTIONS": None, "PY_COLORS": None, "JOBCAST_TOKEN": None}
@@ -147,35 +146,6 @@ def test_columns_of_files(tmp_path):
 
 # --- documents of commands -------------------------------------------------------------------------------------------
 
-BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
-NODES, JOBS = 4, 90
-
-
-def load(time):
-    return 0.5 + 0.45 * np.sin(np.asarray(time) / 2300)
-
-
-def write_machine(folder):
-    """Write a small machine's telemetry and control runs that take longer when the network is busy."""
-    rng = np.random.default_rng(0)
-    samples = (
-        (time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
-        for time in np.arange(0, 350.0 * JOBS, 50.0)
-    )
-    write_ldms(folder / "ldms", range(NODES), samples, period=50.0)
-    start = 400.0 + 340.0 * np.arange(JOBS)
-    slow = 1 + 1.5 * np.maximum(load(start) - 0.7, 0)
-    runs = Runs.of(
-        job_id=np.arange(1, JOBS + 1),
-        application=np.array(["AMG", "LBANN", "SWFFT"])[np.arange(JOBS) % 3],
-        nodes=[[k % NODES, (k + 1) % NODES] for k in range(JOBS)],
-        start=start,
-        end=start + 200 * slow * rng.uniform(0.99, 1.01, JOBS),
-        workload=np.array(["compute", "io", "network"])[np.arange(JOBS) % 3],
-    )
-    write_runs(runs, folder / "runs.csv")
-
-
 LINES = {
     "log generate": "log generate made.swf --jobs 120 --seed 4 --procs 64 --json",
     "log info": "log info log.swf --json",
@@ -261,7 +231,7 @@ def test_the_document_of_checks(site):
 
 @pytest.mark.slow
 def test_documents_of_longer_commands(place):
-    write_machine(place)
+    write_machine(place, nodes=4)
     for name, keys in documents_of(SLOW_LINES).items():
         pinned("documents", name, keys)
     for path in ("job.parquet", *(f"{folder}/{name}.parquet" for folder in ("evaluated", "trained")
