@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from experiments.runs.policies import NamedPolicy
 from predictors.core.arrays import Ints
-from predictors.core.declarations import declared
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -442,7 +441,7 @@ def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     found = []
     for log in logs:
         groups = log.get("machine", {}).get("nodes", ())
-        words = (declared(NodeGroup, group, log["name"]).words for group in groups)
+        words = (NodeGroup(**{**group, "partitions": tuple(group["partitions"])}).words for group in groups)
         found += [f"{log['name']}: {'; '.join(words)}"] if groups else []
     return {"nodes": ", ".join(found)} if found else {}
 

@@ -469,8 +469,8 @@ def _node_sets(log: JobLog, machine: Machine, n_nodes: Ints) -> tuple[Ints, Bool
     number : int64 array of shape (n_jobs,)
     sets : bool array of shape (n_sets, n_nodes)
     """
-    groups = machine.nodes
-    asked, matched = [], []  # the number of what each job asks for, and the groups of nodes that match each
+    groups, kind = machine.nodes, np.zeros(len(log), dtype=np.int64)  # jobs of a kind have the same texts
+    asked = []  # the groups of nodes that match each text of a column, and the number of each job's
     for column, matching in _filters(log, machine):
         number, texts = _texts(log, column)
         rows = [np.ones(len(groups), dtype=np.bool_) if text is None else matching(text) for text in (*texts, None)]
@@ -479,16 +479,16 @@ def _node_sets(log: JobLog, machine: Machine, n_nodes: Ints) -> tuple[Ints, Bool
             covers = [one.covers if one is not None and row.any() else 0 for one, row in zip(read, rows, strict=False)]
             least = np.array(covers, dtype=np.int64)[number]
             number = np.where((least > 0) & (n_nodes > least), len(texts), number)
-        asked.append(number)
-        matched.append(np.stack(rows))
+        asked.append((np.stack(rows), number))
+        kind = np.unique(kind * len(rows) + number, return_inverse=True)[1].reshape(-1)
     if not asked:
-        return np.zeros(len(log), dtype=np.int64), np.ones((1, machine.n_nodes), dtype=np.bool_)
-    kinds, kind = np.unique(np.stack(asked, axis=1), axis=0, return_inverse=True)
-    of_kind = np.logical_and.reduce([rows[kinds[:, place]] for place, rows in enumerate(matched)])
+        return kind, np.ones((1, machine.n_nodes), dtype=np.bool_)
+    one_each = np.unique(kind, return_index=True)[1]
+    of_kind = np.logical_and.reduce([rows[number[one_each]] for rows, number in asked])
     numbers: dict[bytes, int] = {}
     number = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in of_kind], dtype=np.int64)
     first = np.unique(number, return_index=True)[1]
-    return number[kind.reshape(-1)], np.repeat(of_kind[first], [group.count for group in groups], axis=1)
+    return number[kind], np.repeat(of_kind[first], [group.count for group in groups], axis=1)
 
 
 def _filters(log: JobLog, machine: Machine) -> list[tuple[str, Callable[[str], Bools]]]:
