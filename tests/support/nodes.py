@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from schedsim.kernels.records import NEVER
 from schedsim.workload.demands import Demands
 from schedsim.workload.workload import Workload
