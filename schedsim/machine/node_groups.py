@@ -43,7 +43,7 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from pydantic import Field
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
 from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
@@ -209,7 +209,7 @@ class Machine:
         return tuple(dict.fromkeys(name for group in self.nodes for name in group.partitions))
 
     def table(self) -> Any:
-        """Return a record of each node when no job runs, see `schedsim.kernels.nodes.records.Node`."""
+        """Return a record of each node when no job runs, see `schedsim.kernels.places.records.Node`."""
         table = np.zeros(self.n_nodes, of.NODE)
         counts = [group.count for group in self.nodes]
         for field, values in (

@@ -5,7 +5,7 @@ from random import Random
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from predictors.data.joblog import JobLog
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
