@@ -58,7 +58,8 @@ def unknown_name(kind: str, name: object, known: Iterable[str]) -> JobcastError:
         article, got = "An" if kind[0] in "aeiou" else "A", f"an object of type {type(name).__name__}"
         return JobcastError(f"{article} {kind} is given by its name, a text; got {got}. Known: {', '.join(names)}.")
     shown = name if len(name) <= LONGEST_NAME else name[: LONGEST_NAME - 1] + "…"
-    near = [one for one in names if shown in one.split("_")] or difflib.get_close_matches(shown, names, n=1)
+    near = difflib.get_close_matches(shown, names, n=1, cutoff=0.85)
+    near = near or [one for one in names if shown in one.split("_")] or difflib.get_close_matches(shown, names, n=1)
     hint = f"; did you mean {near[0]!r}?" if near else "."
     return JobcastError(f"No {kind} {shown!r}{hint} Known: {', '.join(names)}.")
 

@@ -185,7 +185,8 @@ class KernelCache(FunctionCache):  # type: ignore[misc]  # numba is not typed
     def __init__(self, function: Callable[..., Any]) -> None:
         super().__init__(function)
         file: Any = self._cache_file
-        file._source_stamp = (file._source_stamp, *_stamps(function.__module__))
+        # code of another state is not even read: it may name modules that are gone
+        file._version = (file._version, *_stamps(function.__module__))
         self._held: list[int] = []
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:

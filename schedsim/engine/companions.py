@@ -10,7 +10,7 @@ from schedsim.engine.machine_state import MachineState
 from schedsim.engine.placing import Placing
 from schedsim.engine.requests import answer, begin_outages, open_nodes, with_change, write_machine_state
 from schedsim.engine.state import EventLog, State
-from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import State as Record
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.run_times import Progress

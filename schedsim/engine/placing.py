@@ -5,14 +5,15 @@ from typing import Any, Self
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
-from schedsim.kernels.nodes.records import NodeArrays
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.machine.placements import Placements
 from schedsim.workload.demands import FIELDS, LEAST_SPOTS
 from schedsim.workload.workload import Workload
 
-_MUTABLE = ("nodes", "later", "at_promise", "tried", "first_part", "last_level", "chosen", "chosen_pieces", "one")
+_MUTABLE = ("nodes", "later", "later_as_of", "at_promise", "promise_as_of", "tried", "released_on", "first_part",
+            "last_level", "chosen", "chosen_pieces", "one")  # fmt: skip
 """The arrays that a fork copies, next to parts and levels; it shares the others."""
 
 
@@ -69,7 +70,7 @@ class Placing:
         for field in (*FIELDS, "n_jobs", "taken_whole"):
             nodes[field][repaired] = empty[field][repaired]
         one.n_occupied += 1
-        one.n_released += 1
+        one.n_released += of.REMEMBERED + 1  # places are looked for again
         one.moment += 1
         return int(empty["procs"][failed].sum() - empty["procs"][repaired].sum())
 

@@ -24,8 +24,8 @@ from schedsim.engine.requests import candidates_of, suppose, write_agent, write_
 from schedsim.engine.state import EventLog, State, changes_of
 from schedsim.kernels import dissolve_groups, list_singly, rank
 from schedsim.kernels.corrections import correction_code
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.passes import conservative, easy, knapsack
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator

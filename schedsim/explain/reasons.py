@@ -7,7 +7,7 @@ from typing import Final, Literal, get_args
 import numpy as np
 
 from schedsim.kernels import reasons as why
-from schedsim.kernels.nodes import records as of
+from schedsim.kernels.places import records as of
 from schedsim.kernels.records import NEVER
 
 Rule = Literal[

@@ -7,7 +7,7 @@ from typing import Final
 
 from schedsim.explain.explain import Explanation, Stretch
 from schedsim.explain.reasons import Reason, Rule
-from schedsim.kernels.nodes.records import UNLIMITED
+from schedsim.kernels.places.records import UNLIMITED
 from schedsim.workload.demands import KB_OF_GB
 
 MOST_LINES: Final = 12

@@ -22,8 +22,8 @@ from predictors.core.jit import door, lean, step
 from schedsim.kernels.agents.observation import answer_place
 from schedsim.kernels.agents.picks import longest_wait
 from schedsim.kernels.agents.scoring import reward_of
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.passes import easy
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import Arrays, Changes, Estimates, Picker, Records
 from schedsim.results.metrics import BOUND
 

@@ -11,7 +11,6 @@ from predictors.core.jit import rare, step
 from schedsim.kernels.cobalt import on_submit, release_child
 from schedsim.kernels.corrections import asks_again, corrected
 from schedsim.kernels.keys import WFP3, next_tick
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import (
     first_key,
     first_leaf,
@@ -21,6 +20,7 @@ from schedsim.kernels.ordered_lists import (
     remove,
     remove_first,
 )
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.postponed import postpone, release, release_if_idle, release_time
 from schedsim.kernels.queue import enqueue, record, static_key_of
 from schedsim.kernels.records import Arrays, Changes, Estimates, State

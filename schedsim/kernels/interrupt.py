@@ -8,9 +8,9 @@ from predictors.core.arrays import Ints
 from predictors.core.jit import compiled, step
 from schedsim.kernels.cobalt import on_end, on_return
 from schedsim.kernels.keys import RANKED
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import give
 from schedsim.kernels.ordered_lists import insert, list_slots, remove
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.queue import end_tie, enqueue, give_back, record
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.revisions import cancel_revision, not_overdue

@@ -18,6 +18,8 @@ import numpy as np
 
 import schedsim.kernels.records as at
 from predictors.core.jit import below, lowest_bit, move, rare, step
+from schedsim.kernels.places.placement import cannot_start
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import BLOCK, Arrays, ListRow, Records, State
 
 
@@ -279,18 +281,27 @@ def _tighten(lists: Records[ListRow], state: State, which: int, node: ListRow) -
 
 @step
 def next_fitting(
-    lists: Records[ListRow], state: State, which: int, key: int, tie: int, free: int, slack: int, extra: int
+    lists: Records[ListRow],
+    state: State,
+    which: int,
+    key: int,
+    tie: int,
+    free: int,
+    slack: int,
+    extra: int,
+    places: NodeArrays | None = None,
 ) -> int:
     """Return the slot of the first entry of a list, not before (key, tie), that may be backfilled, or -1.
 
-    It may if it needs at most `free` processors, and its length is at most `slack` or it needs at most `extra`.
+    It may if it needs at most `free` processors, and its length is at most `slack` or it needs at most `extra`. On
+    nodes, where entries have their row as tie, jobs are passed over of which it is known that they cannot start.
     """
     queue = state.queue
     if queue.n_nodes[which] == 0:
         return -1
     if _is_only_leaf(state, which, node_at(lists, which, at.NOTHING)):
         leaf = first_leaf(lists, state, which)
-        return _fitting_in(leaf, place_of(leaf, key, tie), free, slack, extra)
+        return _fitting_in(leaf, place_of(leaf, key, tie), free, slack, extra, places)
     c = size_class(free)
     first = node_of(lists, state, which, key, tie)
     for i in range(first, queue.n_nodes[which]):
@@ -303,7 +314,7 @@ def next_fitting(
             if not _may_fit(leaf, c, free, slack, extra):
                 continue
             place = place_of(leaf, key, tie) if i == first and j == begin else 0
-            slot = _fitting_in(leaf, place, free, slack, extra)
+            slot = _fitting_in(leaf, place, free, slack, extra, places)
             if slot >= 0:
                 return slot
             if leaf.is_loose:
@@ -314,10 +325,15 @@ def next_fitting(
 
 
 @step
-def _fitting_in(leaf: ListRow, place: int, free: int, slack: int, extra: int) -> int:
+def _fitting_in(leaf: ListRow, place: int, free: int, slack: int, extra: int, places: NodeArrays | None) -> int:
     """Return the slot of a leaf's first entry from a place on that may be backfilled, or -1."""
     short, few = below(leaf.length, slack + 1, BLOCK), below(leaf.procs, extra + 1, BLOCK)
     fitting = below(leaf.procs, free + 1, BLOCK) & (short | few) & (-1 << place)
+    if places is not None:
+        while fitting != 0 and cannot_start(
+            places, leaf.tie[lowest_bit(fitting)], (short >> lowest_bit(fitting)) & 1 == 0
+        ):
+            fitting &= fitting - 1
     return leaf.slot[lowest_bit(fitting)] if fitting != 0 else -1
 
 

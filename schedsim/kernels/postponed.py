@@ -7,9 +7,9 @@ time: `release_lead` seconds before it must start to end by its deadline if it r
 
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.placement import reserved_procs
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import first_slot, insert, remove
+from schedsim.kernels.places.placement import reserved_procs
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.queue import candidate_key, enqueue, join_group, leave_group
 from schedsim.kernels.records import Arrays, Changes, JobNow
 

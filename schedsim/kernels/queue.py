@@ -13,6 +13,7 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.keys import SCORE, score_key, static_key
 from schedsim.kernels.ordered_lists import insert, next_fitting, remove, slot_from
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import Arrays, Changes, JobNow, State
 
 
@@ -195,7 +196,15 @@ def _take_over(sim: Arrays, slot: int) -> None:
 
 
 @step
-def next_candidate(sim: Arrays, changes: Changes | None, which: int, free: int, slack: int, extra: int) -> int:
+def next_candidate(
+    sim: Arrays,
+    changes: Changes | None,
+    which: int,
+    free: int,
+    slack: int,
+    extra: int,
+    places: NodeArrays | None = None,
+) -> int:
     """Return the next job of a list, behind the last tried, that may be backfilled, or -1: see `next_fitting`."""
     lists, state = sim.lists, sim.state[0]
     queue = state.queue
@@ -204,7 +213,7 @@ def next_candidate(sim: Arrays, changes: Changes | None, which: int, free: int, 
             groups = at.GROUPS if which == at.GROUPED else at.POSTPONED_GROUPS
             number = next_fitting(lists, state, groups, queue.after_key, queue.after_tie, free, slack, extra)
             return changes.groups[number].listed if number >= 0 else -1
-    return next_fitting(lists, state, which, queue.after_key, queue.after_tie, free, slack, extra)
+    return next_fitting(lists, state, which, queue.after_key, queue.after_tie, free, slack, extra, places)
 
 
 @step

@@ -12,9 +12,9 @@ from schedsim.kernels.agents.observation import ask_for_pick
 from schedsim.kernels.agents.picks import is_asked, pick_next, take_answer
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.keys import WFP3
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import fits_now, has_place, note_nodes, reserve, use_spare
 from schedsim.kernels.ordered_lists import first_slot, slot_from, time_of_release
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, earliest, free_for, level_at, note_start, plan_ends
 from schedsim.kernels.promise import keeps_promise, promise_among_dates, promise_head, use_spare_at_promise
 from schedsim.kernels.queue import enqueue, move_group_on, refresh

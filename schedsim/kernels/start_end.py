@@ -5,9 +5,9 @@ import schedsim.kernels.records as at
 from predictors.core.jit import step
 from schedsim.kernels.agents.scoring import free_nodes, take_nodes
 from schedsim.kernels.cobalt import on_end, on_start
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import give, take, write_spots
 from schedsim.kernels.ordered_lists import first_key, first_slot, insert, remove, remove_first
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.queue import end_tie, give_back, leave_queue, record, refresh
 from schedsim.kernels.records import Arrays
 from schedsim.kernels.revisions import cancel_revision, not_overdue, schedule_revision

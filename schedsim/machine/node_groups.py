@@ -12,8 +12,10 @@ name = "gpu"
 count = 20
 processors = 64
 gpus = 4
+gpu_type = "a100"          # left out: GPUs of no type
 memory_gb = 512
 partitions = ["gpu", "batch"]
+features = ["ib", "nvme"]  # that a job's constraint may name
 one_job = true             # a node serves one job at a time
 weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
 ```
@@ -25,12 +27,14 @@ Nodes are numbered in the order of the file, and jobs placed in that order by fi
 
 Each piece takes its share of the job's processors, GPUs and memory, rounded up. Without GPUs, memory or exclusivity in
 the log, a job asks for none. A job may use the nodes that serve its partition (its queue, where the log has no
-partition); one of unknown partition may use all.
+partition), that have the features of its constraint (`schedsim.machine.constraints`) and GPUs of its type. What it does
+not tell it does not ask for; and what no group of the file names, features or types, counts for no job.
 """
 
 import os
+import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -39,7 +43,7 @@ from typing import Annotated, Any, ClassVar, Final
 import numpy as np
 from pydantic import Field
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
 from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
@@ -47,6 +51,7 @@ from predictors.core.validation import LATEST
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 from schedsim.kernels.records import NEVER
+from schedsim.machine.constraints import NAME, Constraint, read_constraint
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.outages import Outages, Pieces, Reservation, where
 from schedsim.machine.topology import MOST_NODES
@@ -56,9 +61,21 @@ from schedsim.workload.workload import MOST_PROCS
 RULES: Final[Mapping[str, Any]] = MappingProxyType(
     {
         "no-place": ("dropped", "it fits on no node of the machine, even when no other job runs"),
-        "constraint": ("noted", "features that its nodes must have are ignored: the machine file has none"),
         "unknown-memory": ("noted", "memory asked for unknown; it takes none of the nodes' memory"),
         "unknown-partition": ("noted", "partition unknown; it may use every node"),
+        "constraint": ("noted", "features that its nodes must have are ignored: the machine file has none"),
+        "constraint-unread": (
+            "noted",
+            "its constraint is ignored: no expression of features, or brackets next to other terms",
+        ),
+        "feature-counts": (
+            "noted",
+            "counts of nodes with a feature are ignored: each of its nodes has one of the features; any node does "
+            "where a single one counts fewer than it asks for",
+        ),
+        "matching-or": ("noted", "each of its nodes has one of the features in brackets, not all of them the same"),
+        "gpu-type": ("noted", "the type of its GPUs is ignored: the machine file has none"),
+        "gpu-types": ("noted", "it asks for GPUs of several types; nodes with any of them do"),
     }
 )
 MOST_IN_A_NODE: Final = 1_000_000
@@ -81,6 +98,10 @@ class NodeGroup:
         Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
     partitions : tuple of str
         The partitions that they serve; empty: every one.
+    features : tuple of str
+        What they have, as constraints of jobs name it.
+    gpu_type : str, optional
+        The type of their GPUs.
     one_job : bool
         Whether a node serves one job at a time.
     weight : int
@@ -97,14 +118,18 @@ class NodeGroup:
     partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     one_job: bool = False
     weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
+    features: tuple[Annotated[str, Field(min_length=1)], ...] = ()
+    gpu_type: Annotated[str, Field(min_length=1)] | None = None
 
     @property
     def words(self) -> str:
         """Its name and its keys, as in a machine file."""
         words = f"{self.name}: count {self.count}, processors {self.processors}"
         words += f", gpus {self.gpus}" if self.gpus else ""
+        words += "" if self.gpu_type is None else f", gpu_type {self.gpu_type}"
         words += "" if self.memory_gb is None else f", memory_gb {self.memory_gb!r}"
         words += f", partitions {' '.join(self.partitions)}" if self.partitions else ""
+        words += f", features {' '.join(self.features)}" if self.features else ""
         words += f", weight {self.weight}" if self.weight != 1 else ""
         return words + (", one_job" if self.one_job else "")
 
@@ -140,6 +165,7 @@ class Machine:
             raise JobcastError(f"{self.source}: needs a [[nodes]] for each group of nodes.")
         for group in self.nodes:
             check_fields(group, f"{self.source}: nodes")
+            _check_names(group, f"{self.source}: nodes {group.name!r}")
         for name, groups in Counter(group.name for group in self.nodes).items():
             if groups > 1:
                 raise JobcastError(f"{self.source}: {groups} groups of nodes are called {name!r}; rename.")
@@ -183,7 +209,7 @@ class Machine:
         return tuple(dict.fromkeys(name for group in self.nodes for name in group.partitions))
 
     def table(self) -> Any:
-        """Return a record of each node when no job runs, see `schedsim.kernels.nodes.records.Node`."""
+        """Return a record of each node when no job runs, see `schedsim.kernels.places.records.Node`."""
         table = np.zeros(self.n_nodes, of.NODE)
         counts = [group.count for group in self.nodes]
         for field, values in (
@@ -197,12 +223,33 @@ class Machine:
         table.flags.writeable = False
         return table
 
-    def serving(self, names: tuple[str, ...]) -> Bools:
-        """Return which nodes serve one of these partitions, shape (n_nodes,); without names, all do."""
-        served = [
-            not names or not group.partitions or not set(names).isdisjoint(group.partitions) for group in self.nodes
-        ]
-        return np.repeat(served, [group.count for group in self.nodes])
+    @cached_property
+    def features(self) -> tuple[str, ...]:
+        """The features that its groups name."""
+        return tuple(dict.fromkeys(name for group in self.nodes for name in group.features))
+
+    @cached_property
+    def gpu_types(self) -> tuple[str, ...]:
+        """The types of GPUs that its groups name."""
+        return tuple(dict.fromkeys(group.gpu_type for group in self.nodes if group.gpu_type is not None))
+
+
+def _check_names(group: NodeGroup, where: str) -> None:
+    """Refuse lists that name something twice, features that no constraint can name, and types of no GPUs."""
+    for key, names in (("partitions", group.partitions), ("features", group.features)):
+        for name, times in Counter(names).items():
+            if times > 1:
+                raise JobcastError(f"{where}: {key} names {name!r} {times} times; leave the others out.")
+    for name in group.features:
+        if NAME.fullmatch(name) is None:
+            raise JobcastError(
+                f"{where}: no constraint can name the feature {name!r}: it has a blank or one of & | , ( ) [ ] *; "
+                "rename it."
+            )
+    if group.gpu_type is not None and not group.gpus:
+        raise JobcastError(f"{where}: gpu_type {group.gpu_type!r} without GPUs; set gpus, or leave it out.")
+    if group.gpu_type is not None and re.search(r"[\s,]", group.gpu_type):
+        raise JobcastError(f"{where}: gpu_type {group.gpu_type!r} has a blank or a comma; make a group of each type.")
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
@@ -210,10 +257,11 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
-        if "partitions" in keys and not group.partitions:
-            raise JobcastError(
-                f"{path}: nodes {number} ({group.name!r}): partitions names none; leave it out: then they serve all."
-            )
+        for key, then in (("partitions", "they serve all"), ("features", "they have none")):
+            if key in keys and not getattr(group, key):
+                raise JobcastError(
+                    f"{path}: nodes {number} ({group.name!r}): {key} names none; leave it out: then {then}."
+                )
     return Machine(made.nodes, os.fspath(path))
 
 
@@ -262,7 +310,7 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
             )
         log, found = log.select(fits), found.of_rows(np.flatnonzero(fits))
     job_id = log.values["job_id"]
-    report.add("constraint", job_id[log.known("constraint")], "constraint")
+    _note_ignored(report, log, machine, found.shapes["pieces"][found.shape_of])
     if (found.nodes["memory"] < of.UNLIMITED).any():
         report.add("unknown-memory", job_id[_memory(log) <= 0], "requested_memory")
     if machine.partitions:
@@ -364,7 +412,7 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
     memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
     n_nodes = _first_known(log, "requested_nodes", "nodes")
     pieces = np.where(n_nodes > 0, n_nodes, np.where(gpus > 0, gpus, procs))
-    node_set, sets = _node_sets(log, machine)
+    node_set, sets = _node_sets(log, machine, n_nodes)
     table = np.stack(
         [
             pieces,
@@ -408,18 +456,124 @@ def _memory(log: JobLog) -> Ints:
     return np.where(whole > 0, whole, product)
 
 
-def _node_sets(log: JobLog, machine: Machine) -> tuple[Ints, Bools]:
-    """Return the number of each job's node set, and which nodes are in each set, shape (n_sets, n_nodes)."""
-    if not machine.partitions:
-        return np.zeros(len(log), dtype=np.int64), machine.serving(())[None, :]
-    column = log.partition_column
-    codes, number = np.unique(np.where(log.known(column), log.filled(column), -1), return_inverse=True)
+def _node_sets(log: JobLog, machine: Machine, n_nodes: Ints) -> tuple[Ints, Bools]:
+    """Return the number of each job's node set, and which nodes are in each set.
+
+    Parameters
+    ----------
+    n_nodes : int64 array of shape (n_jobs,)
+        How many nodes each job takes, 0 where that is unknown.
+
+    Returns
+    -------
+    number : int64 array of shape (n_jobs,)
+    sets : bool array of shape (n_sets, n_nodes)
+    """
+    groups, kind = machine.nodes, np.zeros(len(log), dtype=np.int64)  # jobs of a kind have the same texts
+    asked = []  # the groups of nodes that match each text of a column, and the number of each job's
+    for column, matching in _filters(log, machine):
+        number, texts = _texts(log, column)
+        rows = [np.ones(len(groups), dtype=np.bool_) if text is None else matching(text) for text in (*texts, None)]
+        if column == "constraint":
+            read = [read_constraint(text or "") for text in texts]  # none matches with a feature that no node has
+            covers = [one.covers if one is not None and row.any() else 0 for one, row in zip(read, rows, strict=False)]
+            least = np.array(covers, dtype=np.int64)[number]
+            number = np.where((least > 0) & (n_nodes > least), len(texts), number)
+        asked.append((np.stack(rows), number))
+        kind = np.unique(kind * len(rows) + number, return_inverse=True)[1].reshape(-1)
+    if not asked:
+        return kind, np.ones((1, machine.n_nodes), dtype=np.bool_)
+    one_each = np.unique(kind, return_index=True)[1]
+    of_kind = np.logical_and.reduce([rows[number[one_each]] for rows, number in asked])
+    numbers: dict[bytes, int] = {}
+    number = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in of_kind], dtype=np.int64)
+    first = np.unique(number, return_index=True)[1]
+    return number[kind], np.repeat(of_kind[first], [group.count for group in groups], axis=1)
+
+
+def _filters(log: JobLog, machine: Machine) -> list[tuple[str, Callable[[str], Bools]]]:
+    """Return the columns of a log by which jobs use some nodes alone, and which groups match a text of each."""
+    groups = machine.nodes
+
+    def serving(text: str) -> Bools:
+        names = _listed(text)
+        return np.array([not names or not g.partitions or not set(names).isdisjoint(g.partitions) for g in groups])
+
+    def having(text: str) -> Bools:
+        asked, every = read_constraint(text), np.ones(len(groups), dtype=np.bool_)
+        if asked is None:
+            return every
+        if not set(asked.names) <= set(machine.features):
+            return ~every
+        return every & asked.matched(lambda name: np.array([name in g.features for g in groups]))
+
+    def of_types(text: str) -> Bools:
+        names = _listed(text)
+        return np.array([not names or g.gpu_type in names for g in groups])
+
+    filters = (
+        (log.partition_column, serving, machine.partitions), ("constraint", having, machine.features),
+        ("gpu_type", of_types, machine.gpu_types),
+    )  # fmt: skip
+    return [(column, matching) for column, matching, named in filters if named]
+
+
+def _texts(log: JobLog, column: str) -> tuple[Ints, list[str | None]]:
+    """Return the number of each job's text in a column, and the texts; None stands for an unknown one."""
     names = log.names(column)
-    sets = []
-    for code in codes.tolist():
-        text = "" if code < 0 else names[code] if code < len(names) else str(code)
-        sets.append(machine.serving(tuple(one.strip() for one in text.split(",") if one.strip())))
-    return number.reshape(-1).astype(np.int64), np.stack(sets)
+    codes, number = np.unique(np.where(log.known(column), log.filled(column), -1), return_inverse=True)
+    texts = [None if code < 0 else names[code] if code < len(names) else str(code) for code in codes.tolist()]
+    return number.reshape(-1).astype(np.int64), texts
+
+
+def _listed(text: str) -> list[str]:
+    """Return the names in a list with commas."""
+    return [one.strip() for one in text.split(",") if one.strip()]
+
+
+def _note_ignored(report: ReportBuilder, log: JobLog, machine: Machine, pieces: Ints) -> None:
+    """Report what of constraints and types of GPUs goes into no node set; `pieces` are those of each job."""
+
+    def note(rule: str, column: str, holds: Callable[[str], bool], among: Bools | None = None) -> None:
+        number, texts = _texts(log, column)
+        rows = np.array([text is not None and holds(text) for text in texts], dtype=np.bool_)[number]
+        rows = rows if among is None else rows & among
+        if rows.any():
+            report.add(rule, log.values["job_id"][rows], column, texts[int(number[rows][0])] or "")
+
+    if machine.features:
+        none = Constraint()
+        note("constraint-unread", "constraint", lambda text: read_constraint(text) is None)
+        note("feature-counts", "constraint", lambda text: (read_constraint(text) or none).count > 0)
+        note("matching-or", "constraint", lambda text: (read_constraint(text) or none).is_matching, pieces > 1)
+    else:
+        note("constraint", "constraint", lambda _: True)
+    if machine.gpu_types:
+        note("gpu-types", "gpu_type", lambda text: len(_listed(text)) > 1)
+    else:
+        note("gpu-type", "gpu_type", lambda _: True)
+
+
+def _without_nodes(log: JobLog, machine: Machine, row: int) -> str:
+    """Return why no node may run a job, in words that follow what it asks for."""
+    about = {
+        log.partition_column: ("in the partition {0!r}, which no node of {1} serves ({2})", machine.partitions),
+        "constraint": ("with the constraint {0!r}, but no node of {1} has the feature {3!r} ({2})", machine.features),
+        "gpu_type": ("with GPUs of the type {0!r}, which no node of {1} has ({2})", machine.gpu_types),
+    }
+    told = []
+    for column, matching in _filters(log, machine):
+        number, texts = _texts(log, column)
+        text = texts[int(number[row])]
+        if text is None:
+            continue
+        words, known = about[column]
+        asked = read_constraint(text) if column == "constraint" else None
+        lacking = [name for name in asked.names if name not in known] if asked is not None else [text]
+        if lacking and not matching(text).any():
+            return words.format(text, machine.source, ", ".join(known), lacking[0])
+        told.append(words.partition(",")[0].format(text))
+    return f"{' '.join(told)}, and no node of {machine.source} has all of that"
 
 
 def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: int) -> JobcastError:
@@ -432,12 +586,7 @@ def _no_place(log: JobLog, machine: Machine, demands: Demands, row: int, count: 
     if asked.gpus > 0 and machine.gpus == 0:
         return JobcastError(f"{which}, but {machine.source} has no GPU: set gpus of a [[nodes]]; {ways}")
     if serving == 0:
-        names, code = log.names(log.partition_column), int(log.filled(log.partition_column)[row])
-        name = names[code] if code < len(names) else str(code)
-        known = ", ".join(machine.partitions)
-        return JobcastError(
-            f"{which} in the partition {name!r}, which no node of {machine.source} serves ({known}); {ways}"
-        )
+        return JobcastError(f"{which} {_without_nodes(log, machine, row)}; {ways}")
     room = counted(int(demands.room[shape]), "piece") if asked.pieces > 1 else "none"
     of_them = "" if asked.pieces == 1 else f" of its {int(asked.pieces):,}"
     return JobcastError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 from predictors.core.arrays import Floats
 from schedsim.results.metrics import bounded_slowdown, makespan
 from schedsim.results.schedule import Schedule

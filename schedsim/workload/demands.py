@@ -12,12 +12,12 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Ints, short_repr
 from predictors.core.errors import counted
-from schedsim.kernels.nodes.placement import rooms_when_empty
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from schedsim.kernels.places.placement import rooms_when_empty
+from schedsim.kernels.places.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
 
 LEAST_SPOTS: Final = 1024
@@ -88,7 +88,7 @@ class Demands:
         return np.asarray((self.shapes["pieces"] * self.shapes[field])[self.shape_of])
 
     def arrays(self) -> NodeArrays:
-        """Return the arrays of the nodes before the first second, see `schedsim.kernels.nodes.records`."""
+        """Return the arrays of the nodes before the first second, see `schedsim.kernels.places.records`."""
         tried, one, n_nodes = np.full(len(self.shapes), -1, of.TRIED), np.zeros(1, of.PLACES), len(self.nodes)
         one[0].spare_part = one[0].released_at_scan = one[0].occupied_at_scan = one[0].head_at_scan = -1
         members = self.shapes["end_member"] - self.shapes["first_member"]
@@ -107,7 +107,9 @@ class Demands:
         return NodeArrays(
             self.nodes.copy(),
             self.nodes.copy(),
+            np.zeros(n_nodes, dtype=np.int64),
             self.nodes.copy(),
+            np.zeros(n_nodes, dtype=np.int64),
             self.nodes,
             self.shapes,
             self.shape_of,
@@ -117,6 +119,7 @@ class Demands:
             opens,
             kind_of,
             tried,  # type: ignore[arg-type]
+            np.empty(of.REMEMBERED, dtype=np.int64),
             parts,
             np.full(len(self), -1),
             np.zeros(n_nodes, of.NODE_LEVEL),  # type: ignore[arg-type]

@@ -5,7 +5,6 @@ a QOS that preempts another one; limits on the jobs and processors of users and 
 """
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 
@@ -78,21 +77,13 @@ def asked(log, seed, users):
 
 def on_nodes(ran):
     """Return what the jobs of a log ask of the nodes: those of a partition, and of a feature."""
-    kinds = [(one, feature) for one in PARTITIONS for feature in ("any", *FEATURES)]
-    names = tuple(f"{one}-{feature}" for one, feature in kinds)
-
-    def serving(partitions, feature):
-        return tuple(f"{one}-{kind}" for one in partitions for kind in ("any", feature))
-
     groups = (
-        NodeGroup("n1", 2, 8, partitions=serving("p", "old")),
-        NodeGroup("n3", 1, 8, partitions=serving("pq", "old")),
-        NodeGroup("n4", 1, 12, gpus=2, partitions=serving("pq", "fast"), weight=10),
-        NodeGroup("n5", 1, 12, gpus=2, partitions=serving("q", "fast"), weight=10),
+        NodeGroup("n1", 2, 8, partitions=("p",), features=("old",)),
+        NodeGroup("n3", 1, 8, partitions=("p", "q"), features=("old",)),
+        NodeGroup("n4", 1, 12, gpus=2, partitions=("p", "q"), features=("fast",), weight=10),
+        NodeGroup("n5", 1, 12, gpus=2, partitions=("q",), features=("fast",), weight=10),
     )
-    queue = 3 * ran.values["queue"] + 1 + ran.values["constraint"]
-    sets = replace(ran, values={**ran.values, "queue": queue}, categories={**ran.categories, "queue": names})
-    return demands_of(sets, Machine(groups))[1]
+    return demands_of(ran, Machine(groups))[1]
 
 
 def held(ran, policy, demands, second):

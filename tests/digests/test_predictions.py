@@ -21,7 +21,7 @@ LIBRARIES = ("forest", "boosted", "average", "stack", "chain", "censored")
 """Fitted by scikit-learn or XGBoost, whose sums another kind of processor may round otherwise."""
 MIXED = ("average", "stack", "chain")
 """Of several models: in the fast tests they are pinned in the loop alone."""
-pytestmark = pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")
+pytestmark = pytest.mark.filterwarnings("ignore:.* missing in all jobs")
 OWN = [name for name in PREDICTORS if name not in LIBRARIES]
 SMALL = {
     "forest": {"n_estimators": 4, "max_nodes": 400, "refit_every": 86_400},

@@ -43,15 +43,18 @@ class Ask:
     spread: bool = False
     exclusive: bool = False
     nodes: tuple[int, ...] = ()
+    told: tuple = ()  # the nodes of its partition, its constraint and its type of GPU, of which `nodes` is what is left
 
 
 @dataclass(frozen=True)
 class Box:
-    """What a node has, whether it serves one job at a time, and its weight to Slurm's loops."""
+    """What a node has, whether it serves one job at a time, its weight to Slurm's loops, features, its GPUs' type."""
 
     has: tuple[int, int, int]
     one_job: bool = False
     weight: int = 1
+    features: tuple[str, ...] = ()
+    gpu_type: str = ""
 
 
 @dataclass(frozen=True)

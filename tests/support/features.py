@@ -42,7 +42,15 @@ from tests.oracle.machine import Ask, Box, Calendar, Counts, Nodes, Rows
 from tests.oracle.preemption import Preempts
 from tests.support.cobalt_runs import rules_of
 from tests.support.engine_runs import workload_of
-from tests.support.nodes import drawn_ask, drawn_boxes, fits_alone, single_processors, workload_on
+from tests.support.nodes import (
+    drawn_ask,
+    drawn_boxes,
+    fits_alone,
+    single_processors,
+    with_constraint,
+    with_features,
+    workload_on,
+)
 from tests.support.strategies import Fickle
 
 ALL = 10**9
@@ -155,6 +163,12 @@ def limited(*kinds):
     return add
 
 
+def constrained(setup):
+    """Features and types of GPUs that jobs ask for, on nodes."""
+    setup.machine = "nodes" if setup.machine == "counts" else setup.machine
+    setup.marks.add("constraints")
+
+
 BY_QOS = frozenset([(2, 1), (2, -1), (1, -1), (0, -1)])
 BY_TIER = frozenset((one, other) for one in range(-1, 3) for other in range(-1, one) if (one, other) != (0, -1))
 """Users by the tier of their partition; two of the partitions share no node."""
@@ -214,6 +228,7 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     },
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
+    "constraints": {"constraints": constrained},
     "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
     "pace": {
         "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
@@ -290,6 +305,8 @@ class Case:
             self.boxes, self.sets = drawn_boxes(random)
             weights = Random(-1 - self.seed).choices([1, 1, 2, 5], k=len(self.boxes))
             self.boxes = [replace(box, weight=weight) for box, weight in zip(self.boxes, weights, strict=True)]
+            if "constraints" in self.marks:
+                self.boxes = with_features(random, self.boxes)
         elif kind == "one node":
             self.boxes, self.sets = [Box((self.procs, 0, 0))], [(0,)]
         elif kind in ("first fit", "contiguous"):
@@ -305,6 +322,7 @@ class Case:
             ask = None
             if self.setup.machine == "nodes":
                 ask = drawn_ask(random, self.sets)
+                ask = with_constraint(random, self.boxes, ask) if "constraints" in self.marks else ask
                 procs = ask.pieces * ask.piece[0]
                 if ask.pieces > 1 and ask.piece[0] > 1 and random.random() < 0.3:
                     procs -= 1  # a log's number that its nodes do not divide: the pieces are rounded up

@@ -5,10 +5,13 @@ from random import Random
 
 import numpy as np
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
+from predictors.data.joblog import JobLog
 from schedsim.kernels.records import NEVER
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.workload.demands import Demands
 from schedsim.workload.workload import Workload
+from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
 from tests.oracle.machine import Ask, Box, Nodes
 
@@ -46,9 +49,67 @@ def workload_on(boxes, jobs):
     return Workload.from_columns(
         [job.job_id for job in jobs],
         machine_procs=sum(box.has[0] for box in boxes),
-        demands=demands(boxes, [job.ask for job in jobs]),
+        demands=demands(boxes, by_the_file(boxes, [job.ask for job in jobs])),
         **columns,
     )
+
+
+def by_the_file(boxes, asks):
+    """The same asks, on the nodes that jobcast finds by a machine file and a log with what the jobs tell."""
+    if not any(ask.told for ask in asks):
+        return asks
+    parts = sorted({ask.told[0] for ask in asks} - {tuple(range(len(boxes)))})
+    groups = [
+        NodeGroup(
+            f"n{n}", 1, box.has[0], gpus=box.has[1], features=box.features, gpu_type=box.gpu_type or None,
+            partitions=(*(f"p{k}" for k, part in enumerate(parts) if n in part), "another"),
+        )
+        for n, box in enumerate(boxes)
+    ]  # fmt: skip
+    texts = {
+        "partition": [f"p{parts.index(ask.told[0])}" if ask.told[0] in parts else "" for ask in asks],
+        "constraint": [ask.told[1] for ask in asks],
+        "gpu_type": [ask.told[2] for ask in asks],
+    }
+    names = {column: sorted({text for text in found if text}) for column, found in texts.items()}
+    pieces = [ask.pieces for ask in asks]
+    columns = {"job_id": range(len(asks)), "submit": range(len(asks)), "requested_procs": pieces}
+    columns |= {"requested_nodes": pieces, **{c: [names[c].index(t) if t else 0 for t in texts[c]] for c in texts}}
+    unknown = {c: [not text for text in found] for c, found in texts.items()}
+    unknown["requested_nodes"] = [not ask.spread for ask in asks]
+    log = JobLog.from_columns(columns, unknown, categories={column: tuple(found) for column, found in names.items()})
+    _, found, _ = demands_of(log, Machine(tuple(groups)))
+    sets = found.serves[found.shapes["node_set"][found.shape_of]]
+    return [replace(ask, nodes=tuple(np.flatnonzero(own).tolist())) for ask, own in zip(asks, sets, strict=True)]
+
+
+def with_features(random, boxes):
+    """The same nodes, of which some have features and GPUs of a type."""
+
+    def drawn(box):
+        features = tuple(sorted(random.sample("abc", random.choice([0, 1, 1, 2]))))
+        return replace(box, features=features, gpu_type=random.choice(["", "x", "x", "y"]) if box.has[1] else "")
+
+    return [drawn(box) for box in boxes]
+
+
+CONSTRAINTS = (
+    "", "", "a", "b", "c", "a&b", "a,c", "a|b", "a|b&c", "c&a|b", "a&(b|c)", "(a|b)&(b|c)", "a|(b&c)", "b|", "[a|b]",
+    "c&[a|b]", "[a|(b&c)]&c", "a*1", "[a*2]", "b*2", "[a*1&b*1]", "[(a|c)*2&b*1]", "[(a|b)*1]", "a&&b", "(a", "a(b",
+    "d|a",
+)  # fmt: skip
+
+
+def with_constraint(random, boxes, ask):
+    """The same, as the job tells it by a partition, a constraint and a type of GPU, on the nodes that are left."""
+    text, kinds = random.choice(CONSTRAINTS), {box.gpu_type for box in boxes} - {""}
+    types = random.choice(["", "", "x", "y", "x,y"]) if kinds else ""
+    known, nodes = {name for box in boxes for name in box.features}, ask.pieces if ask.spread else 0
+    left = tuple(
+        n for n in ask.nodes
+        if usable(text, boxes[n].features, known, nodes) and (not types or boxes[n].gpu_type in types.split(","))
+    )  # fmt: skip
+    return replace(ask, nodes=left, told=(ask.nodes, text, types))
 
 
 def job_on(job_id, submit, requested, run_time, pieces, piece, spread=False, exclusive=False, nodes=()):

@@ -174,6 +174,21 @@ def gpus_of(text: str) -> int:
     return whole[0] if whole else sum(count for kind, _, count in found if kind == "gres/gpu")
 
 
+_GPUS: Final = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpu:([^\s,:=(]+)")
+_COUNTED: Final = re.compile(r"\d+[KMGTP]?", re.IGNORECASE)
+
+
+def gpu_type_of(text: str) -> str:
+    """Return the types of GPUs in Slurm's list of trackable resources, or of `--gres`, with commas between them.
+
+    >>> gpu_type_of("cpu=8,gres/gpu:h100=2,gres/gpu=3,gres/gpu:a100=1"), gpu_type_of("cpu=8,gres/gpu=2")
+    ('a100,h100', '')
+    >>> [gpu_type_of(text) for text in ("gpu:a100:2,shard:1", "gpu:2", "gpu:a100", "gres/gpu:1g.5gb:2(S:0)")]
+    ['a100', '', 'a100', '1g.5gb']
+    """
+    return ",".join(sorted({found for found in _GPUS.findall(text) if not _COUNTED.fullmatch(found)}))
+
+
 def _numbered(text: str) -> dict[str, int]:
     """Return a list of resources in the numbers of Slurm's database; {} if the text is none."""
     bare = text.strip("\"' ")
@@ -213,12 +228,14 @@ _WANTED: Final = MappingProxyType(
         "d": "dependency",
         "C": "constraint",
         "L": "licenses",
+        **dict.fromkeys(("gres", "tres-per-task"), "gres"),
+        **dict.fromkeys(("gpus", "gpus-per-node", "gpus-per-socket", "gpus-per-task", "G"), "gpus"),
     }
 )
 
 
 def submit_options(line: str) -> dict[str, str]:
-    """Return what a submit line asks for by dependency, exclusive, constraint, licenses and reservation.
+    """Return what a submit line asks for by dependency, exclusive, constraint, licenses, reservation, gres and gpus.
 
     Only options before the script count: those after it are the script's own. Directives within the script are not in
     a submit line.
@@ -466,7 +483,7 @@ def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) ->
 
 
 def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
-    """Fill in dependencies, whole nodes and, where they have no column, constraint, licences and reservation.
+    """Fill in dependencies, whole nodes and, where no column tells them, constraint, licences, reservation, GPU types.
 
     A submit line says what it asks for; what it does not say may stand in the script, and is unknown.
     """
@@ -483,6 +500,20 @@ def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
     for key in ("constraint", "licenses", "reservation"):
         own = tuple(one.get(key, "") for one in asked)
         draft.names.setdefault(key, named_by((lines, own), str))
+    types = [gpu_type_of(",".join((one.get("gres", ""), *_as_gres(one.get("gpus", ""))))) for one in asked]
+    told = draft.names.get("gpu_type", (np.full(len(lines), MISSING, dtype=np.int64), ()))
+    draft.names["gpu_type"] = _first_told(told, named_by((lines, tuple(types)), str))
+
+
+def _as_gres(gpus: str) -> list[str]:
+    """Return what `--gpus` and its like ask for as `--gres` has it."""
+    return [f"gpu:{one.strip()}" for one in gpus.split(",")]
+
+
+def _first_told(one: Names, other: Names) -> Names:
+    """Return the name of each row in the first column, else in the second."""
+    codes = np.where(other[0] == MISSING, MISSING, other[0] + len(one[1]))
+    return named_by((np.where(one[0] == MISSING, codes, one[0]), (*one[1], *other[1])), str)
 
 
 def named_by(coded: Names, text_of: Callable[[str], str]) -> Names:
@@ -535,6 +566,7 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
     if "requested_tres" in column:
         asked = names(column["requested_tres"])
         draft.numbers["requested_gpus"] = by_name(asked, gpus_of, MISSING)
+        draft.names["gpu_type"] = named_by(asked, gpu_type_of)
         whole, listed = draft.number("requested_job_memory"), by_name(asked, memory_of, MISSING)
         draft.numbers["requested_job_memory"] = np.where(whole == MISSING, listed, whole)
     if "allocated_tres" in column:

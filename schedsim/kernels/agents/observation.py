@@ -12,8 +12,8 @@ from typing import Final
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.picks import DECADE, FEATURES, list_candidates, longest_wait, see
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.ordered_lists import leaf_at, list_slots, node_at
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import Arrays, Observed, Picker
 
 HORIZONS: Final = (600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400, 172_800)

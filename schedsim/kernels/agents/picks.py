@@ -13,9 +13,9 @@ import schedsim.kernels.records as at
 from predictors.core.hash_random import unit
 from predictors.core.jit import rare, step
 from schedsim.kernels.agents.scoring import keep_choice, pick_by_scores, shared_score
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import could_start_behind_head, has_room
 from schedsim.kernels.ordered_lists import first_slot, leaf_at, list_slots, next_fitting, node_at
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import free_for
 from schedsim.kernels.queue import candidate_key
 from schedsim.kernels.records import Arrays, Picker

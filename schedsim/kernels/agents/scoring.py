@@ -18,9 +18,9 @@ import schedsim.kernels.records as at
 from predictors.core.arrays import Singles
 from predictors.core.hash_random import mixed, unit
 from predictors.core.jit import lean, rare, step
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import fits_now
 from schedsim.kernels.ordered_lists import leaf_at, node_at
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import Arrays, JobNow, Picker
 
 LEAK: Final = 0.01  # slope of leaky ReLU below zero

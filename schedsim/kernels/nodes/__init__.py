@@ -1,1 +1,1 @@
-"""Compiled engine for machines whose nodes differ: jobs take processors, GPUs and memory of single nodes."""
+"""What passes ask of machines whose nodes differ: EASY's places, and a plan of several reservations."""

@@ -7,11 +7,13 @@ job's requested time is reserved is no part of its place. With one node this is 
 (see `schedsim.kernels.profile`), which is kept as well: a hole in it comes before each place.
 """
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.placement import (
+from schedsim.kernels.nodes.site import demand_of, most_parts, note_behind
+from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.places.placement import (
     change,
     copy_free,
     find_place,
@@ -20,9 +22,7 @@ from schedsim.kernels.nodes.placement import (
     keep_place,
     room_on,
 )
-from schedsim.kernels.nodes.records import Demand, NodeArrays
-from schedsim.kernels.nodes.site import demand_of, most_parts, note_behind
-from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.places.records import Demand, NodeArrays
 from schedsim.kernels.profile import hole_from, split_at
 from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, JobNow

@@ -29,31 +29,35 @@ Several reservations of jobs are planned in `plan`.
 
 from typing import Final
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.placement import (
+from schedsim.kernels.ordered_lists import first_slot, list_slots, released_by
+from schedsim.kernels.places.placement import (
     change,
-    copy_free,
     date_nodes,
     find_place,
     lacking,
     next_opening,
+    note_in_vain,
     occupy,
     reserved_procs,
     room_on,
+    stays_in_vain,
+    then,
     vacate,
 )
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
-from schedsim.kernels.ordered_lists import first_slot, list_slots, released_by
+from schedsim.kernels.places.records import Demand, NodeArrays
 from schedsim.kernels.profile import clears, free_for
 from schedsim.kernels.promise import guarantee, keeps_promise, outlasts_promise, use_spare_at_promise
 from schedsim.kernels.reasons import Reasons
-from schedsim.kernels.records import Arrays, JobNow, Records, State
+from schedsim.kernels.records import Arrays, JobNow, State
 
 _IN_NO_WINDOW: Final = -at.NEVER
 """The end of a job that no reservation of nodes hinders."""
+_FEW: Final = 64
+"""So many running jobs are listed at first: the head mostly has a place once a few have ended."""
 
 
 @step
@@ -109,7 +113,12 @@ def has_place(sim: Arrays, places: NodeArrays | None, slot: int) -> bool:
     if places is None:
         return job.procs <= sim.state[0].queue.free and clears(sim, job)
     one = places.one[0]
+    one.n_chosen = 0
+    if stays_in_vain(places, job.row):
+        return False
     one.n_chosen = find_place(places, demand_of(places, job.row), sim.state[0].clock.now + job.requested_time)
+    if one.n_chosen == 0:
+        note_in_vain(places, job.row)
     return one.n_chosen > 0
 
 
@@ -198,7 +207,7 @@ def reserve(sim: Arrays, places: NodeArrays) -> None:
     state, one = sim.state[0], places.one[0]
     queue = state.queue
     head = sim.jobs_now[queue.head]
-    queue.shadow_time, one.head_room, free = _first_place(sim, places, places.later, at.RUNNING)
+    queue.shadow_time, one.head_room, free = _first_place(sim, places, at.RUNNING)
     one.head_end = queue.shadow_time + head.requested_time
     # no backfill that ends later can need more
     queue.extra_procs = _room_below(sim, places, head.procs, free, queue.shadow_time) - head.procs
@@ -209,28 +218,29 @@ def reserve(sim: Arrays, places: NodeArrays) -> None:
 
 
 @step
-def _first_place(sim: Arrays, places: NodeArrays, nodes: Records[Node], which: int) -> tuple[int, int, int]:
+def _first_place(sim: Arrays, places: NodeArrays, which: int) -> tuple[int, int, int]:
     """Return when the head has a place, by a list of the running jobs, or NEVER; also its room and what is free then.
 
-    The room is the number of its pieces; what is free on the nodes then stands in `nodes`.
+    The room is the number of its pieces; `then` has what is free on the nodes at that time.
     """
     state, dated = sim.state[0], len(places.windows) > 0
     job = sim.jobs_now[state.queue.head]
     head = demand_of(places, job.row)
-    room, free = _as_now(places, nodes, head), state.queue.free
-    n = list_slots(sim, which, len(sim.jobs_now))
-    i, time = 0, state.clock.now
+    room, free = _as_now(places, which, head), state.queue.free
+    n, i, time = list_slots(sim, which, _FEW), 0, state.clock.now
     while True:
         time = min(_planned_end(sim.jobs_now[sim.scratch[i]], which) if i < n else at.NEVER, next_opening(places, time))
         if time == at.NEVER:
             return at.NEVER, room, free
         while i < n and _planned_end(sim.jobs_now[sim.scratch[i]], which) <= time:
             ends = sim.jobs_now[sim.scratch[i]]
-            room += _without(places, nodes, ends.row, head, at.NOTHING)
+            room += _without(places, which, ends.row, head, at.NOTHING)
             free += _procs_of(places, ends)
             i += 1
+            if i == n and n % _FEW == 0:
+                n = list_slots(sim, which, 2 * n)
         if dated:
-            room = _room_at(places, nodes, head, time, time + job.requested_time)
+            room = _room_at(places, which, head, time, time + job.requested_time)
         if room >= head.pieces and _stays_below(sim, places, job, free, time, which):
             return time, room, free
 
@@ -265,12 +275,12 @@ def _stays_below(sim: Arrays, places: NodeArrays, job: JobNow, free: int, start:
 
 
 @step
-def _room_at(places: NodeArrays, nodes: Records[Node], head: Demand, time: int, end: int) -> int:
+def _room_at(places: NodeArrays, which: int, head: Demand, time: int, end: int) -> int:
     """Find from when on the nodes are reserved, seen from a time; return for how many pieces of the head is room."""
-    date_nodes(places, nodes, time)
+    date_nodes(places, places.later if which == at.RUNNING else places.at_promise, time)
     room = 0
     for i in range(head.first_member, head.end_member):
-        room += room_on(nodes[places.members[i]], head, end)
+        room += room_on(then(places, which, places.members[i]), head, end)
     return room
 
 
@@ -283,33 +293,36 @@ def _planned_end(job: JobNow, which: int) -> int:
 @step
 def _keep_promise(sim: Arrays, places: NodeArrays, head: JobNow) -> None:
     """Find the start that the head was promised, or promise one, and what is free on the nodes then by requests."""
-    queue, one, nodes = sim.state[0].queue, places.one[0], places.at_promise
+    queue, one = sim.state[0].queue, places.one[0]
     shadow = at.NEVER
     if head.guaranteed_start == at.NEVER:
-        shadow, _, _ = _first_place(sim, places, nodes, at.LIMITS)
+        shadow, _, _ = _first_place(sim, places, at.LIMITS)
     guarantee(sim, head, shadow)
     demand, free, time = demand_of(places, head.row), queue.free, max(queue.guaranteed_start, sim.state[0].clock.now)
-    one.promise_room = _as_now(places, nodes, demand)
+    one.promise_room = _as_now(places, at.LIMITS, demand)
     for i in range(list_slots(sim, at.LIMITS, len(sim.jobs_now))):
         job = sim.jobs_now[sim.scratch[i]]
         if _planned_end(job, at.LIMITS) > time:
             break
-        one.promise_room += _without(places, nodes, job.row, demand, at.NOTHING)
+        one.promise_room += _without(places, at.LIMITS, job.row, demand, at.NOTHING)
         free += _procs_of(places, job)
     if len(places.windows) > 0:
-        one.promise_room = _room_at(places, nodes, demand, time, time + head.requested_time)
+        one.promise_room = _room_at(places, at.LIMITS, demand, time, time + head.requested_time)
     queue.extra_at_promise = _room_below(sim, places, head.procs, free, time) - head.procs
 
 
 @step
-def _as_now(places: NodeArrays, nodes: Records[Node], head: Demand) -> int:
-    """Write what is free on the nodes now into `nodes`; return for how many pieces of the head there is room."""
-    room = 0
-    for i in range(len(nodes)):
-        copy_free(nodes[i], places.nodes[i])
-        nodes[i].reserved_from = places.nodes[i].reserved_from
+def _as_now(places: NodeArrays, which: int, head: Demand) -> int:
+    """Let as much be free at a later time as is now; return for how many pieces of the head there is room."""
+    one, room = places.one[0], 0
+    if which == at.RUNNING:
+        one.n_reserved += 1
+    else:
+        one.n_promised += 1
+    for i in range(len(places.nodes) if len(places.windows) > 0 else 0):  # before they are dated
+        then(places, which, i)
     for i in range(head.first_member, head.end_member):
-        room += room_on(nodes[places.members[i]], head, at.NOTHING)
+        room += room_on(places.nodes[places.members[i]], head, at.NOTHING)
     return room
 
 
@@ -320,12 +333,12 @@ def _procs_of(places: NodeArrays, job: JobNow) -> int:
 
 
 @step
-def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand, end: int) -> int:
-    """Release what a running job has from `nodes`; return by how much the head's room grows."""
+def _without(places: NodeArrays, which: int, row: int, head: Demand, end: int) -> int:
+    """Release what a running job has at a later time; return by how much the head's room grows."""
     demand, number, more = demand_of(places, row), places.first_part[row], 0
     while number >= 0:
         part = places.parts[number]
-        more += _change_at(places, nodes, part.node, demand, part.pieces, of.RELEASE, head, end)
+        more += _change_at(places, which, part.node, demand, part.pieces, of.RELEASE, head, end)
         number = part.next
     return more
 
@@ -333,7 +346,7 @@ def _without(places: NodeArrays, nodes: Records[Node], row: int, head: Demand, e
 @step
 def _change_at(
     places: NodeArrays,
-    nodes: Records[Node],
+    which: int,
     number: int,
     demand: Demand,
     pieces: int,
@@ -345,7 +358,7 @@ def _change_at(
 
     By its requested time the head would run until `end`.
     """
-    node = nodes[number]
+    node = then(places, which, number)
     if not places.serves[head.node_set, number]:
         change(node, demand, pieces, sign)
         return 0
@@ -362,13 +375,13 @@ def _book(sim: Arrays, places: NodeArrays, job: JobNow, n: int, sign: int, at_pr
     """
     one, first = places.one[0], sim.jobs_now[sim.state[0].queue.head]
     head, more = demand_of(places, first.row), 0
-    nodes, end = places.later, one.head_end
+    which, end = at.RUNNING, one.head_end
     if at_promise:
-        nodes = places.at_promise
+        which = at.LIMITS
         end = max(sim.state[0].queue.guaranteed_start, sim.state[0].clock.now) + first.requested_time
     for i in range(n):
         number, pieces = places.chosen[i], places.chosen_pieces[i]
-        more += _change_at(places, nodes, number, demand_of(places, job.row), pieces, sign, head, end)
+        more += _change_at(places, which, number, demand_of(places, job.row), pieces, sign, head, end)
     if at_promise:
         one.promise_room += more
         return one.promise_room >= head.pieces
@@ -397,8 +410,7 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
     state, one, job = sim.state[0], places.one[0], sim.jobs_now[slot]
     tried = places.tried[places.shape_of[job.row]]
     keeps = len(places.windows) == 0  # else the place of a job hangs on its requested time too
-    if (keeps and tried.in_vain_at == one.n_released) or not has_place(sim, places, slot):
-        tried.in_vain_at = one.n_released
+    if not has_place(sim, places, slot):
         return why.RESOURCES
     if not _is_below(sim, places, job):
         return why.CEILING
@@ -407,7 +419,7 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
         if job.procs > state.queue.extra_procs:  # others of this shape may have fewer
             return why.DELAYS_HEAD
         if (keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False):
-            tried.in_the_way_at = one.moment
+            tried.in_the_way_at = one.moment if keeps else -1
             return why.DELAYS_HEAD
     if not outlasts_promise(job, state):
         return why.STARTS

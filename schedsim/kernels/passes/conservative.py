@@ -16,7 +16,7 @@ Where nodes differ, a reservation also has a place on them (see `nodes.plan`). A
 that is no longer free it takes another one at its second, if there is one.
 """
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, step
@@ -33,9 +33,9 @@ from schedsim.kernels.nodes.plan import (
     plan_places,
     recall_place,
 )
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import date, keeps_promise_in_place, note_behind, spots_are_short
 from schedsim.kernels.ordered_lists import list_slots, slot_from
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, earliest, first_drop, is_free, plan_running, read_dates, trim
 from schedsim.kernels.promise import keeps_promise
 from schedsim.kernels.queue import candidate_key, next_candidate, refresh

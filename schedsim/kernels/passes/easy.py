@@ -24,7 +24,6 @@ from schedsim.kernels.agents.picks import is_asked, pick_backfill, take_answer
 from schedsim.kernels.agents.scoring import choices_are_short, update_is_due
 from schedsim.kernels.cobalt import set_allows
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import (
     begin_search,
     date,
@@ -36,6 +35,7 @@ from schedsim.kernels.nodes.site import (
     verdict_beside_head,
 )
 from schedsim.kernels.ordered_lists import slot_from
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.postponed import release_if_idle, release_started
 from schedsim.kernels.profile import clears, free_for, note_start, read_dates
 from schedsim.kernels.promise import keeps_promise
@@ -160,11 +160,11 @@ def _backfill(sim: Arrays, agent: Picker | None, site: NodeArrays | None, reason
             return 0
     while queue.free > 0 or reasons is not None:
         if reasons is None:  # noqa: SIM108
-            slot = _next_candidate(sim, queue.searched)
+            slot = _next_candidate(sim, site, queue.searched)
         else:
             slot = _next_and_note(reasons, sim, site)
         if slot < 0:
-            if not _go_on_with_postponed(sim, sim.changes, reasons):
+            if not _go_on_with_postponed(sim, site, sim.changes, reasons):
                 return 0
             continue
         job = sim.jobs_now[slot]
@@ -222,16 +222,18 @@ def _search_from_first(state: State, which: int) -> None:
 
 
 @step
-def _next_candidate(sim: Arrays, which: int) -> int:
+def _next_candidate(sim: Arrays, site: NodeArrays | None, which: int) -> int:
     """Return the next job of a list that fits next to the head by the estimates, or -1."""
     state = sim.state[0]
     queue = state.queue
     time_left, free = queue.shadow_time - state.clock.now, free_for(state, queue.free)
-    return next_candidate(sim, sim.changes, which, free, time_left, queue.extra_procs)
+    return next_candidate(sim, sim.changes, which, free, time_left, queue.extra_procs, site)
 
 
 @step
-def _go_on_with_postponed(sim: Arrays, changes: Changes | None, reasons: Reasons | None) -> bool:
+def _go_on_with_postponed(
+    sim: Arrays, site: NodeArrays | None, changes: Changes | None, reasons: Reasons | None
+) -> bool:
     """Search the postponed jobs once no other can be backfilled; return whether one of them fits, or is to be noted."""
     if changes is None:
         return False
@@ -242,7 +244,7 @@ def _go_on_with_postponed(sim: Arrays, changes: Changes | None, reasons: Reasons
     queue.after_key = at.FIRST_KEY
     queue.after_tie = at.FIRST_TIE
     if reasons is None:  # noqa: SIM102
-        if _next_candidate(sim, at.POSTPONED) < 0:
+        if _next_candidate(sim, site, at.POSTPONED) < 0:
             return False
     sort_postponed(sim)
     _search_from_first(state, at.POSTPONED)

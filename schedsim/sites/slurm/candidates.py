@@ -10,9 +10,9 @@ from typing import Final
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import leaf_at, node_at
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.records import Arrays, JobNow
 from schedsim.sites.slurm.placement import is_in
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays

@@ -10,13 +10,13 @@ select/cons_tres, `_future_run_test`.
 
 from typing import Final
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
-from schedsim.kernels.nodes.placement import change, copy_free, date_nodes, first_ahead, next_opening, room_on
-from schedsim.kernels.nodes.records import Demand, NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import list_slots
+from schedsim.kernels.places.placement import change, copy_free, date_nodes, first_ahead, next_opening, room_on
+from schedsim.kernels.places.records import Demand, NodeArrays
 from schedsim.kernels.records import Arrays, JobNow
 from schedsim.sites.slurm.candidates import is_candidate
 from schedsim.sites.slurm.placement import choose, count_bits, find_rooms, is_in
@@ -262,6 +262,7 @@ def copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, e
     for i in range(len(nodes)):
         copy_free(nodes[i], places.nodes[i])
         nodes[i].reserved_from = at.NEVER
+        places.later_as_of[i] = places.one[0].n_reserved  # a start does not change what is planned
     if len(places.windows) > 0:
         date_nodes(places, nodes, begin)
     for i in range(len(nodes)):

@@ -27,10 +27,10 @@ import schedsim.kernels.reasons as why
 import schedsim.kernels.records as at
 from predictors.core.jit import lean, rare, step
 from schedsim.kernels.instant import until_pass
-from schedsim.kernels.nodes.placement import find_place
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import date, demand_of, note_behind, spots_are_short
 from schedsim.kernels.ordered_lists import insert, leaf_at, node_at, slot_from
+from schedsim.kernels.places.placement import find_place
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, book_dates, clears, earliest, is_free, note_start, plan_running, read_dates
 from schedsim.kernels.queue import refresh
 from schedsim.kernels.reasons import Reasons

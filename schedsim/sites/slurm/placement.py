@@ -8,8 +8,8 @@ otherwise the run's nodes are taken in turn. See select/cons_tres, `_eval_nodes_
 
 from predictors.core.arrays import Ints
 from predictors.core.jit import step
-from schedsim.kernels.nodes.placement import room_on
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays
+from schedsim.kernels.places.placement import room_on
+from schedsim.kernels.places.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
 from schedsim.sites.slurm.records import NodeCycle
 

@@ -57,6 +57,24 @@ import numpy as np
 from schedsim._steps import *
 print(total(np.arange(4)), door(twice)(21), thrice(5), len(compiled.STEP))
 """
+PAIRS = """
+from typing import NamedTuple
+class Pair(NamedTuple):
+    x: int
+    y: int
+"""
+SUMS = """
+from predictors.core.jit import compiled
+from schedsim._pairs import Pair
+@compiled
+def sum_of(pair: Pair) -> int:
+    return pair.x + pair.y
+"""
+ASK_SUM = """
+from schedsim._pairs import Pair
+from schedsim._sums import sum_of
+print(sum_of(Pair(1, 2)), sum(sum_of.stats.cache_hits.values()))
+"""
 ASK = "from schedsim._caller import twice; print(twice(1), sum(twice.stats.cache_hits.values()))"
 
 
@@ -86,6 +104,17 @@ def test_an_edit_two_calls_away_is_seen(tmp_path, how, mark):
     assert asked(tmp_path, ask) == (3, 1), "the second process finds the code"
     (package / f"{mark}callee.py").write_text(CALLEE.format(how=how, step=10))
     assert asked(tmp_path, ask) == (21, 0)
+
+
+def test_code_kept_for_a_class_that_has_moved_is_compiled_again(tmp_path):
+    package = tmp_path / "schedsim"
+    package.mkdir()
+    for module, text in (("__init__", ""), ("_pairs", PAIRS), ("_sums", SUMS)):
+        (package / f"{module}.py").write_text(text)
+    assert [asked(tmp_path, ASK_SUM) for _ in range(2)] == [(3, 0), (3, 1)]
+    (package / "_pairs.py").rename(package / "_couples.py")
+    (package / "_sums.py").write_text(SUMS.replace("_pairs", "_couples"))
+    assert asked(tmp_path, ASK_SUM.replace("_pairs", "_couples")) == (3, 0)
 
 
 @pytest.mark.parametrize(

@@ -109,15 +109,18 @@ def test_a_command_about_a_job_with_a_reservation_makes_the_plan_again(features,
     assert differing(Case(features, seed)) is None
 
 
-def test_many_cases_on_nodes_run_as_the_oracle_says():
-    groups, ran = ("order", "backfilling", "promise", "dates", "failures", "corrections"), 0
-    for seed in range(300):
+@pytest.mark.parametrize("machine", ["nodes", "constraints"])
+def test_many_cases_on_nodes_run_as_the_oracle_says(machine):
+    groups = ("order", "backfilling", "promise", "dates", "failures", "corrections", "limits", "preemption")
+    ran = fewer = 0
+    for seed in range(500):
         random = Random(seed)
         others = [random.choice(sorted(GROUPS[group])) for group in random.sample(groups, 2)]
-        if refusal(case := Case(("nodes", *others), seed)) is None:
+        if refusal(case := Case((machine, *others), seed)) is None:
             ran += 1
+            fewer += sum(job.ask.told != () and job.ask.nodes != job.ask.told[0] for job in case.jobs)
             assert differing(case) is None, (case.features, seed)
-    assert ran > 150
+    assert ran > 300 and (fewer > 1000 or machine == "nodes")
 
 
 @pytest.mark.slow
@@ -130,7 +133,7 @@ def test_a_thousand_sets_of_features_run_as_the_oracle_says():
 @pytest.mark.parametrize("name", [one for one in FEATURES if one not in GROUPS["rules"] and "loops" not in one])
 def test_a_feature_on_one_node_is_that_feature_on_counts(name):
     """The law of the oracle, also for what the engine refuses on nodes; Slurm's loops take whole nodes and break it."""
-    others = GROUPS.keys() - {"machine", "dates", "failures", "rules"}
+    others = GROUPS.keys() - {"machine", "constraints", "dates", "failures", "rules"}
     groups = sorted(group for group in others if name not in GROUPS[group])
     for seed in range(12):
         random = Random(seed)

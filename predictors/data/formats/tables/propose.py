@@ -77,6 +77,7 @@ SYNONYMS: Final[Mapping[str, tuple[str, ...]]] = MappingProxyType(
             "gpusreq", "reqgpus", "requestedgpus", "gpusrequested", "numgpusreq", "gpunum", "ngpus", "gpus", "gpucount",
             "gpureq", "numgpu",
         ),
+        "gpu_type": ("gputype", "gputypereq", "reqgputype"),
         "allocated_gpus": ("gpusalloc", "allocgpus", "allocatedgpus", "numgpusalloc", "gpusused", "usedgpus"),
         "requested_job_memory": ("memreq", "reqmem", "requestedmemory", "memory", "mem", "memoryreq", "mszl"),
         "used_job_memory": ("maxrss", "usedmemory", "memused", "memoryused", "mmszu", "peakmemory"),

@@ -423,6 +423,8 @@ def _texts(draft: Draft, used: Mapping[str, Any]) -> None:
             lists = names(used[target])
             if gpus not in draft.numbers:
                 draft.numbers[gpus] = by_name(lists, slurm.gpus_of, MISSING)
+            if target == "requested_tres":
+                draft.names.setdefault("gpu_type", slurm.named_by(lists, slurm.gpu_type_of))
             if target == "requested_tres" and "requested_job_memory" not in used:
                 draft.numbers["requested_job_memory"] = by_name(lists, slurm.memory_of, MISSING)
 

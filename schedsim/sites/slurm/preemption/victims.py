@@ -13,9 +13,9 @@ import schedsim.kernels.records as at
 from predictors.core.jit import rare, step
 from schedsim.kernels.cobalt import hold_stopped
 from schedsim.kernels.interrupt import stop_run
-from schedsim.kernels.nodes.records import NodeArrays
 from schedsim.kernels.nodes.site import demand_of
 from schedsim.kernels.ordered_lists import insert, remove
+from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, book_dates, clears, is_free
 from schedsim.kernels.records import Arrays, JobNow
 from schedsim.sites.slurm.candidates import forget_exempt, reorder

@@ -616,11 +616,30 @@ def test_gpus_memory_constraints_and_dependencies() -> None:
     ]
 
 
+def test_types_of_gpus_come_from_the_list_of_resources_else_from_the_submit_line() -> None:
+    jobs = [
+        ("cpu=4,gres/gpu:a100=2,gres/gpu=2", "sbatch --gres=gpu:v100:1 x"), ("cpu=4,gres/gpu=2", "sbatch -G h100:2 x"),
+        ("cpu=4", "sbatch --gres=shard:2,gpu:mi300:1 x"), ("cpu=4", "srun --gpus-per-task v100:1,a100:1 x"),
+        ("cpu=4", "sbatch --gres=gpu:2 --gpus=4 x"), ("cpu=4,gres/gpu:a100=1,gres/gpu:1g.5gb=1", ""),
+        ("", "sbatch --tres-per-task=cpu:2,gres/gpu:h100:1 x"), ("cpu=4,gres/gpu=2", "sbatch x --gres=gpu:a100"),
+    ]  # fmt: skip
+    rows = [row(JobIDRaw=str(number)) + f"|{tres}|{line}" for number, (tres, line) in enumerate(jobs, 1)]
+    log, _ = read(*rows, head=f"{HEAD}|ReqTRES|SubmitLine")
+    types = ["a100", "h100", "mi300", "a100,v100", None, "1g.5gb,a100", "h100", None]
+    assert named(log, "gpu_type") == types
+    log, _ = read(*(line.rpartition("|")[0] for line in rows), head=f"{HEAD}|ReqTRES")
+    assert named(log, "gpu_type") == ["a100", None, None, None, None, "1g.5gb,a100", None, None]
+    log, _ = read(*(line.rpartition("|")[0] for line in rows[1:5]), head=f"{HEAD}|ReqTRES")
+    assert "gpu_type" not in log.values
+
+
 def test_json_has_gpus_and_unused_keys() -> None:
     tres = {"requested": [{"type": "gres", "name": "gpu", "count": 4}, {"type": "mem", "count": 512}], "allocated": []}
     log, account = as_json({**NEW, "tres": tres, "constraints": "bigmem", "wckey": "x"})
     assert (log["requested_gpus"].tolist(), named(log, "constraint")) == ([4], ["bigmem"])
-    assert log["requested_job_memory"].tolist() == [512 * 1024]
+    assert log["requested_job_memory"].tolist() == [512 * 1024] and "gpu_type" not in log.values
+    typed = {"requested": [*tres["requested"], {"type": "gres", "name": "gpu:a100", "count": 4}], "allocated": []}
+    assert named(as_json({**NEW, "tres": typed})[0], "gpu_type") == ["a100"]
     assert any("wckey" in f.text for f in account.findings if f.rule == "unused")
 
 

@@ -165,6 +165,14 @@ def test_gpus_on_a_machine_that_has_none() -> None:
     assert (log.max_gpus, log.epoch) == (8, None)  # seconds since some start, no dates
 
 
+def test_a_list_of_resources_tells_gpus_and_their_type() -> None:
+    text = COLUMNS + '"E" = "end"\n"R" = "requested_tres"\n"T" = "gpu_type"\n'
+    data = b'Id,S,B,E,R,T\n1,5,6,7,"cpu=1,gres/gpu:a100=2",v100\n2,6,7,8,cpu=1,\n'
+    for told, types in ((text, ["v100", None]), (text.replace('"gpu_type"', '"unused"'), ["a100", None])):
+        log, _ = parse_table(data, "a.csv", mapped(told))
+        assert (log["requested_gpus"].tolist(), named(log, "gpu_type")) == ([2, 0], types)
+
+
 CELL = st.text(st.sampled_from("0123456789-:.,;| TabN\n\"'%eE+"), max_size=10)
 
 

@@ -157,6 +157,8 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     off = slurm_policy_of(files("MaxJobs=1", conf=CONF.replace("limits,qos", "associations")), log)
     assert off[0].backfill.limits is None
     assert off[1].count("slurm-limits-off") == 1
+    with pytest.raises(JobcastError, match="Slurm knows no 'limit' and does not start"):
+        slurm_policy_of(files("MaxJobs=1", conf=CONF.replace("limits,qos", "limit,qos")), log)
     beyond = slurm_policy_of(files("GrpTRES=cpu=3,license/x=1"), log)[1]
     assert beyond.count("slurm-beyond-limit") == 1
     assert beyond.count("slurm-limits-untold") == 1

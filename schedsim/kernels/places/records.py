@@ -40,7 +40,8 @@ class Demand:
 class Tried:
     """When a place for jobs of one shape was last looked for in vain."""
 
-    in_vain_at: int  # number of jobs that had released nodes by then, or -1: since then none may have a place
+    in_vain_at: int  # `n_released` then, or -1
+    missing: int  # pieces, at least, for which there was no room then
     in_the_way_at: int  # moment at which it would have taken the head's place, or -1
     breaks_promise_at: int  # moment at which it would have taken the place promised to the head, or -1
 
@@ -70,7 +71,7 @@ class NodeLevel:
 class Places:
     """Where the search for places stands."""
 
-    n_released: int  # jobs that have released nodes so far
+    n_released: int  # parts of jobs that have been released so far; a repair counts as more than are remembered
     n_occupied: int  # jobs that have taken nodes so far
     moment: int  # moves on where the answer about the head's place may change
     spare_part: int  # the record given back last, or -1
@@ -85,6 +86,9 @@ class Places:
     head_at_scan: int  # row of its head, or -1
     dated_until: int  # from this second on `reserved_from` of the nodes must be found again; NEVER: it stays
     n_chosen: int  # nodes of the place found last; 0: none was found
+    n_missing: int  # pieces for which there was no room when none was found
+    n_reserved: int  # times that the head's shadow time was looked for
+    n_promised: int  # and what is free at its promise
     head_end: int  # when the head would end by its requested time if it started at its shadow time
 
 
@@ -92,8 +96,10 @@ class NodeArrays(NamedTuple):
     """All arrays of the nodes of a simulation, as the kernels pass them on."""
 
     nodes: Records[Node]  # now
-    later: Records[Node]  # at the head's shadow time, by the estimates; written again before it is read
-    at_promise: Records[Node]  # at the start promised to the head, by requested times; likewise
+    later: Records[Node]  # at the head's shadow time, by the estimates; see `placement.then`
+    later_as_of: Ints  # number of the reservation for which each of them was written
+    at_promise: Records[Node]  # at the start promised to the head, by requested times
+    promise_as_of: Ints  # number of the promise for which each of them was written
     empty: Records[Node]  # without a job; read-only
     demands: Records[Demand]  # by shape; read-only
     shape_of: Ints  # number of each job's shape, by row; read-only
@@ -103,6 +109,7 @@ class NodeArrays(NamedTuple):
     opens: Ints  # the first begin of a window from a number on, by kind of node, shape (n + 1, kinds); read-only
     kind_of: Ints  # the kind of each node: those of one kind are reserved together; read-only
     tried: Records[Tried]  # by shape
+    released_on: Ints  # the node of each part released last: of part k at k % REMEMBERED
     parts: Records[Part]
     first_part: Ints  # of each job that runs, or keeps a place in the plan, by row, or -1
     levels: Records[NodeLevel]  # of the plan, see `plan`
@@ -122,6 +129,9 @@ PLACES: Final = record_type(Places)
 
 UNLIMITED: Final = np.int64(1 << 50)
 """Memory of a node whose memory does not count [KB]."""
+
+REMEMBERED: Final = 256
+"""Of so many parts released last the nodes are known."""
 
 # resources that a job lacks, as bits
 PROCESSORS: Final = 1

@@ -7,11 +7,11 @@ whenever there is one. While jobs only start, what had no place has none. A node
 takes no job that by its requested time would run beyond it.
 """
 
-import schedsim.kernels.nodes.records as of
+import schedsim.kernels.places.records as of
 import schedsim.kernels.records as at
 from predictors.core.arrays import Ints
 from predictors.core.jit import lean, step
-from schedsim.kernels.nodes.records import Demand, Node, NodeArrays, NodeLevel
+from schedsim.kernels.places.records import Demand, Node, NodeArrays, NodeLevel
 from schedsim.kernels.records import Records
 
 
@@ -95,7 +95,45 @@ def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
             left -= pieces
             if left == 0:
                 return n
+    places.one[0].n_missing = left
     return 0
+
+
+@step
+def stays_in_vain(places: NodeArrays, row: int) -> bool:
+    """Return whether a job that had no place has none now: the nodes released since lack room for what was missing."""
+    shape, n_released = places.shape_of[row], places.one[0].n_released
+    tried, demand = places.tried[shape], places.demands[shape]
+    if tried.in_vain_at == n_released:
+        return True
+    if tried.in_vain_at < 0 or n_released - tried.in_vain_at > of.REMEMBERED:
+        return False
+    missing = tried.missing
+    for k in range(tried.in_vain_at, n_released):
+        number = places.released_on[k % of.REMEMBERED]
+        if places.serves[demand.node_set, number]:
+            missing -= room_on(places.nodes[number], demand, at.NOTHING)
+            if missing <= 0:
+                return False
+    tried.in_vain_at = n_released
+    tried.missing = missing
+    return True
+
+
+@step
+def cannot_start(places: NodeArrays, row: int, late: bool) -> bool:
+    """Return whether it is known that a job has no place, or, if it ends late, only the head's place then."""
+    tried, moment = places.tried[places.shape_of[row]], places.one[0].moment
+    return (late and tried.in_the_way_at == moment) or stays_in_vain(places, row)
+
+
+@step
+def note_in_vain(places: NodeArrays, row: int) -> None:
+    """Note that a job has no place; where nodes are reserved that depends on its requested time too."""
+    if len(places.windows) == 0:
+        tried = places.tried[places.shape_of[row]]
+        tried.in_vain_at = places.one[0].n_released
+        tried.missing = places.one[0].n_missing
 
 
 @step
@@ -120,11 +158,35 @@ def copy_free(target: Node | NodeLevel, source: Node | NodeLevel) -> None:
 
 
 @step
+def then(places: NodeArrays, which: int, number: int) -> Node:
+    """Return what is free on a node at the head's shadow time (RUNNING) or promise (LIMITS), as planned so far.
+
+    It is copied from what is free now when it is first asked for, and before that changes.
+    """
+    nodes, as_of, last = places.later, places.later_as_of, places.one[0].n_reserved
+    if which == at.LIMITS:
+        nodes, as_of, last = places.at_promise, places.promise_as_of, places.one[0].n_promised
+    if as_of[number] != last:
+        as_of[number] = last
+        copy_free(nodes[number], places.nodes[number])
+        nodes[number].reserved_from = places.nodes[number].reserved_from
+    return nodes[number]
+
+
+@step
+def change_now(places: NodeArrays, number: int, demand: Demand, pieces: int, sign: int) -> None:
+    """Take pieces of a job from what is free on a node now, or release them; what is planned there stays."""
+    then(places, at.RUNNING, number)
+    then(places, at.LIMITS, number)
+    change(places.nodes[number], demand, pieces, sign)
+
+
+@step
 def occupy(places: NodeArrays, row: int, demand: Demand, n: int) -> None:
     """Give a job the place found last, of `n` nodes."""
     one = places.one[0]
     for i in range(n):
-        change(places.nodes[places.chosen[i]], demand, places.chosen_pieces[i], of.TAKE)
+        change_now(places, places.chosen[i], demand, places.chosen_pieces[i], of.TAKE)
     keep_place(places, row, n)
     one.n_occupied += 1
     one.moment += 1
@@ -137,10 +199,12 @@ def vacate(places: NodeArrays, row: int) -> None:
     if number < 0:
         return
     while number >= 0:
-        change(places.nodes[places.parts[number].node], demand, places.parts[number].pieces, of.RELEASE)
-        number = places.parts[number].next
+        part = places.parts[number]
+        change_now(places, part.node, demand, part.pieces, of.RELEASE)
+        places.released_on[one.n_released % of.REMEMBERED] = part.node
+        one.n_released += 1
+        number = part.next
     forget_place(places, row)
-    one.n_released += 1
     one.moment += 1
 
 
