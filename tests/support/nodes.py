@@ -6,11 +6,10 @@ from random import Random
 import numpy as np
 
 import schedsim.kernels.places.records as of
-from predictors.data.joblog import JobLog
+from jobcast import JobLog, Workload
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.workload.demands import Demands
-from schedsim.workload.workload import Workload
 from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
 from tests.oracle.machine import Ask, Box, Nodes
