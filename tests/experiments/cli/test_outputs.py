@@ -7,10 +7,9 @@ from typer.main import get_command
 
 from experiments.cli.main import app
 from experiments.cli.outputs import CheckedCommand
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log
 from predictors.core.files import kept, whole_file
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 
 OUTPUTS = {"out", "schedule", "table", "figures", "metrics", "report", "save"}
 """Names of parameters that are written; `token --file` is added to, which has rules of its own."""
