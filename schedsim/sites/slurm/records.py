@@ -144,12 +144,23 @@ class Run:
     weight: int
 
 
+class Held:
+    """What a running job has of a node."""
+
+    node: int
+    procs: int
+    gpus: int
+    memory: int  # [KB]
+
+
 class Cycle:
     """Where the plan of a cycle on nodes stands."""
 
     n_slots: int  # spans of time, each until the next one begins; the last until the end of the window
     window_end: int  # reservations that begin then or later are not kept
-    n_listed: int  # running jobs in `scratch`, by their planned ends; 0: they must be listed, and the nodes copied
+    listed_at: int  # jobs and parts that had taken or released nodes when the running jobs were listed, or -1
+    n_running: int  # running jobs that were listed then
+    n_listed: int  # running jobs in `ends`, by their planned ends; 0: the nodes must be copied
     n_released: int  # of these, those of which the nodes are free in `later`
     last_joined: int  # the last slot of those joined in `joined`, or -1
     last_beyond: int  # the last slot of those joined in `beyond`
@@ -207,6 +218,9 @@ class NodeCycle(NamedTuple):
     counted: Ints  # nodes of which `room` is the sum, shape (words,)
     taken: Ints  # pieces that the place found last has on each node of the job's node set
     runs: Records[Run]
+    ends: Ints  # planned ends of the running jobs that have nodes, in ascending order
+    first_held: Ints  # what the i-th of them has is `held[first_held[i]:first_held[i + 1]]`
+    held: Records[Held]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
     one: Records[Cycle]  # one
 
@@ -251,5 +265,6 @@ TALLY: Final = record_type(Tally)
 ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
+HELD: Final = record_type(Held)
 CYCLE: Final = record_type(Cycle)
 PREEMPTING: Final = record_type(Preempting)

@@ -18,6 +18,7 @@ from schedsim.sites.slurm.multifactor import Priorities, parts_of
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.sites.slurm.records import (
     CYCLE,
+    HELD,
     PACE,
     RANKING,
     RUN,
@@ -181,6 +182,8 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
     words = sets.shape[1]
     runs: Any = np.zeros(n_nodes, RUN)
     one: Any = np.zeros(1, CYCLE)
+    most = int(demands.nodes["procs"].sum())  # parts of running jobs, each of a processor at least
+    held: Any = np.empty(most, HELD)
     return NodeCycle(
         begins=np.zeros(n_slots, dtype=np.int64),
         rows=np.zeros(n_slots, dtype=np.int64),
@@ -195,6 +198,9 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         taken=np.zeros(n_nodes, dtype=np.int64),
         counted=np.zeros(words, dtype=np.int64),
         runs=runs,
+        ends=np.empty(most, dtype=np.int64),
+        first_held=np.zeros(most + 1, dtype=np.int64),
+        held=held,
         most_on_node=_most_on_node(demands),
         one=one,
     )
