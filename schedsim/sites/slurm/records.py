@@ -144,6 +144,20 @@ class Run:
     weight: int
 
 
+class Switch:
+    """A switch of the tree, and what of it counts for the job that is placed."""
+
+    parent: int  # the one above, or -1
+    depth: int  # switches above it
+    level: int  # switches below it, on the longest way; 0: a leaf
+    first_node: int  # its nodes are `on_leaf[first_node:end_node]`; none unless it is a leaf
+    end_node: int
+    nodes: int  # that the job may still take
+    procs: int  # that the job might use there, on nodes of every weight
+    distance: int  # from all switches that have a part of the job: hops
+    has_part: bool  # nodes lighter than others are on it, all of which the job takes
+
+
 class Cycle:
     """Where the plan of a cycle on nodes stands."""
 
@@ -207,6 +221,9 @@ class NodeCycle(NamedTuple):
     counted: Ints  # nodes of which `room` is the sum, shape (words,)
     taken: Ints  # pieces that the place found last has on each node of the job's node set
     runs: Records[Run]
+    leaf_of: Ints  # the switch of each node; read-only; empty as the next two, if no switch counts
+    on_leaf: Ints  # nodes by their switches; read-only
+    switches: Records[Switch]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
     one: Records[Cycle]  # one
 
@@ -251,5 +268,6 @@ TALLY: Final = record_type(Tally)
 ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
+SWITCH: Final = record_type(Switch)
 CYCLE: Final = record_type(Cycle)
 PREEMPTING: Final = record_type(Preempting)
