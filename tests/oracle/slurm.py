@@ -201,6 +201,8 @@ def best_of(runs, procs, machine, need, nodes) -> list[int]:
 def place_in_tree(boxes, ask, rooms, procs) -> dict | None:
     """Return Slurm's place for a job where nodes are on leaf switches."""
     place, best = {}, []
+    if ask.pieces == 1:
+        return {min(rooms, key=lambda node: (boxes[node].weight, node)): 1} if rooms else None
     for weight in sorted({boxes[node].weight for node in rooms}):
         place = {node: rooms[node] for node in best}
         best += [node for node in rooms if boxes[node].weight == weight]

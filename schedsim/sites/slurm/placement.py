@@ -11,7 +11,8 @@ While pieces are left, the leaf switches are compared in the order of the file. 
 to the switches that have a part of the job (in hops, all added) and holds what is left; or if it is as close, and
 better: of two switches that hold what is left the one with fewer nodes, else the one that does. If neither does, the
 switches above them are compared instead, up to the one above both; if none of them does, the one with more nodes is
-better. The nodes of a leaf switch are taken in turn. See topology/tree, `_eval_nodes_topo`, as of Slurm 26.05.
+better. The nodes of a leaf switch are taken in turn. A job of one piece has the first of the lightest nodes with room,
+whatever its switch. See topology/tree, `_eval_nodes_topo`, and select/cons_tres, `_get_one_res`, as of Slurm 26.05.
 """
 
 from predictors.core.arrays import Ints
@@ -168,7 +169,9 @@ def _take_in_tree(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> boo
     if heaviest < 0:
         return False
     left = _take_lighter(cycle, nodes, demand, heaviest)
-    if left < demand.pieces:
+    if demand.pieces == 1:
+        left = _take_first(cycle, heaviest)
+    elif left < demand.pieces:
         n_taken = 0
         for i in range(len(cycle.switches)):
             if cycle.switches[i].has_part:
@@ -232,6 +235,16 @@ def _take_lighter(cycle: NodeCycle, nodes: Records[Node], demand: Demand, heavie
                 i = switch.parent
         number = next_usable(cycle, number + 1)
     return left
+
+
+@step
+def _take_first(cycle: NodeCycle, weight: int) -> int:
+    """Take a piece on the first node of a weight that has room; return how many are left, none."""
+    number = next_usable(cycle, 0)
+    while cycle.rooms[number] == 0 or cycle.weights[number] != weight:
+        number = next_usable(cycle, number + 1)
+    cycle.taken[number] = 1
+    return 0
 
 
 @step

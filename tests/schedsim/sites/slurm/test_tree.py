@@ -28,7 +28,12 @@ def test_the_switch_with_the_fewest_nodes_that_holds_the_job_comes_first():
     assert place(ways, 2) == [6, 7]
     assert place(ways, 2, held=((6, 1),)) == [8, 9]
     assert place(ways, 3) == [0, 1, 2]
-    assert place(ways, 1) == [6]
+
+
+def test_a_job_of_one_piece_has_the_first_of_the_lightest_nodes():
+    assert place([A, A, A, B], 1, 2) == [0]
+    assert place([A, A, A, B], 1, 2, False, held=((0, 7), (1, 6), (2, 5))) == [1]
+    assert place([A, A, B, B], 1, weights=[2, 2, 2, 1]) == [3]
 
 
 def test_a_job_without_switches_would_take_other_nodes():
@@ -86,7 +91,6 @@ def test_processors_are_filled_in_turn_and_not_on_the_node_that_fits_best():
 
 def test_all_nodes_of_the_lighter_weights_are_taken_and_then_the_others_on_their_switches():
     ways = [A, A, B, B, C, C]
-    assert place(ways, 1, weights=[2, 2, 2, 2, 1, 1]) == [4]
     assert place(ways, 3, weights=[2, 2, 2, 2, 2, 1]) == [0, 4, 5]  # 4 is on the switch of 5
     assert place(ways, 2, weights=[2, 2, 2, 1, 2, 2]) == [2, 3]
 
