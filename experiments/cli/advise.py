@@ -54,9 +54,11 @@ def advise(args: options.Advise) -> None:
                     f"{case.policy} was tuned on a part of this very log: nothing can be advised from that. Advise on "
                     "the months that follow; the page of jobcast tune tells what it gains on the rest of this log."
                 )
-        folder = report_folder(args.out, f"advise-{slug(cleaned.name)}")
+        page_of = f"advise-{slug(cleaned.name)}"
+        refuse_report_folder(args.out, page_of)
         with console.resumable():
-            found = question.run(folder, workers)
+            found = question.run(args.out / page_of, workers)
+        folder = report_folder(args.out, page_of)
     with console.working("Drawing"):
         advice = question.advice(found)
         source = _source(args.log, args.jobs_of, args.machine, args.kill)

@@ -34,12 +34,14 @@ class CheckedCommand(TyperCommand):
             return super().invoke(ctx)
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Refuse an output that is named twice, since one of the files would not be written, and an empty path."""
+        """Refuse what is given twice where one value counts, since the first would be dropped, and an empty path."""
         values, _, given = self.make_parser(ctx).parse_args(args=list(args))
         for parameter in () if ctx.resilient_parsing else given:
             name = parameter.opts[0] if parameter.param_type_name == "option" else str(parameter.name).upper()
             if _about(parameter).writable and given.count(parameter) > 1:
                 raise JobcastError(f"{name} names one output, and is given more than one; leave one out.")
+            if _has_one_value(parameter) and (times := given.count(parameter)) > 1:
+                raise JobcastError(f"{name} takes one value, and is given {times}; leave the others out.")
             value = values.get(parameter.name)
             if "" in (value if isinstance(value, list | tuple) else (value,)) and _is_path(parameter):
                 raise JobcastError(f"{name} is empty; name a file or a folder (`.` is the current one).")
@@ -68,6 +70,11 @@ class CheckedCommand(TyperCommand):
                         yield from read_from(policy)
                 elif isinstance(one, str) and os.path.isfile(name := one.removeprefix("agent:")):  # noqa: PTH113
                     yield Path(name)  # a text may be too long for Path.is_file
+
+
+def _has_one_value(parameter: Any) -> bool:
+    is_option = parameter.param_type_name == "option"
+    return is_option and not (parameter.multiple or parameter.count or parameter.is_flag) and parameter.nargs == 1
 
 
 def _about(parameter: Any) -> Any:

@@ -71,7 +71,7 @@ def sweep(args: options.Sweep) -> None:
 def _declared(files: list[Path], given: dict[str, Any], beside: str | None, measure: str | None) -> Sweep:
     """Return the sweep that a TOML file declares, or that logs and options do."""
     wanted: dict[str, Any] = {name: v for name, v in (("beside", beside), ("measure", measure)) if v is not None}
-    set_ones = {name: v for name, v in given.items() if v is not None and v is not False and v != ""}
+    set_ones = {name: v for name, v in given.items() if v is not None and v is not False}
     if files[0].suffix == ".toml":
         if len(files) > 1 or set_ones:
             odd = f"--{next(iter(set_ones)).replace('_', '-')}" if set_ones else str(files[1])

@@ -17,11 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from jobcast import JobLog, Simulation, Workload, make_policy
 from predictors.core.arrays import Ints
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import Simulation
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 from tests.bench.bench_engine import load
 
 SOURCE = Path(__file__).with_name("easy.c")

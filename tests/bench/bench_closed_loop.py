@@ -22,15 +22,11 @@ from pathlib import Path
 import numpy as np
 
 from experiments.studies.closed_loop import CASES, REQUEST, Cluster
-from predictors.history.history import JobHistory
+from jobcast import JobHistory, Workload, make_policy, make_predictor, simulate
 from predictors.history.records import Job
 from predictors.models.stream import OutcomeStream
-from predictors.registry import make_predictor
 from predictors.schedulers.slurm import Slurm
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import figures_of_waits
-from schedsim.workload.workload import Workload
 from tests.support.slurm.cluster import SlurmCluster
 
 LATE = 300

@@ -13,16 +13,10 @@ import sys
 import time
 from pathlib import Path
 
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
-from schedsim.engine.simulation import Simulation
-from schedsim.policies.policy import POLICIES, make_policy
+from jobcast import JobLog, Simulation, Workload, clean, forecast, make_policy, make_predictor, read_log
+from schedsim.policies.policy import POLICIES
 from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.estimates import Estimates, clairvoyant
-from schedsim.workload.workload import Workload
 
 STORED = Path(__file__).with_name("figures.json")
 LOGS = {"KTH-SP2": ("KTH-SP2-1996-2.1-cln", None), "CEA-Curie": ("CEA-Curie-2011-2.1-cln", 80_640)}

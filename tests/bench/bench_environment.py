@@ -1,7 +1,5 @@
 """How fast is the environment? Steps per CPU second, alone and side by side, beside a pass that scores the jobs itself.
 
-The last column are the passes per CPU second in which the policy `look-ahead` drains the queue under its orders.
-
     python tests/bench/bench_environment.py [--logs KTH-SP2-1996-2.1-cln,ALCF-Theta-2022.cqsim] [--side-by-side 64]
 
 Needs JOBCAST_TRACES. Warm months, random picks drawn beforehand; the best of three runs, without compiling.
@@ -17,12 +15,8 @@ from pathlib import Path
 import gymnasium
 import numpy as np
 
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation
+from jobcast import Simulation, Workload, clean, make_policy, read_log
 from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 
 PICK = "schedsim.gym:jobcast/Pick-v0"
 STEPS = 100_000
@@ -60,21 +54,13 @@ def scored(jobs: Workload) -> float:
     return simulation.picks / (time.process_time() - begin)
 
 
-def looked_ahead(jobs: Workload) -> float:
-    """Return per CPU second how often the queue is drained under five orders."""
-    simulation = Simulation(jobs, make_policy("look-ahead"))
-    begin = time.process_time()
-    simulation.run()
-    return simulation.look_aheads / (time.process_time() - begin)
-
-
 def main() -> None:
     """Print a line for each log."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--logs", default="KTH-SP2-1996-2.1-cln,ALCF-Theta-2022.cqsim", help="logs, with commas")
     parser.add_argument("--side-by-side", type=int, default=64, help="environments of the vector form")
     arguments = parser.parse_args()
-    print(f"{'log':24} {'alone':>12} {'side by side':>13} {'in the pass':>12} {'look-ahead':>11}")
+    print(f"{'log':24} {'alone':>12} {'side by side':>13} {'in the pass':>12}")
     for name in arguments.logs.split(","):
         path = Path(os.environ.get("JOBCAST_TRACES", "")) / f"{name}.swf.gz"
         if not path.is_file():
@@ -82,8 +68,8 @@ def main() -> None:
             continue
         jobs = Workload.from_log(clean(read_log(path)[0])[0])
         vector = partial(side_by_side, n=arguments.side_by_side)
-        found = [max(run(jobs) for _ in range(3)) for run in (alone, vector, scored, looked_ahead)]
-        print(f"{name:24} {found[0]:12,.0f} {found[1]:13,.0f} {found[2]:12,.0f} {found[3]:11,.0f}", flush=True)
+        found = [max(run(jobs) for _ in range(3)) for run in (alone, vector, scored)]
+        print(f"{name:24} {found[0]:12,.0f} {found[1]:13,.0f} {found[2]:12,.0f}", flush=True)
 
 
 if __name__ == "__main__":

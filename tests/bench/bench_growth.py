@@ -15,12 +15,8 @@ import numpy as np
 import pandas as pd
 
 from experiments.reports.figures import COLOURS, MARKERS, draw
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from jobcast import Workload, clean, generate_log, make_policy, simulate
 from schedsim.results.timelines import timeline
-from schedsim.workload.workload import Workload
 
 POLICIES = ("fcfs", "easy", "easy-sjbf")
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000, 10_000_000)

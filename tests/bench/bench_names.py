@@ -9,9 +9,8 @@ import sys
 
 import numpy as np
 
+from jobcast import generate_log, make_predictor
 from predictors.core.intervals import mean_interval
-from predictors.data.synthetic.generate import generate_log
-from predictors.registry import make_predictor
 from tests.support.names_of_jobs import with_names
 
 PAIRS = (

@@ -13,12 +13,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from predictors.data.cleaning import clean
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import Simulation
+from jobcast import JobLog, Simulation, Workload, clean, make_policy
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 
 
 class Case(NamedTuple):
@@ -65,19 +61,13 @@ def log_of(case: Case, n: int) -> JobLog:
     gap = float((procs * run_time).mean()) / (case.load * case.nodes * PROCESSORS)
     return JobLog.from_columns(
         {
-            "job_id": np.arange(1, n + 1),
-            "submit": np.cumsum(rng.exponential(gap, n)).astype(np.int64),
-            "run_time": run_time,
-            "requested_time": requested,
-            "requested_procs": procs,
-            "allocated_procs": procs,
-            "requested_nodes": n_nodes[shape],
-            "requested_gpus": (gpus * n_nodes)[shape],
-            "requested_memory": memory[shape],
-            "wait": np.zeros(n, dtype=np.int64),
+            "job_id": np.arange(1, n + 1), "submit": np.cumsum(rng.exponential(gap, n)).astype(np.int64),
+            "run_time": run_time, "requested_time": requested, "requested_procs": procs, "allocated_procs": procs,
+            "requested_nodes": n_nodes[shape], "requested_gpus": (gpus * n_nodes)[shape],
+            "requested_memory": memory[shape], "wait": np.zeros(n, dtype=np.int64),
         },
         {},
-    )
+    )  # fmt: skip
 
 
 def seconds(workload: Workload, policy: str) -> float:

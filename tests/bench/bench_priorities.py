@@ -317,7 +317,6 @@ def main():
     parser.add_argument("--jobs", type=int, default=80)
     parser.add_argument("--speed", type=int, default=240)
     parser.add_argument("--again", action="store_true")
-    parser.add_argument("--keep", type=Path, help="a folder for the logs and the files of the clusters")
     parser.add_argument("--out", type=Path)
     given = parser.parse_args()
     if not given.seeds or given.out is None:
@@ -331,29 +330,14 @@ def main():
             ran = played(given.kind, log, seed, given.speed, scratch)
             row = {"seed": seed, "kind": given.kind, "jobs": given.jobs, "speed": given.speed,
                    "seconds": time.monotonic() - begin}  # fmt: skip
-            if given.keep is not None:
-                kept(given.keep / f"{given.kind}-{seed}", ran)
             if given.again:
                 other = played(given.kind, log, seed, given.speed, scratch)
-                if given.keep is not None:
-                    kept(given.keep / f"{given.kind}-{seed}-again", other)
                 row["the cluster again"] = once_more(ran, other)
             row |= next_to(given.kind, ran, scratch)
         with given.out.open("a") as out:
             out.write(json.dumps(row) + "\n")
         sys.stdout.write(f"{json.dumps(row)}\n")
         sys.stdout.flush()
-
-
-def kept(folder, ran):
-    """Keep what a cluster did and was told."""
-    folder.mkdir(parents=True, exist_ok=True)
-    told = {"nodes": [",".join(sorted(one)) for one in ran.nodes], "reasons": sorted(map(list, ran.reasons))}
-    (folder / "told.json").write_text(json.dumps(told))
-    np.savez(folder / "ran.npz", start=ran.start, again=ran.again,
-             **{name: ran.log.values[name] for name in ran.log.values})  # fmt: skip
-    for path in ran.files:
-        (folder / path.name).write_text(path.read_text())
 
 
 if __name__ == "__main__":

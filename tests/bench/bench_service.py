@@ -1,12 +1,11 @@
-"""How fast does the prediction service answer, store and rebuild? And it is killed a hundred times.
+"""How fast does the prediction service answer and store? And it is killed a hundred times.
 
-Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`,
-`live [JOBS]`, or `soak --minutes 60 --speed 100` (`tests.bench.soak`; what attacks cost:
-`tests.predictors.service.hostile`). All traffic is on this machine's loopback and bounded: a server on a free port,
-an open loop of 500 predictions a second beside 100 requests a second with three events each (the server learns from
-every job that ends), batches of 10,000 rows, wrk for the most that it can do, where wrk is installed, then more than
-it allows. Times are wall seconds, seen by the client; beside them stands what the server itself counted, and its CPU
-seconds. The database is made in the folder for temporary files: TMPDIR chooses the disk.
+Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`, or
+`live [JOBS]` (what attacks cost: `tests.predictors.service.hostile`). All traffic is on this machine's loopback and
+bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a second with three
+events each (the server learns from every job that ends), batches of 10,000 rows, and wrk for the most that it can do,
+where wrk is installed. Times are wall seconds, seen by the client; beside them stands what the server itself counted,
+and its CPU seconds. The database is made in the folder for temporary files: TMPDIR chooses the disk.
 """
 
 import argparse
@@ -32,16 +31,12 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 
 from predictors.service.client import Client
 from predictors.service.event import Event
-from predictors.service.settings import Settings
-from predictors.service.state.service import Service
-from tests.bench.soak import soak
 from tests.support.killing import free_port, kill_again_and_again, kill_in_migration, start
 from tests.support.postgres import Postgres
 from tests.support.traffic import asked, cpu_of, memory_of
 
 MODEL = "online-linear"
-SOAKED = "CEA-Curie-2011-2.1-cln.swf.gz"
-PARTS = ("kills", "live", "soak")
+PARTS = ("kills", "live")
 
 
 def told(name: str, seconds: list[float], errors: int = 0) -> None:
@@ -75,11 +70,11 @@ async def open_loop(port: int, rate: float, seconds: float, request, lines: int 
     return found, failed
 
 
-def counted(port: int, route: str, status: str = "2xx") -> dict[float, int]:
+def counted(port: int, route: str) -> dict[float, int]:
     """Return how many requests the server answered within how many milliseconds, as it counted itself."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as page:
         text = page.read().decode()
-    found = re.findall(rf'_seconds_bucket{{le="([^"]+)",route="{route}",status="{status}"}} (\S+)', text)
+    found = re.findall(rf'_seconds_bucket{{le="([^"]+)",route="{route}",status="2xx"}} (\S+)', text)
     return {1000 * float(within): int(float(n)) for within, n in found}
 
 
@@ -165,65 +160,6 @@ def bench_wrk(folder: Path, port: int, connections: tuple[int, ...] = (16, 1200)
         print(f"wrk, {lines} lines: {'; '.join(shown)}")
 
 
-def bench_overload(folder: Path) -> None:
-    """Print how fast requests beyond the limit are turned away: 1,500 a second where 200 are allowed."""
-    port = free_port()
-    server = start(MODEL, f"sqlite:///{folder}/overload.db", port, "--rate", "200")
-    try:
-        asked = open_loop(port, 1500, 5, lambda n: ("/v1/predictions/runtime", {"jobs": [job(n)]}))
-        told("1,500/s where 200/s are allowed", *asyncio.run(asked))
-        time.sleep(1.0)  # until the page of metrics is allowed again
-        told_by_server("answers 429", {}, counted(port, "other", "429"))
-    finally:
-        server.terminate()
-        server.wait(30)
-
-
-def bench_rebuild(folder: Path, n_jobs: int = 50_000) -> None:
-    """Print how fast events are stored and the state is rebuilt, with and without learning."""
-    from predictors.service.state.jobs import JobState
-    from predictors.service.storage.store import Store
-
-    for model in ("last-two", MODEL):
-        settings = Settings(model=model, db=f"sqlite:///{folder}/{model}.db", poll=0, most_pending=10**7)
-        service = Service(settings)
-        service.start()
-        service.wait()
-        begin = time.perf_counter()
-        for i in range(0, n_jobs, 2000):
-            service.writer.put(rows(i, i + 2000)).result()
-        print(f"{3 * n_jobs / (time.perf_counter() - begin):>10,.0f} events/s stored and taken in")
-        learnt = threading.Event()
-        service.learner.when(3 * n_jobs, learnt.set)
-        learnt.wait()
-        left(service)
-        store, job_state = Store(settings.db), JobState()
-        begin, cpu = time.perf_counter(), time.process_time()
-        for table in store.events_after(0):
-            for i in range(0, len(table), 2000):
-                job_state.take_table(table[i : i + 2000], wanted=False)
-        wall, cpu = time.perf_counter() - begin, time.process_time() - cpu
-        store.close()
-        n = job_state.sequence
-        print(f"{n / wall:>10,.0f} events/s ({n / cpu:,.0f} a CPU second): history rebuilt")
-        service, cpu = Service(settings), time.process_time()
-        service.start()
-        service.wait()
-        cpu = time.process_time() - cpu
-        n = service.rebuilt_events
-        print(f"{n / service.rebuild_seconds:>10,.0f} events/s ({n / cpu:,.0f} a CPU second): and {model} learnt again")
-        left(service)
-
-
-def left(service: Service) -> None:
-    """End a service without a snapshot."""
-    service._stopping.set()
-    service._watch.join()
-    service.writer.stop()
-    service.learner.stop()
-    service.store.close()
-
-
 def rows(first: int, last: int) -> list[Event]:
     """Return the events of jobs as they are kept."""
     found = []
@@ -256,19 +192,6 @@ def kills_options(words: list[str]) -> argparse.Namespace:
     options = argparse.ArgumentParser(prog="bench_service.py kills")
     options.add_argument("times", type=int, nargs="?", default=100)
     options.add_argument("where", nargs="?", default="sqlite", choices=("sqlite", "postgresql", "migration"))
-    return options.parse_args(words)
-
-
-def soak_options(words: list[str]) -> argparse.Namespace:
-    """Return how to soak the service."""
-    options = argparse.ArgumentParser(prog="bench_service.py soak")
-    options.add_argument("--minutes", type=float, default=60.0)
-    options.add_argument("--speed", type=float, default=100.0)
-    options.add_argument("--rate", type=float, default=20.0, help="questions a second")
-    options.add_argument("--before", type=int, default=60_000, help="jobs of the log that are sent first")
-    options.add_argument("--model", default=MODEL)
-    options.add_argument("--log", type=Path, default=Path(os.environ.get("JOBCAST_TRACES", "")) / SOAKED)
-    options.add_argument("--out", type=Path, default=Path("soak.csv"), help="a line a sample")
     return options.parse_args(words)
 
 
@@ -356,18 +279,13 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     folder = Path(tempfile.mkdtemp(prefix="jobcast-bench-"))
     try:
-        if words[:1] == ["soak"]:
-            print(soak(folder, **vars(soak_options(words[1:]))))
-            return
         if words[:1] == ["kills"]:
             bench_kills(folder, **vars(kills_options(words[1:])))
             return
         if "live" in words:
             bench_live(folder, int((words[words.index("live") + 1 :] or ["1000000"])[0]))
             return
-        bench_rebuild(folder)
         bench_load(folder, float(words[0]) if words else 20.0)
-        bench_overload(folder)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

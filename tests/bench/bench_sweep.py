@@ -1,6 +1,6 @@
-"""How fast are sweeps? 1,000 shaken runs of KTH-SP2, and what a second worker is worth on runs as large as CEA-Curie's.
+"""How fast are sweeps? 1,000 shaken runs of KTH-SP2 under EASY, by one worker and by several.
 
-    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000] [--curie 120]   # 0: leave it out
+    python tests/bench/bench_sweep.py [--workers 2] [--runs 1000]
 
 Needs JOBCAST_TRACES. Wall and CPU seconds from the call to the table, the start of the workers and the reading of the
 log included; the log is opened and everything compiled beforehand. One worker is this process, without Dask. The
@@ -14,12 +14,10 @@ import resource
 import time
 from pathlib import Path
 
-from experiments.runs.clusters import Pool
-from experiments.sweeps.run import run_sweep
-from experiments.sweeps.sweep import LogFile, Sweep
+from experiments.sweeps.sweep import LogFile
+from jobcast import Pool, Sweep, run_sweep
 
 KTH = LogFile("KTH-SP2-1996-2.1-cln.swf.gz")
-CURIE = LogFile("CEA-Curie-2011-2.1-cln.swf.gz", procs=80_640)
 
 
 def there(log: LogFile) -> LogFile:
@@ -27,9 +25,9 @@ def there(log: LogFile) -> LogFile:
     return LogFile(str(Path(os.environ.get("JOBCAST_TRACES", ""), log.path)), log.procs)
 
 
-def measured(log: LogFile, seeds: int, workers: int, policies: tuple[str, ...] = ("easy",)) -> tuple[float, float, int]:
+def measured(log: LogFile, seeds: int, workers: int) -> tuple[float, float, int]:
     """Return wall seconds, CPU seconds of this process and its workers, and runs."""
-    sweep = Sweep(logs=(there(log),), policies=policies, seeds=tuple(range(1, seeds + 1)), as_logged=False)
+    sweep = Sweep(logs=(there(log),), policies=("easy",), seeds=tuple(range(1, seeds + 1)), as_logged=False)
     begin, before = time.perf_counter(), cpu()
     found = run_sweep(sweep, pool=Pool(workers))
     return time.perf_counter() - begin, cpu() - before, len(found.runs)
@@ -44,28 +42,18 @@ def cpu() -> float:
 
 
 def main() -> None:
-    """Print a line for each measurement."""
+    """Print a line for each number of workers."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--runs", type=int, default=1000, help="of KTH-SP2")
-    parser.add_argument("--curie", type=int, default=120, help="seeds of CEA-Curie, by easy and easy-sjbf")
+    parser.add_argument("--runs", type=int, default=1000)
     arguments = parser.parse_args()
     if not Path(there(KTH).path).is_file():
         print(f"KTH-SP2 is not in JOBCAST_TRACES={os.environ.get('JOBCAST_TRACES')}")
         return
-    measured(KTH, 1, 1, ("easy", "easy-sjbf"))  # compile
-    print(f"{'what':40} {'workers':>7} {'runs':>6} {'wall s':>8} {'CPU s':>8} {'speed-up':>8}", flush=True)
-    for what, log, seeds, policies in (
-        ("KTH-SP2, easy", KTH, arguments.runs, ("easy",)),
-        ("CEA-Curie, easy and easy-sjbf", CURIE, arguments.curie, ("easy", "easy-sjbf")),
-    ):
-        if not seeds:
-            continue
-        alone = None
-        for workers in (1, arguments.workers):
-            wall, used, runs = measured(log, seeds, workers, policies)
-            alone = alone or wall
-            print(f"{what:40} {workers:7} {runs:6} {wall:8.1f} {used:8.1f} {alone / wall:8.2f}", flush=True)
+    measured(KTH, 1, 1)  # compile
+    for workers in (1, arguments.workers):
+        wall, used, runs = measured(KTH, arguments.runs, workers)
+        print(f"{workers:3} workers {runs:6} runs {wall:8.1f} s {used:8.1f} CPU s", flush=True)
 
 
 if __name__ == "__main__":

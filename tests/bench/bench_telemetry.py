@@ -1,4 +1,4 @@
-"""Measure telemetry: reading LDMS's files, windows from files, and the live ring.
+"""Measure telemetry: reading LDMS's files, and the same as Parquet.
 
 Run as `python tests/bench/bench_telemetry.py`; 512 nodes, 90 counters, a sample every 10 s, for `--hours` (3). A row is
 one line of one sampler; seconds are those of one processor. The files, 120 MB an hour, are removed afterwards.
@@ -18,8 +18,6 @@ sys.path.insert(0, str(Path(__file__).parents[2]))
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.data.telemetry.read import Scan
 from predictors.data.telemetry.samples import write_rates
-from predictors.variability.ring import CounterRing
-from predictors.variability.windows import file_windows
 from tests.support.ldms_writer import write_ldms
 
 PERIOD = 10.0
@@ -44,26 +42,8 @@ def some_rates(nodes: int) -> np.ndarray:
     return (np.random.default_rng(0).random((8, nodes, len(COUNTERS))) * scale).astype(np.float32)
 
 
-def bench_ring(nodes: int) -> None:
-    """Measure pushes and windows of the live ring."""
-    rates, ring = some_rates(nodes), CounterRing(np.arange(nodes))
-    some = np.arange(0, nodes, max(1, nodes // 16))
-    ring.push(0.0, rates[0])
-    ring.window(1.0), ring.window(1.0, some)
-    pushes = 1000
-    seconds = clock(lambda: [ring.push(PERIOD * k, rates[k % 8]) for k in range(1, pushes + 1)])
-    now = PERIOD * pushes + 1.0
-    say(f"ring: one sample of {nodes} nodes", f"{seconds / pushes * 1e6:,.0f} µs")
-    say("ring: a day at 10 s", f"{seconds / pushes * 8640:.2f} s")
-    say("ring: window over all nodes", f"{clock(lambda: [ring.window(now) for _ in range(200)]) / 200 * 1e6:,.0f} µs")
-    say(
-        f"ring: window over {len(some)} nodes",
-        f"{clock(lambda: [ring.window(now, some) for _ in range(200)]) / 200 * 1e6:,.0f} µs",
-    )
-
-
 def bench_files(nodes: int, hours: float, folder: Path) -> None:
-    """Measure the reader and windows."""
+    """Measure the readers."""
     rates, samples = some_rates(nodes), round(hours * 3600 / PERIOD)
     write_ldms(folder / "few", [1, 2], [(20.0, rates[0][:2])])
     list(Scan(folder / "few"))  # compiles
@@ -77,12 +57,6 @@ def bench_files(nodes: int, hours: float, folder: Path) -> None:
     say("CSV to Parquet", f"{rows / seconds:,.0f} rows/s")
     seconds = clock(lambda: [len(part) for part in Scan(folder / "rates")])
     say("Parquet: read", f"{rows / seconds:,.0f} rows/s")
-    random = np.random.default_rng(1)
-    starts = 1.6e9 + np.sort(random.uniform(300.0, hours * 3600, 200))
-    jobs = [random.choice(nodes, 16, replace=False) for _ in starts]
-    for name, scope in (("all nodes", None), ("16 nodes each", jobs)):
-        seconds = clock(lambda scope=scope: file_windows(folder / "rates", starts, scope))
-        say(f"Parquet: {len(starts)} windows over {name}, reading included", f"{seconds:.1f} s")
 
 
 def main() -> None:
@@ -91,7 +65,6 @@ def main() -> None:
     parser.add_argument("--nodes", type=int, default=512)
     parser.add_argument("--hours", type=float, default=3.0)
     arguments = parser.parse_args()
-    bench_ring(arguments.nodes)
     with tempfile.TemporaryDirectory() as folder:
         bench_files(arguments.nodes, arguments.hours, Path(folder))
 

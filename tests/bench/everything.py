@@ -9,10 +9,9 @@ from collections import Counter
 import numpy as np
 
 from experiments.studies.closed_loop import Cluster
-from schedsim.engine.simulation import Simulation
+from jobcast import Simulation, Workload
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.sites.slurm.files import slurm_policy_of
-from schedsim.workload.workload import Workload
 
 NODES = ("CPUs=8 RealMemory=4000 Feature=old",) * 3
 NODES += ("CPUs=12 RealMemory=8000 Feature=fast Gres=gpu:2 Weight=10",) * 2
@@ -41,11 +40,7 @@ QOS = {
 }
 MOST = (20, 32, 16)
 """The processors of the widest job of each QOS: its limit, or those of a partition."""
-REASONS = {
-    "GrpTRES": "QOSGrpCpuLimit",
-    "MaxJobsPU": "QOSMaxJobsPerUserLimit",
-    "MaxTRESPU": "QOSMaxCpuPerUserLimit",
-}
+REASONS = {"GrpTRES": "QOSGrpCpuLimit", "MaxJobsPU": "QOSMaxJobsPerUserLimit", "MaxTRESPU": "QOSMaxCpuPerUserLimit"}
 """How squeue calls the limits."""
 
 

@@ -80,17 +80,13 @@ def test_the_plug_in_sets_what_the_table_has(lua):
 
 
 LEFT = {
-    "the user's own": "job.time_min = 30",
-    "unlimited": "job.time_limit = 4294967295",
-    "no limit": "job.time_limit = slurm.NO_VAL",
-    "heterogeneous": "job.het_job_offset = 0",
-    "an array": 'job.array_inx = "1-10"',
-    "in a reservation": 'job.reservation = "course"',
-    "another user": 'job.user_name = "mallory"',
-    "no gain": "job.time_limit, job.min_cpus, job.name = 60, 4, 'near'",
+    "the user's own": "job.time_min = 30", "unlimited": "job.time_limit = 4294967295",
+    "no limit": "job.time_limit = slurm.NO_VAL", "heterogeneous": "job.het_job_offset = 0",
+    "an array": 'job.array_inx = "1-10"', "in a reservation": 'job.reservation = "course"',
+    "another user": 'job.user_name = "mallory"', "no gain": "job.time_limit, job.min_cpus, job.name = 60, 4, 'near'",
     "a comment of another plug-in": 'job.admin_comment = "billing=7"',
     "an error": "setmetatable(job, { __index = function() error('boom') end }) job.array_inx = nil",
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("what", LEFT)
@@ -101,21 +97,15 @@ def test_the_plug_in_leaves_jobs_alone(what, lua):
 
 WHOLE = table()
 BAD = {
-    "missing": None,
-    "empty": b"",
-    "binary": bytes(range(256)) * 40,
-    "half written": WHOLE[: len(WHOLE) // 2],
-    "without its last line": WHOLE[: WHOLE.rindex("end ")],
-    "without its last sign": WHOLE[:-1],
-    "stale": table(written=NOW - 3 * 3600),
-    "from the future": table(written=NOW + 3600),
+    "missing": None, "empty": b"", "binary": bytes(range(256)) * 40, "half written": WHOLE[: len(WHOLE) // 2],
+    "without its last line": WHOLE[: WHOLE.rindex("end ")], "without its last sign": WHOLE[:-1],
+    "stale": table(written=NOW - 3 * 3600), "from the future": table(written=NOW + 3600),
     "of another cluster": table(cluster="other"),
     "of another version": WHOLE.replace("jobcast-table 1", "jobcast-table 2"),
     "with a row cut": WHOLE.replace("\t600\t", "\t"),
     "with a row too many": WHOLE.replace("\nend", "\nx\ty\tz\t1\tn\t1\t1\t1\tm\nend"),
-    "near a reservation": table(reservation=NOW + 240 * 60 + 500),
-    "for advice only": table(sets=False),
-}
+    "near a reservation": table(reservation=NOW + 240 * 60 + 500), "for advice only": table(sets=False),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("how", BAD)

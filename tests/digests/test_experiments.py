@@ -4,13 +4,11 @@ import csv
 import hashlib
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.registry import EXPERIMENTS, WITHOUT_LOG
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import generate_log, write_log
 from tests.digests.pins import pinned
+from tests.support.commands import invoke
 from tests.support.repeated_runs import table
 
 WALL = (
@@ -36,7 +34,7 @@ def test_tables_of_an_experiment(home, name):
         table(days=30, storms=[(3, 4), (20, 20.5), (27, 27.5)]).to_csv(home / "runs.csv", index=False)
         log = ["--runs", str(home / "runs.csv")]
     out = home / "reports"
-    found = CliRunner().invoke(app, ["experiment", name, "--quick", "--out", str(out), *log])
+    found = invoke("experiment", name, "--quick", "--out", out, *log)
     assert found.exit_code == 0, found.output
     tables = {str(path.relative_to(out)): of_file(path) for path in sorted(out.rglob("*.csv"))}
     assert tables

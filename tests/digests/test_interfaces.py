@@ -15,10 +15,8 @@ from typer.testing import CliRunner
 
 from experiments.cli.main import app
 from experiments.registry import EXPERIMENTS, MANY
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import write_log
-from predictors.data.runs import Runs, write_runs
-from predictors.data.synthetic.generate import generate_log
+from jobcast import Workload, clean, generate_log, make_policy, make_predictor, simulate, write_log
+from predictors.data.runs import write_runs
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.evaluation.evaluate import PROTOCOLS
@@ -26,26 +24,24 @@ from predictors.history.features import FEATURES
 from predictors.history.history import AS_OF_RULES
 from predictors.models.similar_jobs import REVISED_ESTIMATES
 from predictors.probes.__main__ import _parser as probes_parser
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.tracking.uri import ALIASES
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier
 from predictors.variability.dataset import write_dataset
 from predictors.variability.features import FEATURES as INPUTS
 from schedsim.contention.applications import APPS
-from schedsim.engine.simulation import simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.topology import Topology
 from schedsim.policies.orders import ORDERS
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.results.exports import schedule_writer
 from schedsim.results.schedule import STARTED_BY
-from schedsim.workload.workload import Workload
 from tests.digests.pins import pinned
+from tests.support.commands import invoke
 from tests.support.installed import install
-from tests.support.ldms_writer import write_ldms
 from tests.support.service_in_thread import running
-from tests.support.variability_data import dataset
+from tests.support.variability_data import dataset, write_machine
 
 PLAIN = {"COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None, "CI": None}
 PLAIN |= {"GITHUB_ACTIONS": None, "PY_COLORS": None, "JOBCAST_TOKEN": None}
@@ -150,35 +146,6 @@ def test_columns_of_files(tmp_path):
 
 # --- documents of commands -------------------------------------------------------------------------------------------
 
-BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
-NODES, JOBS = 4, 90
-
-
-def load(time):
-    return 0.5 + 0.45 * np.sin(np.asarray(time) / 2300)
-
-
-def write_machine(folder):
-    """Write a small machine's telemetry and control runs that take longer when the network is busy."""
-    rng = np.random.default_rng(0)
-    samples = (
-        (time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
-        for time in np.arange(0, 350.0 * JOBS, 50.0)
-    )
-    write_ldms(folder / "ldms", range(NODES), samples, period=50.0)
-    start = 400.0 + 340.0 * np.arange(JOBS)
-    slow = 1 + 1.5 * np.maximum(load(start) - 0.7, 0)
-    runs = Runs.of(
-        job_id=np.arange(1, JOBS + 1),
-        application=np.array(["AMG", "LBANN", "SWFFT"])[np.arange(JOBS) % 3],
-        nodes=[[k % NODES, (k + 1) % NODES] for k in range(JOBS)],
-        start=start,
-        end=start + 200 * slow * rng.uniform(0.99, 1.01, JOBS),
-        workload=np.array(["compute", "io", "network"])[np.arange(JOBS) % 3],
-    )
-    write_runs(runs, folder / "runs.csv")
-
-
 LINES = {
     "log generate": "log generate made.swf --jobs 120 --seed 4 --procs 64 --json",
     "log info": "log info log.swf --json",
@@ -226,7 +193,7 @@ def place(tmp_path_factory, empty_store):
 
 def document(line):
     """Return the shape of what a command prints."""
-    found = CliRunner().invoke(app, line.split(), env=PLAIN)
+    found = invoke(line, env=PLAIN)
     assert found.exit_code == 0, f"{line}: {found.output} {found.exception}"
     return shape(json.loads(found.stdout)) if "--json" in line else "text"
 
@@ -264,7 +231,7 @@ def test_the_document_of_checks(site):
 
 @pytest.mark.slow
 def test_documents_of_longer_commands(place):
-    write_machine(place)
+    write_machine(place, nodes=4)
     for name, keys in documents_of(SLOW_LINES).items():
         pinned("documents", name, keys)
     for path in ("job.parquet", *(f"{folder}/{name}.parquet" for folder in ("evaluated", "trained")

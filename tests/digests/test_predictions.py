@@ -5,13 +5,11 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from predictors.data.formats.detect import read_log
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import PROTOCOLS, evaluate
+from jobcast import evaluate, generate_log, make_predictor, read_log, replay
+from predictors.evaluation.evaluate import PROTOCOLS
 from predictors.history.features import FEATURES
 from predictors.history.history import AS_OF_RULES
-from predictors.history.replay import replay
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.variability.classifiers.registry import CLASSIFIERS
 from predictors.variability.classifiers.registry import seeded as seeded_classifier
 from predictors.variability.features import FEATURES as INPUTS

@@ -11,21 +11,17 @@ from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
 from experiments.papers.rush.trials import Environment, Inputs, Learnt, collect, contention_of, learn, run_trial
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import TABLES, NamedSimulation, run_by_name, table_by
-from predictors.data.cleaning import clean
+from jobcast import Simulation, Workload, clean, evaluate, generate_log, make_policy, simulate, when_will_it_start
 from predictors.data.synthetic.capability import generate_capability_log, mira_like_log
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import RecentRatios
 from predictors.service.replay_check import drive
 from schedsim.contention.background import Background
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, when_will_it_start
+from schedsim.engine.start_times import Requested
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.dilation import Dilation
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import allocator_named, widened
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import by_queue, disturbed_figures, user_figures
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.big_run import big_run_commands, with_big_runs
@@ -36,7 +32,6 @@ from schedsim.validate.checks import busy_workload
 from schedsim.workload.deadlines import drawn, with_deadlines
 from schedsim.workload.dependencies import Dependencies
 from schedsim.workload.shaking import shaken
-from schedsim.workload.workload import Workload
 from tests.digests.pins import digest, of_schedule, of_table, pinned
 from tests.support.cobalt_runs import busy_mira
 from tests.support.service_in_thread import running

@@ -11,21 +11,13 @@ import numpy as np
 import pytest
 
 from experiments.runs.simulate import run_by_name
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import Workload, clean, generate_log, read_log
 from schedsim.kernels.corrections import CORRECTIONS
-from schedsim.workload.workload import Workload
 from tests.digests.pins import STORED, of_schedule, pinned
 from tests.support.engine_runs import EVERY_POLICY
 
 ALL = [*EVERY_POLICY, "ceil", "easy+ceil", "easy-sjbf+promise+ceil"]
-ESTIMATES = {
-    "requested": "requested",
-    "clairvoyant": "requested",
-    "last-two": "incremental",
-    "careful": "requested",
-}
+ESTIMATES = {"requested": "requested", "clairvoyant": "requested", "last-two": "incremental", "careful": "requested"}
 """Estimates, with what replaces those that expire."""
 PAIRS = [
     (policy, estimates)
@@ -82,19 +74,9 @@ def test_of_the_first_2000_jobs_of_kth(trace, policy, estimates):
 # --- minutes: many jobs of every log ---------------------------------------------------------------------------------
 
 WHOLE = [
-    "fcfs",
-    "sjf",
-    "easy",
-    "easy-sjbf",
-    "wfp3-easy",
-    "easy+promise",
-    "conservative-compress",
-    "careful",
-    "hybrid-2+promise",
-    "cobalt",
-    "binpacking",
-    "ceil",
-]
+    "fcfs", "sjf", "easy", "easy-sjbf", "wfp3-easy", "easy+promise", "conservative-compress", "careful",
+    "hybrid-2+promise", "cobalt", "binpacking", "ceil",
+]  # fmt: skip
 """Of whole logs; WFP3, UNICEP and replanning take up to minutes each for long queues, CEA-Curie's and HPC2N's."""
 LARGE = ("CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln")
 """Of 200,000 jobs and more; there the estimates `careful` take up to half a minute: for two policies alone."""

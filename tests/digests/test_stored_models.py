@@ -15,10 +15,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.replay import replay
+from jobcast import generate_log, make_predictor, replay
 from predictors.models.stream import keep_full_history
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from predictors.tracking import client as tracking
 from predictors.tracking.pyfunc import OUTPUT
 from predictors.variability.classifiers.registry import CLASSIFIERS, make_classifier
@@ -30,17 +29,12 @@ MODELS = Path(__file__).parents[1] / "data" / "models"
 NOWHERE = "/home/of/jobcast"
 """Stands in the archives for the folder in which they were made."""
 SMALL = {
-    "forest": {"n_estimators": 3},
-    "boosted": {"n_estimators": 5},
-    "average": {"n_boosted": 3, "n_forest": 2},
-    "stack": {"n_boosted": 3, "n_forest": 2},
-    "censored": {"n_estimators": 3},
-    "chain": {"settings": {"n_boosted": 3, "n_forest": 2}},
-    "extra-trees": {"n_estimators": 4},
-    "decision-forest": {"n_estimators": 4},
-    "adaboost": {"n_estimators": 4},
+    "forest": {"n_estimators": 3}, "boosted": {"n_estimators": 5}, "average": {"n_boosted": 3, "n_forest": 2},
+    "stack": {"n_boosted": 3, "n_forest": 2}, "censored": {"n_estimators": 3},
+    "chain": {"settings": {"n_boosted": 3, "n_forest": 2}}, "extra-trees": {"n_estimators": 4},
+    "decision-forest": {"n_estimators": 4}, "adaboost": {"n_estimators": 4},
     "calibrated": {"inner": "extra-trees", "inner_params": {"n_estimators": 4}, "folds": 2},
-}
+}  # fmt: skip
 
 
 def fitted_predictor(name):

@@ -3,18 +3,17 @@
 import re
 
 import pytest
-from typer.testing import CliRunner
 
 import jobcast
 from docs.generate import command_line, interfaces, names
 from experiments.cli.demo import RUNS
-from experiments.cli.main import app
 from experiments.compare.measures import MEASURES
 from experiments.registry import EXPERIMENTS
 from predictors.data.telemetry.counters import COUNTER_NAMES
 from predictors.registry import PREDICTORS
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import ORDERS
+from tests.support.commands import invoke
 from tests.support.places import ROOT
 
 
@@ -47,7 +46,7 @@ def rows_of(text):
 @pytest.mark.slow
 def test_the_readme_shows_what_the_demo_prints(tmp_path, monkeypatch):
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path))
-    printed = CliRunner().invoke(app, ["demo", "--out", str(tmp_path)], env={"COLUMNS": "80", "TERM": "dumb"}).output
+    printed = invoke("demo", "--out", tmp_path, env={"COLUMNS": "80", "TERM": "dumb"}).output
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     shown = [row for row in rows_of(re.findall(r"```text\n(.*?)```", readme, re.DOTALL)[0]) if row[-1][-1].isdigit()]
     assert len(shown) == len(RUNS)

@@ -16,12 +16,12 @@ class Cap:
     factor: float = 1.0  # of what the jobs use
 
     def of(self, entry) -> int:
-        """Return how much a job takes."""
-        return 1 if self.counts_jobs else entry.procs
+        """Return how much a job takes, as it was submitted, whatever a command makes of it."""
+        return 1 if self.counts_jobs else entry.job.procs
 
     def asked(self, entry) -> int:
         """Return how much a job may use in all."""
-        return self.of(entry) * (1 if self.kind == "at a time" else minutes(entry))
+        return self.of(entry) * (1 if self.kind == "at a time" else minutes(entry.job.requested))
 
     def may_start(self, entry) -> bool:
         """Whether a job could start on an empty machine before which nothing ran."""
@@ -43,9 +43,9 @@ class Caps:
 NO_CAPS = Caps()
 
 
-def minutes(entry) -> int:
+def minutes(seconds) -> int:
     """Return a job's limit in whole minutes."""
-    return max(1, -(-entry.requested // 60))
+    return max(1, -(-seconds // 60))
 
 
 def hold(site, entry) -> bool:
@@ -73,7 +73,7 @@ def is_beyond(site, rule, cap, entry) -> bool:
 def to_come(site, rule, entry) -> int:
     """Return how long a running job may still run, as of the last tick."""
     tick = site.now - site.now % rule.period if rule.period else 0
-    return max(0, entry.start + 60 * minutes(entry) - max(entry.start, tick))
+    return max(0, entry.start + 60 * minutes(entry.requested) - max(entry.start, tick))
 
 
 def spent(site, rule, cap) -> float:

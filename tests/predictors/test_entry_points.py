@@ -10,16 +10,13 @@ from experiments.package_checks import check_package
 from experiments.reports.provenance import versions
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import BY_ROLE, GIVEN, check_names
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import Easy, JobcastError, Policy, evaluate, generate_log, make_policy, make_predictor
 from predictors.models.similar_jobs import ALIASES, REVISED_ESTIMATES
-from predictors.registry import PREDICTORS, TAKEN, make_predictor
+from predictors.registry import PREDICTORS, TAKEN
 from schedsim.policies import orders
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.orders import ORDERS, LookAhead
 from schedsim.policies.policy import ALIASES as OLDER_POLICIES
-from schedsim.policies.policy import NAMED, POLICIES, Policy, known, make_policy
+from schedsim.policies.policy import NAMED, POLICIES, known
 from tests.support.installed import install
 
 SOURCE = """

@@ -4,14 +4,12 @@ import random
 
 import numpy as np
 
-from schedsim.engine.simulation import Simulation
+from jobcast import Simulation, Workload, make_policy
 from schedsim.kernels import score_now
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.queues import Queue, Router, mira_router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
 from tests.oracle.cobalt import House
 from tests.support.strategies import PROCS
 

@@ -4,14 +4,13 @@ from collections import Counter
 
 import numpy as np
 
+from jobcast import Policy, Workload, make_policy, simulate
 from predictors.core.events import STARTED, SUBMITTED
-from schedsim.engine.simulation import simulate
 from schedsim.explain.snapshot import Stepper
-from schedsim.policies.policy import POLICIES, Policy, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.results.schedule import STARTED_BY
 from schedsim.validate.checks import check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.by_hand.tsafrir import Tsafrir
 from tests.oracle.easy import Outcome
 from tests.support.strategies import PROCS, seeded_workload

@@ -6,12 +6,11 @@ from random import Random
 import numpy as np
 
 import schedsim.kernels.places.records as of
-from predictors.data.joblog import JobLog
+from jobcast import JobLog, Workload
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.machine.topology import Switch, tree_of
 from schedsim.workload.demands import Demands
-from schedsim.workload.workload import Workload
 from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
 from tests.oracle.machine import Ask, Box, Nodes
@@ -151,11 +150,6 @@ def single_processors(procs):
     return [Box((1, 0, 0))] * procs
 
 
-def on_single_processors(jobs, procs):
-    """The same jobs, as they ask for such nodes."""
-    return [replace(job, ask=Ask(job.procs, (1, 0, 0), nodes=tuple(range(procs)))) for job in jobs]
-
-
 def drawn_boxes(random, most=7):
     """A machine of up to three kinds of nodes, and up to three sets of them."""
     boxes = [
@@ -208,14 +202,3 @@ def fits_alone(boxes, job):
         job = Alone
 
     return Nodes(boxes=boxes).could_hold(Waiting)
-
-
-def drawn_windows(seed, boxes, jobs):
-    """A few reservations of some nodes, or of all, that may overlap: (from, to, nodes)."""
-    random, last = Random(-1 - seed), max(job.submit for job in jobs) + 2 * max(job.requested for job in jobs)
-    windows = []
-    for _ in range(random.randint(1, 4)):
-        begin = random.randint(-5, last)
-        nodes = tuple(sorted(random.sample(range(len(boxes)), random.randint(1, len(boxes)))))
-        windows.append((begin, begin + random.randint(1, last), nodes))
-    return windows

@@ -13,8 +13,7 @@ from random import Random
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import generate_log, write_log
 from tests.support.named_logs import made_log, sacct_text
 from tests.support.places import DATA
 

@@ -38,15 +38,7 @@ class Running:
 
 @contextmanager
 def running(
-    folder,
-    model="last-two",
-    *,
-    parts=(),
-    listening=None,
-    starts=None,
-    variability_state=None,
-    key=None,
-    **settings,
+    folder, model="last-two", *, parts=(), listening=None, starts=None, variability_state=None, key=None, **settings
 ) -> Iterator[Running]:
     if "db" not in settings:
         folder.mkdir(parents=True, exist_ok=True)

@@ -2,9 +2,11 @@
 
 import numpy as np
 
-from predictors.data.runs import Runs
+from predictors.data.runs import Runs, write_runs
+from predictors.data.telemetry.counters import COUNTERS
 from predictors.variability.dataset import Dataset
 from predictors.variability.windows import WINDOW_FEATURES
+from tests.support.ldms_writer import write_ldms
 
 APPS = {"AMG": ("compute", 0.4), "LBANN": ("io", 1.0), "SWFFT": ("network", 0.7), "sw4lite": ("network", 0.8)}
 BUSY = tuple(WINDOW_FEATURES.index(name) for name in ("mean_PortXmitWait", "max_PortXmitWait", "mean_read_bytes"))
@@ -36,3 +38,31 @@ def dataset(n=160, seed=0, scope="all", noise=0.05, truth=True, apps=tuple(APPS)
         else None,
     )
     return Dataset.build(runs, windows, scope)[0]
+
+
+def load_at(time):
+    """Return how busy the network of `write_machine` is."""
+    return 0.5 + 0.45 * np.sin(np.asarray(time) / 2300)
+
+
+def write_machine(folder, nodes, n_jobs=90, period=50.0):
+    """Write a small machine's telemetry, and control runs that take longer when the network is busy."""
+    rng, busy = np.random.default_rng(0), np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
+    samples = (
+        (time, np.where(busy, 1e4 * load_at(time) * rng.uniform(0.9, 1.1, (nodes, len(busy))), 10.0))
+        for time in np.arange(0, 350.0 * n_jobs, period)
+    )
+    write_ldms(folder / "ldms", range(nodes), samples, period=period)
+    start = 400.0 + 340.0 * np.arange(n_jobs)
+    apps = np.array(["AMG", "LBANN", "SWFFT"])[np.arange(n_jobs) % 3]
+    slow = 1 + np.where(apps == "AMG", 0.5, 1.5) * np.maximum(load_at(start) - 0.7, 0)
+    runs = Runs.of(
+        job_id=np.arange(1, n_jobs + 1),
+        application=apps,
+        nodes=[[k % nodes, (k + 1) % nodes] for k in range(n_jobs)],
+        start=start,
+        end=start + 200 * slow * rng.uniform(0.99, 1.01, n_jobs),
+        workload=np.array(["compute", "io", "network"])[np.arange(n_jobs) % 3],
+        truth={"true_load_at_start": load_at(start)},
+    )
+    write_runs(runs, folder / "runs.csv")

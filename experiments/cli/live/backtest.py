@@ -6,7 +6,7 @@ from typing import Any
 from experiments import console
 from experiments.cli.options import live as options
 from experiments.cli.reading import read
-from experiments.reports.figures import report_folder
+from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
@@ -21,9 +21,11 @@ def backtest(args: options.Backtest) -> None:
     with console.after_reading(account):
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
         asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds)
-        folder = report_folder(args.out, f"backtest-{slug(prepared.used.name)}")
+        page_of = f"backtest-{slug(prepared.used.name)}"
+        refuse_report_folder(args.out, page_of)
         with console.resumable():
-            found = asked.run(folder, workers)
+            found = asked.run(args.out / page_of, workers)
+        folder = report_folder(args.out, page_of)
     with console.working("Drawing"):
         report, page = write_report(folder, report_on(asked, found), begin), folder / PAGE
     total, lacks = account + prepared.account + asked.of_policy, prepared.lacks()

@@ -18,17 +18,17 @@ class Sweep(shared.Printed):
 
     files: Annotated[list[Path], Argument(help="FILE.toml that declares it, or job logs.", metavar="FILE…")]
     policies: Annotated[
-        str,
+        str | None,
         Option(
             autocompletion=shared.POLICIES,
             help="Names, separated by commas; slurm:FILE,FILE stands last, as all that follows it are its files.",
         ),
-    ] = ""
-    estimates: Annotated[str, Option(autocompletion=shared.PREDICTORS, help=NAMES)] = ""
-    corrections: Annotated[str, Option(autocompletion=shared.CORRECTIONS, help=NAMES)] = ""
+    ] = None
+    estimates: Annotated[str | None, Option(autocompletion=shared.PREDICTORS, help=NAMES)] = None
+    corrections: Annotated[str | None, Option(autocompletion=shared.CORRECTIONS, help=NAMES)] = None
     predictors: Annotated[
-        str, Option(autocompletion=shared.PREDICTORS, help="To evaluate or train; names, separated by commas.")
-    ] = ""
+        str | None, Option(autocompletion=shared.PREDICTORS, help="To evaluate or train; names, separated by commas.")
+    ] = None
     kind: Annotated[str | None, Option(help="simulate (default), evaluate or train.")] = None
     seeds: Annotated[int | None, Option(help="Shakes of each log (default 10), or seeds of predictors.", min=0)] = None
     procs: shared.Procs = None
@@ -38,7 +38,7 @@ class Sweep(shared.Printed):
     budget: shared.Budget = None
     soft_limits: shared.SoftLimits = None
     train: Annotated[float | None, Option(help="Share of the jobs, the earliest, to learn from.")] = None
-    by: Annotated[str, Option(help="Also figures by size, user, run-time or start.")] = ""
+    by: Annotated[str | None, Option(help="Also figures by size, user, run-time or start.")] = None
     beside: Annotated[str | None, Option(help="Case that the others are compared with; else the first.")] = None
     measure: Annotated[str | None, Option(help="Figure that decides: mean_bounded_slowdown, sse_s2, …")] = None
     pool: shared.PoolOptions

@@ -46,7 +46,8 @@ _NAMES: Final = frozenset(
 )  # fmt: skip
 """Columns that name the owner of a row, and ask nothing of a scheduler."""
 _SAFE: Final = frozenset(("safe", "all"))
-_ENFORCING: Final = _SAFE | {"limits"}
+_ENFORCING: Final = _SAFE | {"limits", "2"}
+_ENFORCED: Final = _ENFORCING | {"associations", "1", "qos", "wckeys", "nojobs", "nosteps", "none"}
 _FLAGS: Final = frozenset(("overpartqos", "noreserve", "nodecay", "usagefactorsafe"))
 NO_ACCOUNT: Final = -1
 
@@ -282,7 +283,7 @@ class Owners:
 
     def limits(self) -> Limits | None:
         """Return what holds jobs; None if Slurm enforces no limits, or there are none."""
-        enforced = {one.strip().lower() for one in self.conf.text("AccountingStorageEnforce", "none").split(",")}
+        enforced = self._enforced()
         of_partitions = {row["qos"].value for row in self.conf.partitions.values() if "qos" in row}
         if unknown := sorted(of_partitions - self.accounts.qos.keys()):
             text = f"QOS of partitions that the files do not have, so that they limit nothing: {', '.join(unknown)}"
@@ -295,6 +296,17 @@ class Owners:
                 self.findings.append(Finding("slurm-limits-off", "noted", text))
             return None
         return _Limits(self, is_safe=bool(enforced & _SAFE)).made()
+
+    def _enforced(self) -> set[str]:
+        """Return what Slurm enforces, in its own words."""
+        found = self.conf.settings.get("accountingstorageenforce")
+        words = set() if found is None else {one.strip().lower() for one in found.value.split(",")}
+        if found is not None and (odd := sorted(words - _ENFORCED)):
+            raise JobcastError(
+                f"{found.place}: AccountingStorageEnforce={printable(found.value)[:40]}: Slurm knows no "
+                f"{printable(odd[0])[:40]!r} and does not start; name some of {', '.join(sorted(_ENFORCED))}."
+            )
+        return words
 
     def unused(self, also_used: frozenset[str] = frozenset()) -> Iterator[Finding]:
         """Give what of the files is read and not used; of QOS some more settings may be."""

@@ -6,9 +6,8 @@ import re
 import numpy as np
 import pytest
 
+from jobcast import JobLog, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
 from tests.support.service_in_thread import running
 from tests.support.slow import slow_but
 
@@ -67,16 +66,13 @@ def folder(tmp_path_factory):
 
 LOGS = ("overruns.swf", "requestless.swf", "waitless.swf", "alone.swf", "torn.swf", "slurm.txt")
 COMMANDS = {
-    "info": "log info {log}",
-    "convert": "log convert {log} out.swf",
-    "join": "log join out2.swf {log}",
+    "info": "log info {log}", "convert": "log convert {log} out.swf", "join": "log join out2.swf {log}",
     "evaluate": "evaluate {log} --predictors user-mean",
-    "prequential": "evaluate {log} --predictors user-mean --prequential",
-    "simulate": "simulate {log} {procs}",
+    "prequential": "evaluate {log} --predictors user-mean --prequential", "simulate": "simulate {log} {procs}",
     "cobalt": "simulate {log} {procs} --policy cobalt",
     "sweep": "sweep {log} {procs} --policies easy --seeds 1 --out sweep-{log}",
     "sweep evaluate": "sweep {log} --kind evaluate --predictors user-mean --out scores-{log}",
-}
+}  # fmt: skip
 
 
 def used_by(name, document):
@@ -160,12 +156,9 @@ def test_an_experiment_has_requested_times_made(folder, tmp_path, monkeypatch, c
 
 
 FIRST = {
-    "overruns.swf": set(),
-    "requestless.swf": {"dropped", "utilisation"},
-    "waitless.swf": {"no-waits"},
-    "alone.swf": {"one-user"},
-    "torn.swf": {"dropped-rows"},
-}
+    "overruns.swf": set(), "requestless.swf": {"dropped", "utilisation"}, "waitless.swf": {"no-waits"},
+    "alone.swf": {"one-user"}, "torn.swf": {"dropped-rows"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("log", FIRST)
@@ -185,31 +178,13 @@ def test_the_first_line_says_what_the_log_lacks(log, folder, monkeypatch, comman
     assert told[-1].startswith("Next: jobcast ") and log in told[-1]
 
 
-UNREAD = (
-    "evaluate dup.swf --predictors last-two --json",
-    "simulate dup.swf --json",
-    "log info dup.swf --json",
-    "train dup.swf --predictor last-two --register dup --json",
-    "predict models:/dup/1 dup.swf --out out.csv --json",
-)
-
-
-ADVISE = "advise dup.swf --seeds 5 --json"
-
-
-@pytest.mark.parametrize(
-    "calls", [pytest.param(UNREAD, id="others"), pytest.param((ADVISE,), marks=pytest.mark.slow, id="advise")]
-)
-def test_rows_lost_at_reading_are_told_first(calls, folder, home, monkeypatch, command):
+def test_rows_lost_at_reading_are_told_first(folder, monkeypatch, command):
     monkeypatch.chdir(folder)
     rows = [line for line in (folder / "overruns.swf").read_text().splitlines() if not line.startswith(";")]
     kept = [row if at % 2 else " ".join(["1", *row.split()[1:]]) for at, row in enumerate(rows)]
     (folder / "dup.swf").write_text("\n".join(["; MaxProcs: 64", *kept]) + "\n")
-    for call in calls:
-        status, out, err = command(call)
-        assert status == 0, err
-        first = json.loads(out)["lacks"][0]
-        assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"], call
+    first = json.loads(command("log info dup.swf --json")[1])["lacks"][0]
+    assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"]
 
 
 def test_requests_are_made_where_the_log_has_none(folder, monkeypatch, command):

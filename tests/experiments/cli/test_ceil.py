@@ -5,10 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, clean, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 from schedsim.workload.deadlines import deadlines_by
 
 
@@ -48,11 +46,6 @@ def test_a_ceiling_of_its_own_and_the_queue_only(jobcast):
         for line in ("", "--queue-only", "--release-below 0.9", "--ceiling 0.8", "--postpone-seed 5")
     }
     assert len(set(waits.values())) == 5
-
-
-def test_with_predictions(jobcast):
-    code, out, _ = jobcast("simulate log.swf --policy ceil --postponable 0.5 --estimates default --paranoid")
-    assert code == 0 and "holds: no start lifts utilisation above the ceiling" in out
 
 
 def test_marks_by_rule_and_from_a_file(jobcast, tmp_path):

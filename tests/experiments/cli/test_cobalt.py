@@ -6,9 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.data.formats.detect import read_log
+from jobcast import generate_log, read_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 
 
 @pytest.fixture(scope="module")
@@ -84,7 +83,6 @@ BAD = {
     "missing site": ("simulate log.swf --policy cobalt --site nowhere.toml", "nowhere.toml: cannot be read"),
     "missing commands": ("simulate log.swf --commands nowhere.csv", "nowhere.csv: cannot be read"),
     "no queues": ("simulate log.swf --by queue", "needs queues"),
-    "shares and reservations": ("simulate log.swf --policy hybrid-2 --site mira", "share of the machine"),
     "no reservation": ("simulate log.swf --policy cobalt-0", "cobalt-0"),
 }
 

@@ -6,20 +6,16 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
 from experiments.cli import evaluate as cli
-from experiments.cli.main import app
 from experiments.cli.options.evaluate import Evaluate
 from experiments.cli.options.shared import names_of
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, generate_log, make_predictor, read_log, write_log
 from predictors.evaluation.evaluate import evaluate as evaluate_log
-from predictors.registry import make_predictor, seeded
+from predictors.registry import seeded
 from predictors.tracking import client as tracking
 from predictors.tracking.client import load_model
+from tests.support.commands import printed
 from tests.support.named_logs import in_two, made_log, read_text, sacct_text
 
 
@@ -30,24 +26,21 @@ def log(tmp_path_factory):
     return path
 
 
-def run(*arguments):
-    result = CliRunner().invoke(app, ["evaluate", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0, result.output
-    return result.stdout
-
-
 def test_the_document_and_nothing_else(log):
-    document = json.loads(run(log, "--predictors", "requested,tsafrir", "--json"))
+    document = json.loads(printed("evaluate", log, "--predictors", "requested,tsafrir", "--json"))
     assert [one["name"] for one in document["predictors"]] == ["last-two", "requested", "tsafrir"]
     assert document["log"].startswith("small") and document["split"] == "train 0.8"
     assert [one["purpose"] for one in document["recommendations"]][:2] == ["squared error", "typical job"]
     assert all(one["sentence"].endswith(".") for one in document["recommendations"])
     assert "slices" not in document["predictors"][0]
-    assert "slices" in json.loads(run(log, "--predictors", "tsafrir", "--json", "--details"))["predictors"][0]
+    assert (
+        "slices"
+        in json.loads(printed("evaluate", log, "--predictors", "tsafrir", "--json", "--details"))["predictors"][0]
+    )
 
 
 def test_the_tables(log):
-    text = run(log, "--predictors", "requested", "--protocol", "reis", "--train", "0.5", "--details")
+    text = printed("evaluate", log, "--predictors", "requested", "--protocol", "reis", "--train", "0.5", "--details")
     for part in (
         "150 jobs predicted, learnt from 150",
         "protocol reis",
@@ -61,12 +54,12 @@ def test_the_tables(log):
         "Cheapest, nothing to train: ",
     ):
         assert part in text
-    assert "predicted at submission" in run(log, "--predictors", "requested", "--prequential")
+    assert "predicted at submission" in printed("evaluate", log, "--predictors", "requested", "--prequential")
 
 
 def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
     with pytest.raises(JobcastError, match="No predictor 'oracle'"):
-        run(tmp_path / "nowhere.swf", "--predictors", "oracle")
+        printed("evaluate", tmp_path / "nowhere.swf", "--predictors", "oracle")
 
 
 def test_the_default_compares_what_wins_somewhere():
@@ -75,14 +68,6 @@ def test_the_default_compares_what_wins_somewhere():
     }  # fmt: skip
     for name in names_of(Evaluate.predictors):
         make_predictor(name)
-
-
-def jobcast(*arguments):
-    """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if ran.exception is not None:
-        raise ran.exception
-    return ran.stdout
 
 
 @pytest.fixture(scope="module")
@@ -103,7 +88,7 @@ def home(tmp_path_factory):
 def last_two(home):
     """Address of a last-two model of the first log."""
     trained = json.loads(
-        jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json")
+        printed("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json")
     )
     return trained["model"]["uri"]
 
@@ -111,20 +96,12 @@ def last_two(home):
 def test_train_keeps_the_champion_that_learnt_from_all_jobs_and_predict_uses_it(home):
     """What is written equals, to the last bit, a forest fitted on the whole log; the text says where it is kept."""
     log, _ = read_log(home / "first.swf")
-    said = jobcast(
-        "train",
-        home / "first.swf",
-        "--predictor",
-        "forest",
-        "--register",
-        "runtime",
-        "--alias",
-        "champion",
-        "--seed",
+    said = printed(
+        "train", home / "first.swf", "--predictor", "forest", "--register", "runtime", "--alias", "champion", "--seed",
         3,
-    )
+    )  # fmt: skip
     assert "Kept as models:/runtime@champion, version 1" in said and f"all {len(log)} jobs" in said
-    said = jobcast("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
+    said = printed("predict", "models:/runtime@champion", home / "first.swf", "--out", home / "p.csv")
     assert "models:/runtime@champion" in said and "history starts cold" in said and "this very log" in said
     written = pd.read_csv(home / "p.csv")
     columns = ["job_id", "predicted_seconds", "fallback", "requested_time", "answered_by", "p10", "p50", "p90"]
@@ -143,7 +120,7 @@ def test_the_run_shows_the_figures_of_the_evaluation(home):
 
     log, _ = read_log(home / "first.swf")
     out = json.loads(
-        jobcast("train", home / "first.swf", "--predictor", "tsafrir", "--register", "t", "--train", 0.7, "--json")
+        printed("train", home / "first.swf", "--predictor", "tsafrir", "--register", "t", "--train", 0.7, "--json")
     )
     score = evaluate_log(log, ["tsafrir"], train=0.7)["tsafrir"]
     run = MlflowClient(f"sqlite:///{home}/mlruns/mlflow.db").get_run(out["model"]["run_id"])
@@ -154,7 +131,7 @@ def test_the_run_shows_the_figures_of_the_evaluation(home):
 
 
 def test_the_document_says_what_was_kept(home, last_two):
-    out = json.loads(jobcast("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json"))
+    out = json.loads(printed("train", home / "first.swf", "--predictor", "last-two", "--register", "base", "--json"))
     loaded = load_model(out["model"]["uri"])
     assert (out["log"], out["predictor"]) == ("first", "last-two")
     assert out["model"]["uri"] == f"models:/base/{out['model']['version']}" and out["model"]["alias"] is None
@@ -168,7 +145,7 @@ def test_the_document_says_what_was_kept(home, last_two):
 def test_predict_marks_what_nothing_learnt_stands_behind(home, last_two):
     """A user's first job is predicted by its request, and marked."""
     log, _ = read_log(home / "first.swf")
-    document = json.loads(jobcast("predict", last_two, home / "first.swf", "--out", home / "f.csv", "--json"))
+    document = json.loads(printed("predict", last_two, home / "first.swf", "--out", home / "f.csv", "--json"))
     written = pd.read_csv(home / "f.csv")
     first = ~pd.Series(log.filled("user")).duplicated()
     assert written["fallback"][first].eq(1).all() and written["fallback"].eq(0).any()
@@ -185,7 +162,7 @@ def test_predict_leaves_an_unknown_request_empty(home, last_two, tmp_path):
         ),
         tmp_path / "two.swf",
     )
-    jobcast("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
+    printed("predict", last_two, tmp_path / "two.swf", "--out", tmp_path / "two.csv")
     rows = [line.split(",")[:5] for line in (tmp_path / "two.csv").read_text().splitlines()]
     assert rows[1:] == [["1", "60.0", "1", "60", "requested"], ["2", "3600.0", "1", "", "requested"]]
 
@@ -195,7 +172,7 @@ def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):
     later, _ = read_log(home / "later.swf")
     model = load_model(last_two).predictor
     for flag, warm in (([], False), (["--warm"], True)):
-        said = json.loads(jobcast("predict", last_two, home / "later.swf", "--out", home / "w.csv", *flag, "--json"))
+        said = json.loads(printed("predict", last_two, home / "later.swf", "--out", home / "w.csv", *flag, "--json"))
         np.testing.assert_array_equal(pd.read_csv(home / "w.csv")["predicted_seconds"], model.predict(later, warm=warm))
         assert said["history"].startswith("goes on" if warm else "starts cold") and not said["learnt_from_this_log"]
     assert (model.predict(later, warm=True) != model.predict(later)).any(), "the history must matter"
@@ -203,7 +180,7 @@ def test_predict_goes_on_from_the_models_history_if_asked(home, last_two):
 
 def test_a_log_that_does_not_come_later_cannot_be_gone_on_to(home, last_two):
     with pytest.raises(JobcastError, match="before the newest event of the history"):
-        jobcast("predict", last_two, home / "first.swf", "--out", home / "no.csv", "--warm")
+        printed("predict", last_two, home / "first.swf", "--out", home / "no.csv", "--warm")
     assert not (home / "no.csv").exists()
 
 
@@ -215,7 +192,7 @@ def test_a_file_stays_as_it_was_if_writing_fails_half_way(home, last_two, monkey
     (home / "old.csv").write_text("old")
     monkeypatch.setattr(cli, "write_predictions", fail)
     with pytest.raises(JobcastError, match=r"old.csv: cannot be written .No space left"):
-        jobcast("predict", last_two, home / "first.swf", "--out", home / "old.csv")
+        printed("predict", last_two, home / "first.swf", "--out", home / "old.csv")
     assert (home / "old.csv").read_text() == "old" and not list(home.glob(".old*"))
 
 
@@ -234,18 +211,18 @@ def test_a_model_that_does_not_beat_last_two_gets_no_alias_unless_told(home, two
     """`requested` is refused before anything is kept, and promoted only if told; last-two itself is not refused."""
     train = ("train", two_halves / "first.swf", "--predictor", "requested", "--register", "poor")
     with pytest.raises(JobcastError, match=r"requested on the last 20 % of first \(240 jobs\): the squared error is"):
-        jobcast(*train, "--alias", "champion")
+        printed(*train, "--alias", "champion")
     with pytest.raises(JobcastError, match="No registered model 'poor'"):
         tracking.version_of("models:/poor/1")
-    assert "Kept as models:/poor/1" in jobcast(*train)
+    assert "Kept as models:/poor/1" in printed(*train)
     with pytest.raises(JobcastError, match=r"models:/poor/1, requested, .* does not get the alias 'champion'"):
         tracking.promote("models:/poor/1", "champion", "why not")
     with pytest.raises(JobcastError, match="has no alias"):
         tracking.version_of("models:/poor@champion")
     assert tracking.promote("models:/poor/1", "champion", "wanted", even_if_worse=True).alias == "champion"
-    assert "version 2" in jobcast(*train, "--alias", "champion", "--even-if-worse")
+    assert "version 2" in printed(*train, "--alias", "champion", "--even-if-worse")
     plain = ("train", two_halves / "first.swf", "--predictor", "last-two", "--register", "plain")
-    assert "models:/plain@champion" in jobcast(*plain, "--alias", "champion")
+    assert "models:/plain@champion" in printed(*plain, "--alias", "champion")
 
 
 @pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
@@ -255,19 +232,19 @@ def test_a_model_beside_a_faultless_last_two_gets_no_alias(home, tmp_path):
     write_log(
         replace(log, values={**log.values, "run_time": hundred, "requested_time": 2 * hundred}), tmp_path / "a.swf"
     )
-    jobcast("train", tmp_path / "a.swf", "--predictor", "requested", "--register", "alike")
+    printed("train", tmp_path / "a.swf", "--predictor", "requested", "--register", "alike")
     with pytest.raises(JobcastError, match=r"last-two makes no error on the same jobs, so the model does not get"):
         tracking.promote("models:/alike/1", "champion", "why not")
 
 
 def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_halves):
-    jobcast("train", two_halves / "first.swf", "--predictor", "requested", "--register", "stale")
-    jobcast("train", two_halves / "first.swf", "--predictor", "similar-mean", "--register", "fresh")
+    printed("train", two_halves / "first.swf", "--predictor", "requested", "--register", "stale")
+    printed("train", two_halves / "first.swf", "--predictor", "similar-mean", "--register", "fresh")
     asked = two_halves / "later.swf", "--out", home / "s.csv", "--warm"
-    said = jobcast("predict", "models:/stale/1", *asked)
+    said = printed("predict", "models:/stale/1", *asked)
     assert "models:/stale/1 is worse than last-two there." in said
     assert "Refit with: jobcast train LOG --predictor requested --register stale" in said
-    told = json.loads(jobcast("predict", "models:/stale/1", *asked, "--json"))
+    told = json.loads(printed("predict", "models:/stale/1", *asked, "--json"))
     later, _ = read_log(two_halves / "later.swf")
     beside = load_model("models:/stale/1").predictor
     base = make_predictor("last-two").fit(read_log(two_halves / "first.swf")[0])
@@ -278,21 +255,21 @@ def test_predict_says_that_a_model_has_become_worse_and_how_to_refit(home, two_h
     found = told["beside_last_two"]
     assert found["squared_error_ratio_to_last_two"] == pytest.approx(ratio) and found["n_jobs"] == ended.sum()
     assert found["worse_than_last_two"] and told["beside_last_two_newest"]["n_jobs"] == min(ended.sum(), 2000)
-    said = jobcast("predict", "models:/fresh/1", *asked)
+    said = printed("predict", "models:/fresh/1", *asked)
     assert "Compared with last-two on all" in said and "worse" not in said and "Refit" not in said
 
 
 def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     """Calibrated, the first later job has P10 to P90 already; not calibrated, only jobs after some have ended."""
     train = ("train", two_halves / "first.swf", "--predictor", "similar", "--json")
-    document = json.loads(jobcast(*train, "--register", "calibrated", "--kill"))
+    document = json.loads(printed(*train, "--register", "calibrated", "--kill"))
     covered = document["evaluation"]["covered_share"]
     assert 0.6 < covered < 0.95, "240 jobs do not tell more"
-    jobcast(*train, "--register", "bare", "--no-intervals")
+    printed(*train, "--register", "bare", "--no-intervals")
     written, told = {}, {}
     for name in ("calibrated", "bare"):
         asked = ("predict", f"models:/{name}/1", two_halves / "later.swf", "--out", home / "q.csv", "--warm", "--json")
-        told[name] = json.loads(jobcast(*asked))
+        told[name] = json.loads(printed(*asked))
         written[name] = pd.read_csv(home / "q.csv")
     first = written["calibrated"]
     assert first[["p10", "p50", "p90"]].notna().all(axis=None) and written["bare"]["p90"].isna().sum() >= 20
@@ -301,14 +278,13 @@ def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
     assert told["calibrated"]["covered_share"] == pytest.approx(0.8, abs=0.1)
     np.testing.assert_array_equal(first["predicted_seconds"], written["bare"]["predicted_seconds"])
     with pytest.raises(JobcastError, match="leave --no-intervals out"):
-        jobcast(*train, "--kill", "--no-intervals")
+        printed(*train, "--kill", "--no-intervals")
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         (("LOG", "--predictor", "forst"), "No predictor 'forst'; did you mean 'forest'"),
-        (("LOG", "--alias", "production"), "No alias 'production'.* Known: champion, challenger, shadow"),
         (("LOG", "--register", "run/time"), "may hold letters"),
         (("LOG", "--train", "1"), "between 0 and 1"),
         (("missing.swf",), r"missing.swf: cannot be read \(no such file\)"),
@@ -317,7 +293,7 @@ def test_intervals_are_calibrated_kept_and_gone_on_from(home, two_halves):
 def test_train_refuses_before_it_makes_a_store(home, tmp_path, monkeypatch, arguments, message):
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "new"))
     with pytest.raises(JobcastError, match=message):
-        jobcast("train", *(home / "first.swf" if argument == "LOG" else argument for argument in arguments))
+        printed("train", *(home / "first.swf" if argument == "LOG" else argument for argument in arguments))
     assert not (tmp_path / "new").exists()
 
 
@@ -327,21 +303,19 @@ def test_train_tells_at_once_that_the_store_cannot_be_written(home, tmp_path, mo
     monkeypatch.setenv("JOBCAST_HOME", str(tmp_path / "file"))
     monkeypatch.setattr(cli, "evaluate_log", lambda *args, **kwargs: pytest.fail("evaluated"))
     with pytest.raises(JobcastError, match="the model store cannot be made there"):
-        jobcast("train", home / "first.swf")
+        printed("train", home / "first.swf")
 
 
 @pytest.mark.parametrize(
     ("model", "out", "message"),
     [
-        ("models:/bas/1", "x.csv", "did you mean 'base'"),
-        ("base", "x.csv", "Did you mean models:/base@champion"),
         ("models:/base/1", "no/such/folder/x.csv", "cannot be written"),
         ("models:/base/1", ".", "is a folder"),
     ],
 )
 def test_predict_refuses_what_cannot_be_used(home, last_two, tmp_path, model, out, message):
     with pytest.raises(JobcastError, match=message):
-        jobcast("predict", model, home / "first.swf", "--out", tmp_path / out)
+        printed("predict", model, home / "first.swf", "--out", tmp_path / out)
     assert not list(tmp_path.iterdir())
 
 
@@ -349,7 +323,7 @@ def test_a_simulation_says_that_its_model_learnt_from_the_very_log(home, last_tw
     for name, learnt in (("first.swf", True), ("later.swf", False)):
         for as_json in (False, True):
             more = ["--json"] if as_json else []
-            said = jobcast("simulate", home / name, "--policy", "easy-sjbf", "--estimates", last_two, *more)
+            said = printed("simulate", home / name, "--policy", "easy-sjbf", "--estimates", last_two, *more)
             found = json.loads(said)["learnt_from_this_log"] if as_json else "learnt from this very log" in said
             assert found is learnt
 
@@ -360,7 +334,7 @@ def test_several_months_are_learnt_as_one_log(home, tmp_path):
     for name, rows in (("march", range(150)), ("april", range(140, 200))):
         (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
     months = tmp_path / "april.txt", tmp_path / "march.txt"
-    said = json.loads(jobcast("train", *months, "--predictor", "last-two", "--register", "months", "--json"))
+    said = json.loads(printed("train", *months, "--predictor", "last-two", "--register", "months", "--json"))
     assert said["log"] == "march to april" and said["model"]["n_jobs"] == 200
     assert said["account"]["findings"][0]["rule"] == "in-two-files" and said["account"]["dropped"] == 10
     whole, later = read_text(sacct_text(log, range(200))), read_text(sacct_text(log, in_two(log, 200)[1]))
@@ -374,15 +348,15 @@ def test_next_months_sacct_file_is_predicted_by_name(home, tmp_path):
     first, second = in_two(log, 150)
     for name, rows in (("march", first), ("april", second[::-1])):
         (tmp_path / f"{name}.txt").write_text(sacct_text(log, rows))
-    jobcast("train", tmp_path / "march.txt", "--predictor", "last-two", "--register", "named")
+    printed("train", tmp_path / "march.txt", "--predictor", "last-two", "--register", "named")
     ask = ("predict", "models:/named/1", tmp_path / "april.txt", "--out", tmp_path / "p.csv", "--warm")
-    found = json.loads(jobcast(*ask, "--json"))
+    found = json.loads(printed(*ask, "--json"))
     march, april = (read_log(tmp_path / f"{name}.txt")[0] for name in ("march", "april"))
     both = len(set(march.names("user")) & set(april.names("user")))
     assert found["names"]["user"] == {"known": both, "new": len(april.names("user")) - both} and both
-    assert f"Of its {len(april.names('user'))} users the model knows {both} by name." in jobcast(*ask)
+    assert f"Of its {len(april.names('user'))} users the model knows {both} by name." in printed(*ask)
     expected = make_predictor("last-two").fit(march).predict(april, warm=True)
     np.testing.assert_array_equal(pd.read_csv(tmp_path / "p.csv")["predicted_seconds"], expected)
     write_log(april, tmp_path / "numbers.swf")
     with pytest.raises(JobcastError, match=r"numbers: has numbers for its users where this last-two goes by names"):
-        jobcast("predict", "models:/named/1", tmp_path / "numbers.swf", "--out", tmp_path / "no.csv", "--warm")
+        printed("predict", "models:/named/1", tmp_path / "numbers.swf", "--out", tmp_path / "no.csv", "--warm")

@@ -46,7 +46,6 @@ def shell(folder, line, **more):
     ("line", "told"),
     [
         ("simulate log.swf --by nonsense --schedule z.csv", "No table by 'nonsense'"),
-        ("simulate log.swf --by queue --schedule z.csv", "needs queues"),
         ("replay log.swf --url http://[::1", "'http://[::1': is no address"),
         ("replay log.swf --url http://localhost:99999", "Port out of range"),
         ("replay log.swf --url ftp://localhost", "begins with http:// or https://"),

@@ -4,13 +4,10 @@ import json
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, read_log, write_log
 from predictors.data.formats.archive import ARCHIVE
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
+from tests.support.commands import printed
 
 SWF = """; UnixStartTime: 1000000000
 ; TimeZoneString: Europe/Paris
@@ -29,14 +26,8 @@ def log(tmp_path: Path) -> Path:
     return path
 
 
-def run(*arguments: object) -> str:
-    result = CliRunner().invoke(app, ["log", *map(str, arguments)], catch_exceptions=False)
-    assert result.exit_code == 0
-    return result.stdout
-
-
 def test_info_as_json(log: Path) -> None:
-    told = json.loads(run("info", log, "--json"))
+    told = json.loads(printed("log", "info", log, "--json"))
     assert (told["log"], told["name"], told["jobs"], told["span_s"]) == (str(log), "a", 3, 100)
     assert told["first_submission"] == "2001-09-09T03:48:20+02:00"
     assert (told["max_procs"], told["max_nodes"], told["time_zone"]) == (8, None, "Europe/Paris")
@@ -50,29 +41,29 @@ def test_info_as_json(log: Path) -> None:
 
 
 def test_info_as_tables(log: Path) -> None:
-    text = run("info", log)
+    text = printed("log", "info", log)
     for part in ("Europe/Paris", "too-few-fields", "line 7", "negative", "run time (s)", "4 jobs read, 3 used"):
         assert part in text
 
 
 def test_info_of_a_log_without_jobs(tmp_path: Path) -> None:
     (tmp_path / "a.swf").write_text("; MaxProcs: 8\n")
-    told = json.loads(run("info", tmp_path / "a.swf", "--json"))
+    told = json.loads(printed("log", "info", tmp_path / "a.swf", "--json"))
     assert (told["jobs"], told["span_s"], told["utilisation"], told["known_share"]["wait"]) == (0, None, None, None)
-    assert "processors" in run("info", tmp_path / "a.swf")
+    assert "processors" in printed("log", "info", tmp_path / "a.swf")
 
 
 def test_strict(log: Path, tmp_path: Path) -> None:
     for arguments in (["info", log, "--strict"], ["convert", log, tmp_path / "b.swf", "--strict"]):
         with pytest.raises(JobcastError, match=r"a\.swf:6: negative wait, found '-4'"):
-            run(*arguments)
+            printed("log", *arguments)
     assert list(tmp_path.iterdir()) == [log]
 
 
 @pytest.mark.parametrize("name", ["b.swf", "b.swf.gz", "b.parquet"])
 def test_convert(log: Path, tmp_path: Path, name: str) -> None:
-    assert f"{name}: 3 jobs" in run("convert", log, tmp_path / name)
-    told = json.loads(run("convert", log, tmp_path / name, "--json"))
+    assert f"{name}: 3 jobs" in printed("log", "convert", log, tmp_path / name)
+    told = json.loads(printed("log", "convert", log, tmp_path / name, "--json"))
     assert (told["out"], told["jobs"], told["account"]["dropped"]) == (str(tmp_path / name), 3, 1)
     assert read_log(tmp_path / name)[0].digest() == read_log(log)[0].digest()
 
@@ -81,28 +72,21 @@ def test_convert_tells_what_the_format_has_no_place_for(tmp_path: Path) -> None:
     write_log(
         JobLog.from_columns({"job_id": [1], "submit": [0]}, {}, categories={"user": ("ana",)}), tmp_path / "a.parquet"
     )
-    told = json.loads(run("convert", tmp_path / "a.parquet", tmp_path / "b.swf", "--json"))
+    told = json.loads(printed("log", "convert", tmp_path / "a.parquet", tmp_path / "b.swf", "--json"))
     assert [finding["rule"] for finding in told["account"]["findings"]] == ["names"]
-
-
-def test_convert_refuses_before_reading(log: Path, tmp_path: Path) -> None:
-    with pytest.raises(JobcastError, match="tells no format"):
-        run("convert", tmp_path / "missing", tmp_path / "b.csv")
-    with pytest.raises(JobcastError, match="cannot be written"):
-        run("convert", log, tmp_path / "none" / "b.swf")
 
 
 def test_generate(tmp_path: Path) -> None:
     for name in ("b.swf", "c.swf"):
-        run("generate", tmp_path / name, "--jobs", 60, "--seed", 3, "--procs", 32, "--users", 5)
+        printed("log", "generate", tmp_path / name, "--jobs", 60, "--seed", 3, "--procs", 32, "--users", 5)
     assert (tmp_path / "b.swf").read_bytes() == (tmp_path / "c.swf").read_bytes()
     log, account = read_log(tmp_path / "b.swf")
     assert (len(log), log.max_procs, account.findings) == (60, 32, ())
 
 
 def test_fetch_lists_names() -> None:
-    assert run("fetch").split() == list(ARCHIVE)
-    assert json.loads(run("fetch", "--json")) == {"names": list(ARCHIVE)}
+    assert printed("log", "fetch").split() == list(ARCHIVE)
+    assert json.loads(printed("log", "fetch", "--json")) == {"names": list(ARCHIVE)}
 
 
 def test_fetch_takes_what_is_here(log: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -110,18 +94,18 @@ def test_fetch_takes_what_is_here(log: Path, tmp_path: Path, monkeypatch: pytest
     (tmp_path / "logs").mkdir()
     path = tmp_path / "logs" / "NASA-iPSC-1993-3.1-cln.swf.gz"
     path.write_text(SWF)
-    assert run("fetch", "nasa", "--base-url", "http://127.0.0.1:9") == f"{path}\n"
-    told = json.loads(run("fetch", "nasa", "--json"))
+    assert printed("log", "fetch", "nasa", "--base-url", "http://127.0.0.1:9") == f"{path}\n"
+    told = json.loads(printed("log", "fetch", "nasa", "--json"))
     assert (told["path"], len(told["sha256"])) == (str(path), 64)
     path.write_text("; changed\n")
     with pytest.raises(JobcastError, match="cannot be reached"):
-        run("fetch", "nasa", "--base-url", "http://127.0.0.1:9")
+        printed("log", "fetch", "nasa", "--base-url", "http://127.0.0.1:9")
 
 
 def test_summary_survives_extreme_logs(tmp_path: Path) -> None:
     largest = 2**53
     (tmp_path / "a.swf").write_text(f"; UnixStartTime: {10**15 - 1}\n" + " ".join(["1", *[str(largest)] * 17]) + "\n")
-    told = json.loads(run("info", tmp_path / "a.swf", "--json"))
+    told = json.loads(printed("log", "info", tmp_path / "a.swf", "--json"))
     assert (told["jobs"], told["first_submission"]) == (1, None)
 
 
@@ -135,20 +119,20 @@ TABLE = (
 
 def refused(*arguments: object) -> str:
     with pytest.raises(JobcastError) as refusal:
-        CliRunner().invoke(app, ["log", *map(str, arguments)], catch_exceptions=False)
+        printed("log", *arguments)
     return str(refusal.value)
 
 
 def test_a_proposed_map_imports_the_table(tmp_path: Path) -> None:
     table, table_map, out = tmp_path / "jobs.csv", tmp_path / "map.toml", tmp_path / "a.parquet"
     table.write_text(TABLE)
-    table_map.write_text(run("import", table, "--propose"))
+    table_map.write_text(printed("log", "import", table, "--propose"))
     assert '"Limit_min" = { column = "requested_time", unit = "min" }' in table_map.read_text()
-    run("import", table, out, "--map", table_map)
+    printed("log", "import", table, out, "--map", table_map)
     log, _ = read_log(out)
     assert log["run_time"].tolist() == [3600, 60] and log["requested_time"].tolist() == [5400, 1800]
     assert ("Map", 'delimiter = ";"') in log.header
-    assert json.loads(run("import", table, "--map", table_map, "--json"))["jobs"] == 2  # nothing is written
+    assert json.loads(printed("log", "import", table, "--map", table_map, "--json"))["jobs"] == 2  # nothing is written
     assert "Give one of --propose" in refused("import", table, out)
     assert "Give one of --propose" in refused("import", table, "--propose", "--map", table_map)
     table_map.write_text(table_map.read_text().replace('unit = "min"', 'unit = "h"').replace('"start"', '"end"'))
@@ -158,11 +142,11 @@ def test_a_proposed_map_imports_the_table(tmp_path: Path) -> None:
 def test_an_anonymous_log(tmp_path: Path) -> None:
     table, out, hidden, key = (tmp_path / name for name in ("jobs.csv", "a.parquet", "b.parquet", "key"))
     table.write_text(TABLE)
-    (tmp_path / "m.toml").write_text(run("import", table, "--propose"))
-    run("import", table, out, "--map", tmp_path / "m.toml")
+    (tmp_path / "m.toml").write_text(printed("log", "import", table, "--propose"))
+    printed("log", "import", table, out, "--map", tmp_path / "m.toml")
     key.write_bytes(b"0123456789abcdef")
     key.chmod(0o600)
-    told = json.loads(run("anonymise", out, hidden, "--name-key", key, "--json"))
+    told = json.loads(printed("log", "anonymise", out, hidden, "--name-key", key, "--json"))
     log, _ = read_log(hidden)
     assert told["jobs"] == len(log) == 2 and log["job_id"].tolist() == [1, 2]
     text = hidden.read_bytes()
@@ -176,14 +160,14 @@ def test_convert_takes_the_filters_of_the_other_commands(tmp_path: Path) -> None
     (tmp_path / "a.txt").write_text("\n".join(["JobID|Submit|Start|End|State|Partition|ReqCPUS", *rows]) + "\n")
     out = tmp_path / "b.parquet"
     options = ("--partition", "gpu", "--procs", 5, "--drop-wide", "--requests-from", "0:10:00", "--json")
-    account = json.loads(run("convert", tmp_path / "a.txt", out, *options))["account"]
+    account = json.loads(printed("log", "convert", tmp_path / "a.txt", out, *options))["account"]
     log, _ = read_log(out)
     assert (log["job_id"].tolist(), log.max_procs, log["requested_time"].tolist()) == ([1, 3, 5], 5, [600] * 3)
     assert {f["rule"]: f["count"] for f in account["findings"] if f["effect"] == "dropped"} == {
         "other-partition": 3, "too-wide": 1,
     }  # fmt: skip
     with pytest.raises(JobcastError, match="has no job in partition big; its partitions are gpu, cpu"):
-        run("convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--partition", "big")
+        printed("log", "convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--partition", "big")
     with pytest.raises(JobcastError, match="wider than the machine of 5 processors"):
-        run("convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--procs", 5)
+        printed("log", "convert", tmp_path / "a.txt", tmp_path / "c.parquet", "--procs", 5)
     assert not (tmp_path / "c.parquet").exists()

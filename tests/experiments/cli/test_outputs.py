@@ -7,10 +7,9 @@ from typer.main import get_command
 
 from experiments.cli.main import app
 from experiments.cli.outputs import CheckedCommand
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log
 from predictors.core.files import kept, whole_file
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 
 OUTPUTS = {"out", "schedule", "table", "figures", "metrics", "report", "save"}
 """Names of parameters that are written; `token --file` is added to, which has rules of its own."""
@@ -73,6 +72,8 @@ def test_every_command_declares_what_it_writes():
         ("variability dataset runs.csv --telemetry telemetry --out telemetry/new.parquet", "lies in the folder"),
         ("variability dataset runs.csv --telemetry telemetry --out runs.csv", "very file"),
         ("simulate log.swf --schedule a.csv --figures ./a.csv", "twice"),
+        ("simulate log.swf --policy easy --policy fcfs", "--policy takes one value, and is given 2"),
+        ("sweep log.swf --policies=", "--policies names nothing"),
         ("simulate log.swf --schedule none/a.csv", "does not exist"),
         ("advise log.swf --out log.swf/below", "no folder"),
         ("token a --file log.swf", "log.swf:1: not ROLE"),
@@ -83,6 +84,18 @@ def test_an_output_that_is_an_input_or_cannot_be_is_refused(line, told, place, c
     status, out, err = command(line)
     assert (status, out, len(err.splitlines())) == (2, "", 1), err
     assert told in err
+    assert contents(place) == before
+
+
+@pytest.mark.parametrize("line", ["backtest log.swf --out new", "advise log.swf --out new"])
+def test_a_refused_run_leaves_no_folder(line, place, command, monkeypatch):
+    def refuse(*_):
+        raise JobcastError("no")
+
+    monkeypatch.setattr("experiments.site.backtest.backtest.Backtest.run", refuse)
+    monkeypatch.setattr("experiments.site.advise.advise.Question.run", refuse)
+    before = contents(place)
+    assert command(line)[0] == 2
     assert contents(place) == before
 
 

@@ -5,26 +5,19 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log, make_predictor
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
-from predictors.registry import make_predictor
 from predictors.service import client
 from predictors.service.api import server
 from predictors.tracking import client as tracking
 from predictors.tracking.store import Store
+from tests.support.commands import invoke
 from tests.support.killing import free_port
 from tests.support.named_logs import in_two, made_log, sacct_text
 from tests.support.service_in_thread import running
 
 LOG = generate_log(120, seed=6)
-
-
-def run(*words):
-    return CliRunner().invoke(app, [str(word) for word in words])
 
 
 @pytest.fixture
@@ -44,7 +37,9 @@ def test_a_log_replayed_equals_its_evaluation(tmp_path):
     write_swf(LOG, file)
     about = {"time_zone": LOG.time_zone, "machine_procs": LOG.max_procs}
     with running(tmp_path, "online-linear", **about) as one:
-        done = run("replay", file, "--url", one.url, "--check", "online-linear", "--out", out, "--json", "--batch", 50)
+        done = invoke(
+            "replay", file, "--url", one.url, "--check", "online-linear", "--out", out, "--json", "--batch", 50
+        )
         assert done.exit_code == 0, done.output
         document = json.loads(done.stdout)
         assert document["check"] == {
@@ -54,10 +49,10 @@ def test_a_log_replayed_equals_its_evaluation(tmp_path):
         assert document["n_events"] == 3 * len(LOG)
         table = pd.read_csv(out)
         assert table["job_id"].tolist() == LOG["job_id"].tolist() and np.isfinite(table["predicted_seconds"]).all()
-        again = run("replay", file, "--url", one.url)
+        again = invoke("replay", file, "--url", one.url)
         assert isinstance(again.exception, JobcastError) and "empty database" in str(again.exception)
     with running(tmp_path / "other", "last-two", **about) as one:
-        done = run("replay", file, "--url", one.url, "--check", "online-linear", "--batch", 50)
+        done = invoke("replay", file, "--url", one.url, "--check", "online-linear", "--batch", 50)
         assert done.exit_code == 1 and "predictions equal" in done.stdout
 
 
@@ -67,11 +62,11 @@ def test_a_month_is_learnt_and_the_next_is_served_warm(home):
     first, later = in_two(log, 150)
     (home / "march.txt").write_text(sacct_text(log, first))
     (home / "april.txt").write_text(sacct_text(log, later, shuffle=2))
-    assert run("train", home / "march.txt", "--predictor", "last-two", "--register", "runtime").exit_code == 0
+    assert invoke("train", home / "march.txt", "--predictor", "last-two", "--register", "runtime").exit_code == 0
     with running(home, "models:/runtime/1", warm=True) as one, one.client() as client:
         assert client.models()["began"]["uri"] == "models:/runtime/1"
         asked = ("--check", "models:/runtime/1", "--batch", 50)
-        done = run("replay", home / "april.txt", "--url", one.url, *asked, "--json")
+        done = invoke("replay", home / "april.txt", "--url", one.url, *asked, "--json")
         assert done.exit_code == 0, done.output
         check = json.loads(done.stdout)["check"]
         assert check["with"] == "`predict --warm`" and check["equal"] == check["n_jobs"] == len(later)
@@ -85,9 +80,9 @@ def test_a_service_follows_the_registry(home):
         about = client.models()["models"][0]
         assert (about["name"], about["version"], about["predictor"]) == ("runtime", 1, "last-two")
         assert about["trained_until"].endswith("Z")
-        refused = run("promote", "models:/runtime/2", "--why", "half the error")
+        refused = invoke("promote", "models:/runtime/2", "--why", "half the error")
         assert isinstance(refused.exception, JobcastError) and "no squared error relative to" in str(refused.exception)
-        done = run("promote", "models:/runtime/2", "--why", "half the error", "--even-if-worse", "--json")
+        done = invoke("promote", "models:/runtime/2", "--why", "half the error", "--even-if-worse", "--json")
         assert done.exit_code == 0 and json.loads(done.stdout)["version"] == 2
         for _ in range(200):
             if client.models()["models"][0]["version"] == 2:
@@ -102,7 +97,7 @@ def test_a_service_follows_the_registry(home):
         assert any(k.startswith("jobcast.promoted.") and v.startswith("champion: half") for k, v in tags.items())
         location = store.get_model_version_download_uri("runtime", "1")
         next(__import__("pathlib").Path(location.removeprefix("file://")).rglob("predictor.json")).write_text("{}")
-        run("promote", "models:/runtime/1", "--why", "back")
+        invoke("promote", "models:/runtime/1", "--why", "back")
         one.service.settings.__dict__["poll"] = 0
         answer = client.reload()
         assert answer["changed"] == [] and "was changed" in answer["trouble"]["champion"]
@@ -116,9 +111,9 @@ def test_what_cannot_be_promoted(home):
         (("models:/runtime/1", "--alias", "winner"), "No alias 'winner'"),
         ((str(home),), "only registered versions"),
     ):
-        done = run("promote", *words, "--why", "w")
+        done = invoke("promote", *words, "--why", "w")
         assert isinstance(done.exception, JobcastError) and told in str(done.exception)
-    done = run("promote", "models:/runtime/1", "--why", " ")
+    done = invoke("promote", "models:/runtime/1", "--why", " ")
     assert isinstance(done.exception, JobcastError) and "--why is empty" in str(done.exception)
 
 
@@ -135,7 +130,7 @@ def test_what_cannot_be_promoted(home):
 )
 def test_serve_says_at_once_what_cannot_be(tmp_path, monkeypatch, words, told):
     monkeypatch.chdir(tmp_path)
-    done = run("serve", *words)
+    done = invoke("serve", *words)
     assert isinstance(done.exception, JobcastError) and told in str(done.exception)
 
 
@@ -143,7 +138,7 @@ def test_a_replay_without_a_service_ends_at_once(tmp_path, monkeypatch):
     waits = []
     monkeypatch.setattr(client.time, "sleep", waits.append)
     with pytest.raises(JobcastError, match="no service is there; start it with `jobcast serve`"):
-        raise run("replay", tmp_path / "log.swf", "--url", f"http://127.0.0.1:{free_port()}").exception
+        raise invoke("replay", tmp_path / "log.swf", "--url", f"http://127.0.0.1:{free_port()}").exception
     assert waits == []
 
 
@@ -152,9 +147,9 @@ def test_a_unit_that_still_asks_for_readers_starts_and_is_told_why_there_are_non
     monkeypatch.setattr(server, "serve", lambda api, listening: started.append(api.service.store.close()))
     db = f"sqlite:///{tmp_path}/x.db"
     for words, told in ((("--readers", 4), 1), ((), 0)):
-        done = run("serve", "last-two", "--db", db, *words)
+        done = invoke("serve", "last-two", "--db", db, *words)
         assert done.exit_code == 0
         assert len([line for line in done.stderr.splitlines() if "--readers is ignored: there are no" in line]) == told
     assert len(started) == 2
-    done = run("serve", "--help")
+    done = invoke("serve", "--help")
     assert done.exit_code == 0 and "--readers" not in done.stdout

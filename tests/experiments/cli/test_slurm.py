@@ -13,7 +13,7 @@ import pytest
 from predictors.core.errors import JobcastError
 from predictors.schedulers.journal import Journal
 from predictors.schedulers.table import parse
-from tests.predictors.schedulers.conftest import CONFIG, adapter, cluster, cluster_on_path, records
+from tests.predictors.schedulers.conftest import CONFIG, adapter, cluster, cluster_on_path, endless_adapter, records
 from tests.support.service_in_thread import running
 
 __all__ = ["adapter", "cluster", "cluster_on_path", "records"]
@@ -204,27 +204,11 @@ def test_a_kill_at_any_moment_leaves_a_journal_that_knows_what_is_ours(cluster_o
         shown = json.loads(cluster_on_path.file.read_text())["jobs"]
         return {int(job) for job, one in shown.items() if one.get("MinTime", "0:00") != "0:00"}
 
-    script = (
-        "import sys; sys.path.insert(0, '.')\n"
-        "from pathlib import Path\n"
-        "from predictors.schedulers.adapter import Adapter\n"
-        "from predictors.schedulers.journal import Journal\n"
-        "from predictors.schedulers.slurm import Slurm\n"
-        "from predictors.schedulers.soft_limit import SiteRules\n"
-        "from tests.predictors.schedulers.conftest import Forecasts\n"
-        "one = Adapter(Slurm(), Forecasts(), Journal(Path(sys.argv[1])), SiteRules(), 'write', most_changes=3)\n"
-        "print('ready', flush=True)\n"
-        "while True:\n"
-        "    one.cycle()\n"
-    )
     for n in range(1, 40):
         cluster_on_path.job(n)
     set_at_kill = 0
     for late in range(8):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path / "j")], stdout=subprocess.PIPE, start_new_session=True
-        )
-        process.stdout.readline()
+        process = endless_adapter(tmp_path / "j")
         latest = time.monotonic() + 60  # a busy machine takes its time
         while len(limited()) < late and time.monotonic() < latest:
             time.sleep(0.01)

@@ -3,15 +3,15 @@
 import json
 import re
 import shlex
+from functools import partial
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.console import print_table, say
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
+from tests.support import commands
 
 ROOM = 80
 PRINT = {"COLUMNS": str(ROOM), "NO_COLOR": "1", "TERM": "dumb"}
@@ -35,11 +35,7 @@ def place(tmp_path_factory, empty_store):
         yield folder
 
 
-def printed(line, env=PRINT):
-    found = CliRunner().invoke(app, line.split(), env=env)
-    assert found.exit_code == 0, f"{line}: {found.output} {found.exception}"
-    return found.stdout
-
+printed = partial(commands.printed, env=PRINT)
 
 LINES = {
     "log info log.swf": ("jobs", "utilisation", "quantiles"),
@@ -82,7 +78,7 @@ def fits(wide, narrow):
 
 @pytest.mark.parametrize("line", [*LINES, *(pytest.param(line, marks=pytest.mark.slow) for line in DEAR_LINES)])
 def test_tables_fit_on_80_columns_and_json_has_their_columns(place, line):
-    fits(printed(line, PRINT | {"COLUMNS": "400"}), printed(line))
+    fits(printed(line, env=PRINT | {"COLUMNS": "400"}), printed(line))
     assert set((LINES | DEAR_LINES)[line]) <= set(keys_of(json.loads(printed(f"{line} --json"))))
 
 
@@ -93,7 +89,7 @@ def test_the_tables_of_a_replay_fit(place, tmp_path):
     texts = []
     for number, (env, more) in enumerate(((PRINT | {"COLUMNS": "400"}, ""), (PRINT, ""), (PRINT, " --json"))):
         with running(tmp_path / str(number), "last-two", machine_procs=64) as one:
-            texts.append(printed(f"replay log.swf --batch 50 --check last-two --url {one.url}{more}", env))
+            texts.append(printed(f"replay log.swf --batch 50 --check last-two --url {one.url}{more}", env=env))
     fits(*texts[:2])
     assert {"n_events", "check", "equal", "account"} <= set(keys_of(json.loads(texts[2])))
 
@@ -101,7 +97,9 @@ def test_the_tables_of_a_replay_fit(place, tmp_path):
 @pytest.mark.slow
 def test_the_tables_of_the_demo_fit(place):
     """Of its commands, which it prints as they are to be typed, one may be longer than a line."""
-    wide, narrow = (printed("demo --jobs 300 --out shown", PRINT | {"COLUMNS": width}) for width in ("400", str(ROOM)))
+    wide, narrow = (
+        printed("demo --jobs 300 --out shown", env=PRINT | {"COLUMNS": width}) for width in ("400", str(ROOM))
+    )
     fits(*("\n".join(one for one in text.splitlines() if "jobcast " not in one) for text in (wide, narrow)))
 
 
@@ -139,7 +137,7 @@ def test_what_a_log_lacks_ends_between_words_and_the_next_command_stays_whole(pl
     folder = place / "logs of all our machines" / "of the past year"
     folder.mkdir(parents=True)
     write_swf(generate_log(60, seed=2, procs=64, users=1), folder / "one.swf")
-    lines = CliRunner().invoke(app, ["log", "info", str(folder / "one.swf")], env=PRINT).stdout.splitlines()
+    lines = printed("log", "info", folder / "one.swf").splitlines()
     assert lines[0].startswith("Caution: ")
     assert [line for line in lines if len(line) > ROOM and not line.startswith("Next: ")] == []
     assert shlex.split(lines[-1])[-1] == str(folder / "one.swf")

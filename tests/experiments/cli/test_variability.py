@@ -3,60 +3,30 @@
 import json
 import shlex
 import shutil
+from functools import partial
 
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.cli.variability import _print_winner
 from predictors.core.errors import JobcastError
-from predictors.data.runs import Runs, write_runs
-from predictors.data.telemetry.counters import COUNTERS
 from predictors.variability.dataset import read_dataset
-from tests.support.ldms_writer import write_ldms
+from tests.support.commands import printed
 from tests.support.places import ROOT
+from tests.support.variability_data import load_at, write_machine
 
-NODES, PERIOD, JOBS = 6, 50.0, 90
-BUSY = np.array([counter.driver in ("stall", "sent") for counter in COUNTERS])
-
-
-def jobcast(*arguments):
-    """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(app, ["variability", *map(str, arguments)])
-    if ran.exception is not None:
-        raise ran.exception
-    return ran.stdout
+JOBS = 90
 
 
-def load(time):
-    return 0.5 + 0.45 * np.sin(np.asarray(time) / 2300)
+jobcast = partial(printed, "variability")
 
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory):
     """A machine's files: six nodes' telemetry, and control runs that take longer when the network is busy."""
     folder = tmp_path_factory.mktemp("home")
-    rng = np.random.default_rng(0)
-    samples = (
-        (time, np.where(BUSY, 1e4 * load(time) * rng.uniform(0.9, 1.1, (NODES, len(BUSY))), 10.0))
-        for time in np.arange(0, 350.0 * JOBS, PERIOD)
-    )
-    write_ldms(folder / "ldms", range(NODES), samples, period=PERIOD)
-    start = 400.0 + 340.0 * np.arange(JOBS)
-    apps = np.array(["AMG", "LBANN", "SWFFT"])[np.arange(JOBS) % 3]
-    slow = 1 + np.where(apps == "AMG", 0.5, 1.5) * np.maximum(load(start) - 0.7, 0)
-    runs = Runs.of(
-        job_id=np.arange(1, JOBS + 1),
-        application=apps,
-        nodes=[[k % NODES, (k + 1) % NODES] for k in range(JOBS)],
-        start=start,
-        end=start + 200 * slow * rng.uniform(0.99, 1.01, JOBS),
-        workload=np.array(["compute", "io", "network"])[np.arange(JOBS) % 3],
-        truth={"true_load_at_start": load(start)},
-    )
-    write_runs(runs, folder / "runs.csv")
+    write_machine(folder, nodes=6, n_jobs=JOBS)
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("JOBCAST_HOME", str(folder))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
@@ -89,7 +59,7 @@ def test_a_dataset_has_a_row_a_run_and_says_where_it_came_from(home, data):
     made = read_dataset(home / "job.parquet")
     assert made.digest() == data["sha256"] and made.about["runs"] == "runs.csv" and made.window == 300
     wait = [k for k, name in enumerate(made.to_frame()) if name == "mean_PortXmitWait"]
-    assert np.corrcoef(made.rows[:, wait[0]], load(made.runs.start))[0, 1] > 0.9
+    assert np.corrcoef(made.rows[:, wait[0]], load_at(made.runs.start))[0, 1] > 0.9
 
 
 def test_runs_outside_the_telemetry_have_no_row_and_are_counted(home, tmp_path):
@@ -122,7 +92,7 @@ def test_the_question_before_a_start_is_answered_from_files(home, trained):
     common = ["predict", "models:/variability@champion", "--telemetry", home / "ldms", "--job", "LBANN",
               "--nodes", "0-1", "--workload", "io", "--json"]  # fmt: skip
     times = np.arange(400.0, 20_000.0, 50)
-    busy, calm = times[np.argmax(load(times - 150))], times[np.argmin(load(times - 150))]
+    busy, calm = times[np.argmax(load_at(times - 150))], times[np.argmin(load_at(times - 150))]
     high, low = (json.loads(jobcast(*common, "--now", time)) for time in (busy, calm))
     assert high["probability"] > 0.5 > low["probability"] and high["label"] == "variation"
     assert high["model"]["version"] == 1 and high["n_samples"] == 12 and high["silent_nodes"] == 0

@@ -22,13 +22,10 @@ from experiments.papers.ceil.cases import (
     over_months,
     run_times_of,
 )
-from experiments.papers.ceil.study import KEYS, STEP, Work, days_of, run, runs_of, verdict
-from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from experiments.papers.ceil.study import KEYS, STEP, Work, days_of, runs_of, verdict
+from jobcast import JobcastError, Workload, simulate
 from predictors.data.synthetic.capability import DAY, HOUR, MONTH, NODES, generate_capability_log
-from schedsim.engine.simulation import simulate
 from schedsim.results.site_metrics import user_figures
-from schedsim.workload.workload import Workload
 
 LOG = generate_capability_log([(700, 0.15), (1400, 0.5)], seed=3)
 
@@ -132,18 +129,6 @@ def test_every_month_is_the_unit():
     by["above_95_WFP_%"] = [20.0, 44.0, 90.0]
     near = like_the_papers(by)
     assert near["month"].tolist() == ["2024-01", "2024-02", "2024-02", "2024-01"]
-
-
-@pytest.mark.slow
-def test_the_report(tmp_path):
-    report = run(Setting(LOG, tmp_path, quick=True))
-    assert [one.name for one in report.pictures] == ["figure4", "figure5_wait", "figure5_slowdown", "sweep"]
-    table = report.tables["Table 6: runs dilated by the utilisation at their start"]
-    assert sorted(set(table["workload"])) == [1, 2, 3, 4, 5, 6] and len(table) == 12
-    above = table.set_index(["workload", "policy"])["time_above_95_%"].unstack()
-    assert (above["CEIL"] <= above["WFP"]).all() and above["WFP"].max() > 0
-    assert report.tables.keys() >= {"Figure 5: runs dilated by the utilisation at their start"}
-    assert "CEIL against WFP: time above 95 %" in report.verdict[0] and len(report.seeds) == 3
 
 
 def test_three_days_are_the_schedules_own():

@@ -1,45 +1,14 @@
-"""The study of Cobalt: every case of every seed is there, prod-long is kept to its third, and its figures are drawn."""
+"""The study of Cobalt: a given log is scaled, prod-long is kept to its third, and the columns of Table 2."""
 
 import numpy as np
 import pytest
 
 import experiments.papers.cobalt.cases as cases
-from experiments.papers.cobalt.study import PAPER, run
-from experiments.runs.setting import Setting
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from jobcast import clean, generate_log, make_policy, simulate
 from schedsim.results.site_metrics import by_queue, capability_share
 from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules
-from schedsim.workload.workload import Workload
-
-
-@pytest.fixture(scope="module")
-def report(tmp_path_factory):
-    """The study on logs of 200 jobs, on 40 in partitions."""
-    folder, jobs = tmp_path_factory.mktemp("cobalt"), cases.JOBS
-    cases.JOBS = 800
-    try:
-        yield run(Setting(cases.default_log(0)[0], folder, quick=True))
-    finally:
-        cases.JOBS = jobs
-
-
-@pytest.mark.slow
-def test_all_cases_and_the_paper_beside(report):
-    machine = [table for name, table in report.tables.items() if name.startswith("The machine")]
-    assert [len(table) for table in machine] == [6, 6, 4]
-    assert len(report.seeds) == 3
-    second = report.tables["Table 2, under Cobalt, and the paper's"]
-    assert {"here", "Mira"} == set(second["of"])
-    assert set(PAPER) == set(second["queue"])
-    kept = machine[0][machine[0]["prod_long_sees"] == "a third"]["prod-long_over_a_third_%"]
-    assert set(kept) == {"0.0"}
-    assert len(report.verdict) == 7
-    names = ["waits_requested", "waits_careful", "score", "drain", "sawtooth"]
-    assert [one.name for one in report.pictures] == names
+from tests.support.engine_runs import jobs_of
 
 
 def test_a_given_log_is_shaken_and_scaled(tmp_path):
@@ -50,10 +19,7 @@ def test_a_given_log_is_shaken_and_scaled(tmp_path):
 
 
 def test_table_2_columns_and_the_split_metric():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 0, 0], procs=[16_384, 8192, 512], requested=[7200, 3600, 30_000],
-        run_time=[3600, 3600, 3600], machine_procs=49_152,
-    )  # fmt: skip
+    workload = jobs_of((0, 16384, 7200, 3600), (0, 8192, 3600, 3600), (0, 512, 30000, 3600), machine=49152)
     rules = Rules(mira_router())
     schedule = simulate(workload, make_policy("cobalt"), rules=rules)
     table = by_queue(schedule, rules)

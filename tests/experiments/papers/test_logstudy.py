@@ -11,9 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.papers.logstudy import applications as li
 from experiments.papers.logstudy import observations as study
 from experiments.papers.logstudy.jobs import study_jobs
@@ -21,10 +19,9 @@ from experiments.papers.logstudy.observations import by_place, by_queue, hits
 from experiments.papers.logstudy.study import observations, run
 from experiments.reports.figures import write_table
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.alcf import read_failures
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
+from tests.support.commands import printed
 
 NODES = 1000
 EPOCH_H = 6
@@ -110,13 +107,10 @@ def test_a_program_that_changes_while_the_machine_fills_up_is_seen_through() -> 
 def test_groups_are_cut_above_the_boundary() -> None:
     runs = pd.DataFrame(
         {
-            "application": "A",
-            "nodes": 32,
-            "run_time": np.arange(40) + 100,
-            "utilisation": [0.95] * 20 + [0.951] * 20,
+            "application": "A", "nodes": 32, "run_time": np.arange(40) + 100, "utilisation": [0.95] * 20 + [0.951] * 20,
             "start": 0,
         }
-    )
+    )  # fmt: skip
     (row,) = li.comparisons(runs).to_dict("records")
     assert (row["n_high"], row["n_normal"]) == (20, 20)
     assert (row["mean_high"], row["mean_normal"]) == (129.5, 109.5)
@@ -354,12 +348,9 @@ def test_a_log_that_tells_next_to_nothing(tmp_path: Path) -> None:
 
 def test_a_status_that_is_always_the_same_tells_nothing() -> None:
     columns = {
-        "job_id": [1, 2],
-        "submit": [0, 10],
-        "run_time": [50, 60],
-        "requested_time": [60, 60],
+        "job_id": [1, 2], "submit": [0, 10], "run_time": [50, 60], "requested_time": [60, 60],
         "allocated_procs": [2, 3],
-    }
+    }  # fmt: skip
     jobs = study_jobs(JobLog.from_columns(columns | {"status": [0, 0]}, {}, max_procs=8))
     assert study.normal_exit(jobs).tolist() == [True, False]
     jobs = study_jobs(JobLog.from_columns(columns | {"status": [0, 1]}, {}, max_procs=8))
@@ -370,31 +361,15 @@ def test_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr("experiments.reports.page.draw", painted)
     (tmp_path / "ras.csv").write_text("EVENT_TIME,JOBID\n2014-01-01 14:00:00,1\n")
     log = mira(tmp_path / "mira.csv", days=70)
-    arguments = [
-        "experiment",
-        "logstudy",
-        "--log",
-        log,
-        "--out",
-        tmp_path,
-        "--failures",
-        tmp_path / "ras.csv",
-        "--json",
-    ]
-    result = CliRunner().invoke(app, [str(argument) for argument in arguments], catch_exceptions=False)
-    told = json.loads(result.stdout)
+    about = ["--log", log, "--out", tmp_path, "--failures", tmp_path / "ras.csv"]
+    told = json.loads(printed("experiment", "logstudy", *about, "--json"))
     assert (told["experiment"], told["log"]) == ("logstudy", "mira")
     assert {"observations", "queues (Table 2)", "choice of runs"} <= set(told["tables"])
     names = {Path(path).name for path in told["figures"]}
     assert {
-        "fig7_widest_user.csv",
-        "fig8_jobs_around.csv",
-        "fig9_core_hours_around.csv",
-        "fig11_exits.csv",
-        "fig12_exits_by_queue.csv",
-        "fig16_failures_by_place.csv",
-        "fig21_overburn.csv",
-    } <= names
+        "fig7_widest_user.csv", "fig8_jobs_around.csv", "fig9_core_hours_around.csv", "fig11_exits.csv",
+        "fig12_exits_by_queue.csv", "fig16_failures_by_place.csv", "fig21_overburn.csv",
+    } <= names  # fmt: skip
     assert all(Path(path).exists() for path in told["figures"])
     files = {Path(path).name for path in told["files"]}
     assert names | {"observations.csv", "report.html", "report.json"} <= files

@@ -10,10 +10,7 @@ from sklearn.ensemble import RandomForestRegressor
 from experiments.papers.reis.study import ONE_HOT, PAPER, PAPERS_FOREST, _over_seeds, papers_forest_of, ratios, times
 from experiments.registry import perform
 from experiments.runs.setting import Setting
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobLog, evaluate, generate_log, read_log
 from predictors.evaluation.importances import importances
 from predictors.history.features import CATEGORIES
 from predictors.models.forest import Forest, fit_encoding
@@ -52,13 +49,6 @@ def test_the_papers_forest_is_scikit_learns_of_ten_full_trees(report):
     others = report.tables["table2"].drop(index=2)
     assert np.isnan(row["ratio_low"]) and others["seed_low"].isna().all(), "users resampled, and seeds: two things"
     assert by_seed["seed"].tolist() == list(report.seeds) == [0, 1] and by_seed["sse_s2"].nunique() == 2
-
-
-def test_every_figure_is_png_svg_and_csv(report):
-    names = {path.name for path in report.figures}
-    for stem in ("figure1_times", "figure2_ratio", "figure3_squared_error", "figure4_importances"):
-        assert {f"{stem}.png", f"{stem}.svg", f"{stem}.csv"} <= names
-    assert all(path.stat().st_size > 0 for path in report.figures)
 
 
 def test_importances_sum_to_one_and_rank_what_matters():

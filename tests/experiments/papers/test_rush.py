@@ -27,10 +27,8 @@ from experiments.papers.rush.trials import (
     run_trial,
 )
 from experiments.runs.checkpoints import run_all
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Pool, Simulation, Workload, generate_log, make_policy, simulate
 from predictors.data.telemetry.read import Scan
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.tracking.model_folder import ClassifierOrigin, save_model
@@ -44,11 +42,8 @@ from predictors.variability.windows import windows
 from schedsim.contention.applications import ALONE, APPS
 from schedsim.contention.background import Background
 from schedsim.contention.model import ContentionModel
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.policies.rush import rush
-from schedsim.workload.workload import Workload
 from tests.support.variability_data import dataset
 
 LOG = generate_log(10, seed=0)  # which nothing here looks at

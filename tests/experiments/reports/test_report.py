@@ -20,8 +20,7 @@ from experiments.reports.manifest import MANIFEST, MAX_ROWS, keep, read_manifest
 from experiments.reports.page import PAGE, write_page
 from experiments.reports.report import FirstScreen, Report
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log
 from tests.support.places import ROOT
 
 HOSTILE = "</title><script>alert(1)</script>\"'><img src=x onerror=alert(2)>{{ 7*7 }}\x00\u202e&amp;"
@@ -79,18 +78,11 @@ def finished(tmp_path_factory):
     table = pd.DataFrame({"user": [HOSTILE, "b10", "b9"], "mean_wait_s": [2.5, np.nan, 10_000.25], "jobs": [7, 8, 9]})
     curve = pd.DataFrame({"x": [1, 2], "y": [0.5, 1.0]})
     report = Report(
-        experiment="study",
-        log=HOSTILE,
-        seeds=(1, 2, 3),
-        tables={"by user": table, "no rows": table.head(0)},
-        figures=tuple(draw(folder, "curve", curve, paint)),
-        seconds=75.0,
-        notes=(HOSTILE,),
-        verdict=("A beats B by 10 % [5, 15].",),
-        question="Who pays?",
-        facts={"jobs": 28481, "host": HOSTILE},
+        experiment="study", log=HOSTILE, seeds=(1, 2, 3), tables={"by user": table, "no rows": table.head(0)},
+        figures=tuple(draw(folder, "curve", curve, paint)), seconds=75.0, notes=(HOSTILE,),
+        verdict=("A beats B by 10 % [5, 15].",), question="Who pays?", facts={"jobs": 28481, "host": HOSTILE},
         details=("Under B: users wait longer.",),
-    )
+    )  # fmt: skip
     keep(folder, report)
     write_page(folder)
     return folder
@@ -145,16 +137,9 @@ def test_the_policy_allows_just_the_style_and_the_script_that_are_there(folder):
 def test_the_verdict_comes_first_and_what_was_run_is_told(folder):
     words = page_in(folder).words
     order = [
-        "Verdict",
-        "A beats B by 10 % [5, 15].",
-        "What was run",
-        "28,481",
-        "1-3",
-        "1 min 15 s",
-        "Under B:",
-        "Figures",
+        "Verdict", "A beats B by 10 % [5, 15].", "What was run", "28,481", "1-3", "1 min 15 s", "Under B:", "Figures",
         "Tables",
-    ]
+    ]  # fmt: skip
     places = [words.index(what) for what in order]
     assert places == sorted(places)
     assert "numpy" in words and np.__version__ in words
@@ -167,18 +152,11 @@ def test_a_page_with_a_first_screen_answers_there_and_folds_the_rest(tmp_path):
     runs = pd.DataFrame({"case": ["EASY"], **{f"f{k}": [1.5] for k in range(9)}, "command": ["jobcast simulate " * 9]})
     first = FirstScreen("Change from EASY to careful.", "five", "who", "Do this.")
     report = Report(
-        experiment="advise",
-        log=HOSTILE,
-        seeds=(1,),
-        tables={"five": table, "with commands": runs},
-        figures=(*draw(tmp_path, "who", curve, paint), *draw(tmp_path, "more", curve, paint)),
-        seconds=1.0,
-        notes=("A note.",),
-        verdict=("The verdict: at length.",),
-        question="Who pays?",
-        details=("Under B: users wait longer.",),
-        first=first,
-    )
+        experiment="advise", log=HOSTILE, seeds=(1,), tables={"five": table, "with commands": runs},
+        figures=(*draw(tmp_path, "who", curve, paint), *draw(tmp_path, "more", curve, paint)), seconds=1.0,
+        notes=("A note.",), verdict=("The verdict: at length.",), question="Who pays?",
+        details=("Under B: users wait longer.",), first=first,
+    )  # fmt: skip
     keep(tmp_path, report)
     write_page(tmp_path)
     page = page_in(tmp_path)

@@ -20,14 +20,10 @@ from experiments.reports.figures import write_table
 from experiments.reports.report import Report
 from experiments.runs import checkpoints as trials
 from experiments.runs.checkpoints import run_all, run_directory, with_checkpoints
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Pool, clean, generate_log, read_log, write_log
 from predictors.core.files import whole_file
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log, write_log
 from predictors.data.synthetic.capability import generate_capability_log
-from predictors.data.synthetic.generate import generate_log
 
 LOG = generate_log(60, seed=1)
 TOLD = ({"epoch": 86_400}, {"time_zone": "Europe/Paris"}, {"categories": {"user": ("ana",)}}, {"max_nodes": 7})

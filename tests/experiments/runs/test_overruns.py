@@ -10,7 +10,6 @@ from experiments.runs.simulate import NamedSimulation
 from predictors.data.cleaning import clean, overran, within_requests
 from predictors.data.formats.swf import write_swf
 from predictors.data.joblog import JobLog
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, rule_named
 from tests.oracle.easy import simulate as oracle
 from tests.support.strategies import PROCS, seeded_workload
@@ -57,18 +56,6 @@ def test_with_killing_nothing_depends_on_what_came_after_the_request(estimates):
         for column in ("start", "end", "estimate", "last_estimate"):
             assert getattr(schedule, column).tolist() == getattr(cut, column).tolist(), f"seed {seed}: {column}"
         assert schedule.killed.sum() == overran(log).sum() > 0 == cut.killed.sum()
-
-
-@pytest.mark.parametrize("policy", ["easy", "default", "conservative-compress", "hybrid-2", "cobalt", "ceil"])
-def test_laws_hold_with_and_without_killing(policy):
-    log, _ = log_with_overruns(3)
-    for kill in (True, False):
-        named = NamedSimulation(
-            log, NamedPolicy.of(policy), "default" if policy == "default" else "requested", kill=kill
-        )
-        schedule, _ = named.run()
-        named.check(schedule)
-        assert Workload.from_log(log).run_time.tolist() == log.values["run_time"].tolist()
 
 
 def test_the_command_gives_both_figures(tmp_path, monkeypatch, command):

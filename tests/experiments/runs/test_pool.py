@@ -19,15 +19,11 @@ from distributed import LocalCluster
 
 from experiments.runs import clusters as hiring
 from experiments.runs import pool as pool_module
-from experiments.runs.clusters import Pool
 from experiments.runs.pool import each
 from experiments.sweeps import plan as sweep_plan
 from experiments.sweeps.results import TIMES
-from experiments.sweeps.run import run_sweep
-from experiments.sweeps.sweep import Case, Sweep
-from predictors.core.errors import JobcastError
+from jobcast import Case, JobcastError, Pool, Sweep, generate_log, run_sweep
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
 from tests.support.places import ROOT
 
 cloudpickle.register_pickle_by_value(sys.modules[__name__])  # workers cannot import this file
@@ -391,14 +387,9 @@ def test_ctrl_c_at_a_terminal_while_workers_come_is_one_line(seconds, tmp_path):
     command = [sys.executable, "-m", "experiments.cli", *line]
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     running = subprocess.Popen(
-        command,
-        cwd=tmp_path,
-        env=env,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
+        command, cwd=tmp_path, env=env, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         start_new_session=True,
-    )
+    )  # fmt: skip
     time.sleep(seconds)
     os.killpg(running.pid, signal.SIGINT)
     said = [line for line in running.communicate(timeout=90)[1].splitlines() if "compiling" not in line]

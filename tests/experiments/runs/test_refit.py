@@ -3,22 +3,11 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log, write_log
 from predictors.tracking import client as tracking
+from tests.support.commands import printed
 from tests.support.service_in_thread import running
-
-
-def jobcast(*arguments):
-    """Run a command; its standard output, or the error that it raises."""
-    ran = CliRunner().invoke(app, [str(argument) for argument in arguments])
-    if ran.exception is not None:
-        raise ran.exception
-    return ran.stdout
 
 
 def lived(days):
@@ -39,10 +28,10 @@ def lived(days):
 def test_drift_trains_and_promotes_and_the_service_takes_it_up(home):
     write_log(generate_log(1200, seed=8), home / "log.swf")
     train = ("train", home / "log.swf", "--register", "runtime", "--alias", "champion")
-    jobcast(*train, "--predictor", "requested", "--even-if-worse")
+    printed(*train, "--predictor", "requested", "--even-if-worse")
     with running(home, "models:/runtime@champion", clock="log", poll=0) as one, one.client() as client:
         asked = (*train, "--predictor", "similar-mean", "--if-drift", one.url)
-        assert "has not become worse than last-two" in jobcast(*asked) and "Nothing was trained." in jobcast(*asked)
+        assert "has not become worse than last-two" in printed(*asked) and "Nothing was trained." in printed(*asked)
         events = lived(40)
         for first in range(0, len(events), 600):
             client.send(events[first : first + 600])
@@ -53,15 +42,15 @@ def test_drift_trains_and_promotes_and_the_service_takes_it_up(home):
         with pytest.raises(JobcastError, match=r"requested on the last 240 jobs .* 1\.000 times that of the champion"):
             refit_alike = (*train, "--predictor", "requested", "--if-drift", one.url)
             with pytest.MonkeyPatch.context() as patch:  # as good as last-two, no better than the champion
-                patch.setattr("predictors.evaluation.monitoring.refuse_worse", lambda *_: None)
-                jobcast(*refit_alike)
+                patch.setattr("experiments.cli.evaluate.refuse_worse", lambda *_: None)
+                printed(*refit_alike)
         assert tracking.version_of("models:/runtime@champion") == 1
-        told = json.loads(jobcast(*asked, "--json"))
+        told = json.loads(printed(*asked, "--json"))
         assert told["trained"] and told["squared_error_ratio_to_champion"] < 1
         assert tracking.version_of("models:/runtime@champion") == 2
         assert client.reload()["changed"][0]["version"] == 2
-        assert "Nothing was trained." in jobcast(*asked)  # the new one begins without evidence
+        assert "Nothing was trained." in printed(*asked)  # the new one begins without evidence
         with pytest.raises(JobcastError, match="--register runtime"):
-            jobcast("train", home / "log.swf", "--register", "other", "--alias", "champion", "--if-drift", one.url)
+            printed("train", home / "log.swf", "--register", "other", "--alias", "champion", "--if-drift", one.url)
     with pytest.raises(JobcastError, match="--alias champion"):
-        jobcast("train", home / "log.swf", "--if-drift", "http://127.0.0.1:9")
+        printed("train", home / "log.swf", "--if-drift", "http://127.0.0.1:9")

@@ -14,8 +14,7 @@ from experiments.studies.reis_open_questions import (
     paint_calibration,
     paint_reliability,
 )
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log
 
 
 @pytest.fixture(scope="module")

@@ -3,13 +3,12 @@
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.studies.repeated_runs import check, coincidence, foreseen_by, inputs_of, last_runs, slow, without_drift
 from predictors.core.errors import JobcastError
 from predictors.data.runs import read_runs
 from predictors.variability.splits import days_left_out
+from tests.support.commands import invoke
 from tests.support.repeated_runs import table
 
 
@@ -84,9 +83,8 @@ def test_what_is_beside_a_run_foresees_a_storm_and_days_stay_together(tmp_path):
 def test_the_command_and_its_refusals(tmp_path):
     frame = table(days=30, storms=[(3, 4), (20, 20.5), (27, 27.5)])
     frame.to_csv(tmp_path / "runs.csv", index=False)
-    run = CliRunner().invoke
     about = ["--out", str(tmp_path / "out")]
-    done = run(app, ["experiment", "repeated-runs", "--runs", str(tmp_path / "runs.csv"), "--quick", *about])
+    done = invoke("experiment", "repeated-runs", "--runs", tmp_path / "runs.csv", "--quick", *about)
     assert done.exit_code == 0, done.output
     assert {"runs.csv", "coincidence_by_lag.csv", "F1_of_slow_runs.csv", "report.json"} <= {
         path.name for path in (tmp_path / "out" / "repeated-runs").iterdir()
@@ -97,7 +95,7 @@ def test_the_command_and_its_refusals(tmp_path):
         (["--runs", str(tmp_path / "few.csv")], "the study needs 50 runs"),
         (["--runs", str(tmp_path / "none.csv")], "none.csv"),
     ):
-        refused = run(app, ["experiment", "repeated-runs", *given, *about])
+        refused = invoke("experiment", "repeated-runs", *given, *about)
         assert refused.exit_code != 0 and isinstance(refused.exception, JobcastError | SystemExit)
         assert says in str(refused.exception) + refused.output
     with pytest.raises(JobcastError, match="cannot be dealt into 5 parts"):

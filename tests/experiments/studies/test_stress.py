@@ -7,7 +7,6 @@ from experiments.runs.setting import Setting
 from experiments.runs.simulate import run_by_name
 from experiments.studies.stress import (
     ALONE,
-    CASES,
     DOUBLED,
     EASY,
     GAMING,
@@ -24,10 +23,7 @@ from experiments.studies.stress import (
     weeks_of,
     with_requests,
 )
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, clean, generate_log
 from schedsim.workload.shaking import shaken
 
 
@@ -120,15 +116,3 @@ def test_a_log_of_one_second_is_refused(tmp_path):
     one = JobLog.from_columns(columns | {"requested_procs": [1, 1], "user": [1, 1]}, {}, max_procs=4)
     with pytest.raises(JobcastError, match="all jobs are submitted at one second"):
         run(Setting(one, tmp_path))
-
-
-@pytest.mark.slow
-def test_the_study_has_a_table_with_intervals_and_a_picture(log, tmp_path):
-    made = run(Setting(log, tmp_path, seed=1, seeds=2))
-    table, games = made.tables.values()
-    assert len(table) == len(SCENARIOS) * (len(CASES) - 1) and len(games) == 2 * len(CASES)
-    assert table["wait"].str.fullmatch(r"\d+\.\d\d \[\d+\.\d\d, \d+\.\d\d\]").all()
-    assert made.seeds == (2, 3)
-    assert [one.name for one in made.pictures] == [f"stress_{log.name}"]
-    assert len(made.data[f"runs_{log.name}"]) == 2 * len(SCENARIOS) * len(CASES)
-    assert [sentence.split(",")[0] for sentence in made.verdict] == ["careful", "balanced", "bold"]

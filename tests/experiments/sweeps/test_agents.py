@@ -6,25 +6,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.runs.clusters import Pool
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, estimates_by_name, roles_of, run_by_name
 from experiments.site.advise.advise import Question, case_of
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
-from experiments.sweeps.run import run_plan, run_sweep
-from experiments.sweeps.sweep import Case, Sweep
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from experiments.sweeps.run import run_plan
+from jobcast import Case, JobcastError, Sweep, Workload, clean, generate_log, run_sweep, write_log
 from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import Linear
 from schedsim.policies.networks import Dras, Shape
 from schedsim.workload.estimates import Separate, clairvoyant
-from schedsim.workload.workload import Workload
 
 WEIGHTS = (0.0, -1.0, -0.5, *(0.0,) * (len(FEATURES) - 3))
 AGENT = NamedAgent(Linear(WEIGHTS), "again", estimates="order=last-two")
@@ -56,17 +50,6 @@ def test_a_sweep_runs_the_agent_of_a_file_as_it_was_read(log, file):
     planned = plan(sweep, [log])
     file.unlink()  # workers are given what the plan has read
     there = run_plan(planned).runs
-    figures = [name for name in here if name not in TIMES]
-    assert there[figures].equals(here[figures])
-
-
-@pytest.mark.slow
-def test_workers_are_sent_the_agents(log, file):
-    sweep = Sweep(policies=("easy", f"agent:{file}"), seeds=(1, 2))
-    planned = plan(sweep, [log])
-    here = run_plan(planned).runs
-    file.unlink()
-    there = run_plan(planned, Pool(workers=2)).runs
     figures = [name for name in here if name not in TIMES]
     assert there[figures].equals(here[figures])
 

@@ -5,21 +5,15 @@ import json
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
-from experiments.sweeps.results import TIMES, read_results
-from experiments.sweeps.run import run_sweep
-from experiments.sweeps.sweep import LogFile, Sweep
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Sweep, read_results, run_sweep
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from schedsim.machine.node_groups import Machine, NodeGroup
+from tests.support.commands import invoke
 
 MACHINE = """
 [[nodes]]
@@ -41,15 +35,11 @@ def log_of(n=120, seed=3, name="site"):
     gpus = random.choice([0, 0, 1, 2, 4], n)
     run = random.integers(60, 4000, n)
     columns = {
-        "job_id": np.arange(1, n + 1),
-        "submit": np.sort(random.integers(0, 200 * n, n)),
-        "wait": np.zeros(n, dtype=int),
-        "run_time": run,
-        "requested_time": run * random.integers(1, 5, n),
-        "requested_procs": np.where(gpus > 0, gpus, random.choice([1, 2, 8], n)),
-        "requested_gpus": gpus,
+        "job_id": np.arange(1, n + 1), "submit": np.sort(random.integers(0, 200 * n, n)),
+        "wait": np.zeros(n, dtype=int), "run_time": run, "requested_time": run * random.integers(1, 5, n),
+        "requested_procs": np.where(gpus > 0, gpus, random.choice([1, 2, 8], n)), "requested_gpus": gpus,
         "user": random.integers(0, 6, n),
-    }
+    }  # fmt: skip
     return JobLog.from_columns({key: value.tolist() for key, value in columns.items()}, {}, name=name)
 
 
@@ -61,46 +51,13 @@ def place(tmp_path):
     return tmp_path
 
 
-def told(table):
-    """What a table says but for times."""
-    return table.drop(columns=list(set(TIMES) & set(table.columns)))
-
-
-@pytest.mark.slow
-def test_a_sweep_on_nodes_is_the_same_for_any_number_of_workers_and_goes_on(place, monkeypatch):
-    sweep = Sweep(
-        logs=(LogFile(str(place / "site.parquet"), machine=str(place / "machine.toml")),),
-        policies=("easy", "careful", "binpacking"),
-        seeds=(1, 2),
-    )
-    alone = run_sweep(sweep, folder=place / "one")
-    pd.testing.assert_frame_equal(told(run_sweep(sweep, pool=Pool(workers=2)).runs), told(alone.runs))
-    pd.testing.assert_frame_equal(told(read_results(place / "one").runs), told(alone.runs))
-
-
 def test_each_row_is_what_simulate_prints_and_tells_of_the_machine(place, monkeypatch):
     monkeypatch.chdir(place)
-    run = CliRunner().invoke
-    swept = run(
-        app,
-        [
-            "sweep",
-            "site.parquet",
-            "--machine",
-            "machine.toml",
-            "--policies",
-            "easy,easy-sjbf",
-            "--seeds",
-            "1",
-            "--json",
-        ],
-    )
+    swept = invoke("sweep site.parquet --machine machine.toml --policies easy,easy-sjbf --seeds 1 --json")
     assert swept.exit_code == 0, swept.output
     found = json.loads(swept.stdout)
     table = read_results(place / found["folder"]).runs
-    one = json.loads(
-        run(app, ["simulate", "site.parquet", "--machine", "machine.toml", "--shake", "1", "--json"]).stdout
-    )
+    one = json.loads(invoke("simulate site.parquet --machine machine.toml --shake 1 --json").stdout)
     row = table[(table["case"] == "easy") & (table["seed"] == 1)].iloc[0]
     assert row["mean_wait_s"] == one["mean_wait_s"]
     assert row["gpus_utilisation"] == one["resources"]["gpus"]["utilisation"]
@@ -121,14 +78,13 @@ def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
 @pytest.mark.slow
 def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, monkeypatch):
     monkeypatch.chdir(place)
-    run = CliRunner().invoke
-    asked = run(app, ["advise", "site.parquet", "--machine", "machine.toml", "--seeds", "5", "--json"])
+    asked = invoke("advise site.parquet --machine machine.toml --seeds 5 --json")
     assert asked.exit_code == 0, asked.output
     found = json.loads(asked.stdout)
     assert json.loads(next(place.rglob("report.json")).read_text())["facts"]["nodes"] == f"site: {NODES.words}"
     first = found["tables"]["as logged, with commands"][0]
     assert "--machine machine.toml" in first["command"]
-    again = json.loads(run(app, [*first["command"].split()[1:], "--json"]).stdout)
+    again = json.loads(invoke(*first["command"].split()[1:], "--json").stdout)
     assert first["mean_wait_s"] == again["mean_wait_s"]
     assert first["gpus_utilisation"] == again["resources"]["gpus"]["utilisation"]
 
@@ -143,15 +99,11 @@ def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, mon
         ("sweep site.parquet --machine machine.toml --procs 5", "have 24 processors; leave --procs out"),
         ("sweep site.parquet --machine machine.toml --predictors last-two --kind evaluate", "machine is for sweeps"),
         ("sweep site.parquet --machine gone.toml", "gone.toml"),
-        (
-            "advise site.parquet --machine machine.toml --current knapsack",
-            "Case 'knapsack': nodes with GPUs and memory and a knapsack do not compose",
-        ),
     ],
 )
 def test_what_does_not_go_on_nodes_is_refused_in_one_line(place, monkeypatch, words, says):
     monkeypatch.chdir(place)
-    refused = CliRunner().invoke(app, words.split())
+    refused = invoke(words)
     assert isinstance(refused.exception, JobcastError)
     with pytest.raises(JobcastError, match=says):
         raise refused.exception
@@ -167,7 +119,7 @@ def test_a_declared_sweep_names_the_machine_beside_its_file(place):
 def test_the_study_of_backfilling_runs_on_nodes(place, monkeypatch):
     monkeypatch.chdir(place)
     words = ["experiment", "backfilling", "--log", "site.parquet", "--machine", "machine.toml", "--quick", "--json"]
-    found = CliRunner().invoke(app, words)
+    found = invoke(*words)
     assert found.exit_code == 0, found.output
     told = json.loads(found.stdout)
     assert {row["case"] for row in told["tables"]["medians"]} >= {"EASY", "careful", "balanced"}

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from experiments.compare.measures import AS_LOGGED
-from experiments.runs.clusters import Pool
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, run_by_name
 from experiments.site.advise.advise import Question, cases_with
@@ -15,11 +14,9 @@ from experiments.site.backtest.backtest import Backtest
 from experiments.sweeps.plan import plan
 from experiments.sweeps.report import medians
 from experiments.sweeps.results import TIMES
-from experiments.sweeps.run import run_plan, run_sweep
-from experiments.sweeps.sweep import Case, Sweep
-from predictors.core.errors import JobcastError
+from experiments.sweeps.run import run_plan
+from jobcast import Case, JobcastError, JobLog, Pool, Sweep, run_sweep
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.policies.agents import OLDEST_FIRST, Linear

@@ -12,9 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.compare.measures import AS_LOGGED
 from experiments.reports.provenance import code_digest
 from experiments.runs.checkpoints import run_directory
@@ -33,6 +31,7 @@ from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import SimilarRuns
 from schedsim.workload.shaking import shaken
+from tests.support.commands import invoke
 
 LOG = generate_log(300, seed=3)
 OTHER = generate_log(250, seed=4)
@@ -481,17 +480,13 @@ def test_models_are_given_back_where_there_is_no_folder():
 # ---------------------------------------------------------------- the command
 
 
-def run(*arguments):
-    return CliRunner().invoke(app, list(map(str, arguments)))
-
-
 def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     write_log(LOG, tmp_path / "log.swf")
     (tmp_path / "mine.toml").write_text(
         'logs = ["log.swf"]\nseeds = 6\nbeside = "easy"\npolicies = ["fcfs", "easy", "easy-sjbf"]\n'
     )
-    told = run("sweep", "mine.toml", "--json")
+    told = invoke("sweep", "mine.toml", "--json")
     assert told.exit_code == 0, told.output
     document = json.loads(told.stdout)
     assert {one["case"]: one["beside"] for one in document["judgements"]} == {"fcfs": "easy", "easy-sjbf": "easy"}
@@ -503,7 +498,7 @@ def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
     }
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert document["judgements"][0]["sentence"].split(":")[0] in page
-    again = run("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
+    again = invoke("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
     assert again.exit_code == 0
     assert "easy is better than fcfs" in again.output or "makes others wait" in again.output
 
@@ -515,7 +510,7 @@ def test_cases_that_are_not_shaken_are_shown_but_not_judged(tmp_path, monkeypatc
         'logs = ["log.swf"]\nseeds = 5\n[[cases]]\nname = "look"\npolicy = "sjf"\nshaken = false\n'
         '[[cases]]\nname = "easy"\npolicy = "easy"\n[[cases]]\nname = "fcfs"\npolicy = "fcfs"\n'
     )
-    told = run("sweep", "mine.toml", "--out", "out", "--json")
+    told = invoke("sweep", "mine.toml", "--out", "out", "--json")
     assert told.exit_code == 0, told.output
     document = json.loads(told.stdout)
     assert [(one["case"], one["beside"]) for one in document["judgements"]] == [("fcfs", "easy")]
@@ -527,7 +522,7 @@ def test_cases_that_are_not_shaken_are_shown_but_not_judged(tmp_path, monkeypatc
 
 def test_the_command_takes_logs_and_options(tmp_path):
     write_log(LOG, tmp_path / "log.swf")
-    told = run("sweep", tmp_path / "log.swf", "--seeds", 0, "--by", "user", "--out", tmp_path / "out", "--json")
+    told = invoke("sweep", tmp_path / "log.swf", "--seeds", 0, "--by", "user", "--out", tmp_path / "out", "--json")
     assert json.loads(told.stdout)["runs"] == 1
     assert set(read_results(tmp_path / "out").groups["by"]) == {"user"}
 

@@ -7,13 +7,11 @@ from functools import cache
 import numpy as np
 import pytest
 
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.history import Job, JobHistory, LateEventWarning
+from jobcast import JobHistory, JobLog, forecast, generate_log, make_predictor
+from predictors.history.history import Job, LateEventWarning
 from predictors.history.replay import log_events
-from predictors.models.stream import forecast
 from predictors.models.warnings import TrainingDataWarning
-from predictors.registry import PREDICTORS, make_predictor
+from predictors.registry import PREDICTORS
 from tests.support.small_models import SMALL
 
 pytestmark = pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean, of_partition, within_requests
-from predictors.data.formats.detect import read_log
+from jobcast import JobcastError, JobLog, clean, read_log
+from predictors.data.cleaning import of_partition, within_requests
 from predictors.data.formats.swf import parse_swf
-from predictors.data.joblog import JobLog
 
 
 def log_of(*jobs: tuple[int, int, int, int], max_procs: int | None = 8, max_nodes: int | None = None) -> JobLog:

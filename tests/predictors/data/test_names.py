@@ -8,15 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, forecast, load, make_predictor, replay, save
 from predictors.data import names as naming
-from predictors.data.joblog import JobLog
-from predictors.data.names import Codes, codes_of, new_names, renumbered
+from predictors.data.names import Codes, codes_of, renumbered
 from predictors.history.features import codes_read
-from predictors.history.replay import log_events, replay
-from predictors.models.stream import forecast
-from predictors.registry import PREDICTORS, make_predictor
-from predictors.serialise import load, save
+from predictors.history.replay import log_events
+from predictors.registry import PREDICTORS
 from tests.support.named_logs import HEADER, in_two, made_log, read_text, sacct_text
 from tests.support.small_models import SMALL
 
@@ -39,15 +36,6 @@ def files():
     text = sacct_text(log, first), sacct_text(log, second, shuffle=5)
     both = read_text(text[0] + text[1].removeprefix(HEADER))
     return read_text(text[0]), read_text(text[1]), both.select(slice(len(first))), both.select(slice(len(first), None))
-
-
-def test_the_two_files_do_number_their_users_differently(files):
-    """Else nothing below could fail: shared names with other codes, and names that are new."""
-    march, april, _, _ = files
-    for column in COLUMNS:
-        there = {name: code for code, name in enumerate(march.names(column))}
-        assert any(there.get(name, code) != code for code, name in enumerate(april.names(column))), column
-    assert new_names(april, codes_of(march, ["user"]))["user"][1] > 0
 
 
 @pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")

@@ -32,17 +32,9 @@ def some_runs(n=5, seed=0):
 
 def same(one, other):
     names = (
-        "job_id",
-        "application",
-        "node_count",
-        "start",
-        "end",
-        "workload",
-        "node_ids",
-        "node_offsets",
-        "region_time",
+        "job_id", "application", "node_count", "start", "end", "workload", "node_ids", "node_offsets", "region_time",
         "probes",
-    )
+    )  # fmt: skip
     for name in names:
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     assert list(one.truth) == list(other.truth)

@@ -5,9 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import RequestsFrom, clean
-from predictors.data.joblog import JobLog
+from jobcast import JobcastError, JobLog, clean
+from predictors.data.cleaning import RequestsFrom
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.summary import (
     lacks_for_predictions,
@@ -67,10 +66,7 @@ def test_a_machine_of_another_size_and_a_scheduler_that_does_not_kill():
 
 def test_a_machine_that_the_log_would_overfill_is_too_small_wherever_its_size_comes_from():
     crowded = {"wait": some * 0 + 1, "submit": some * 10}
-    for log, options in (
-        (log_of(**crowded), {}),
-        (log_of(max_procs=None, **crowded), {"procs": 8}),
-    ):
+    for log, options in ((log_of(**crowded), {}), (log_of(max_procs=None, **crowded), {"procs": 8})):
         (lack,) = prepare(log, **options).lacks()
         assert (lack.name, lack.forbids_verdict) == ("utilisation", True)
         assert "filled 285 % of 8 processors, more than there are" in lack.text

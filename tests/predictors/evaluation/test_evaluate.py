@@ -6,18 +6,12 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Predictor, evaluate, forecast, generate_log, make_predictor, read_log
 from predictors.core.intervals import ratio_interval
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate, jobs_that_count
+from predictors.evaluation.evaluate import jobs_that_count
 from predictors.history.replay import log_events
-from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo, SimilarMean, UserMean
 from predictors.models.forest import Forest
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
 
 # id user submit wait run requested partition; one user, 10 jobs; a day apart but for 6 to 8
 TABLE = [
@@ -99,12 +93,9 @@ def test_a_partition_is_a_log_of_its_own(log):
 def test_slices_by_hand(log):
     parts = {(s.by, s.label): s.figures for s in evaluate(log, [], train=None)["last-two"].slices}
     assert {key: one.n_test for key, one in parts.items()} == {
-        ("run time", "<= 10 min"): 8,
-        ("run time", "<= 4 h"): 1,
-        ("user", "warm"): 8,
-        ("user", "cold"): 1,
+        ("run time", "<= 10 min"): 8, ("run time", "<= 4 h"): 1, ("user", "warm"): 8, ("user", "cold"): 1,
         ("month", "2024-01"): 9,
-    }
+    }  # fmt: skip
     assert parts["user", "cold"].sse_s2 == 500**2
     assert parts["run time", "<= 4 h"].mae_s == 9000 - 450
 

@@ -5,11 +5,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import COLUMNS, JobLog
-from predictors.evaluation.leakage import audit_leakage, different_future
+from jobcast import JobcastError, JobLog, audit_leakage, replay
+from predictors.data.joblog import COLUMNS
+from predictors.evaluation.leakage import different_future
 from predictors.history.features import FEATURES, REIS_FEATURES
-from predictors.history.replay import replay
 from tests.oracle.history import LoggedJob, as_log, logged_jobs
 
 

@@ -7,24 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobcastError, JobLog, evaluate, generate_log, read_log
 from predictors.evaluation.monitoring import LEAST, RECENT, Monitor, monitored, refuse_worse, standing_of
 from predictors.models.conformal import ConformalQuantiles
 from predictors.models.range import in_range
 
 REAL = (
-    "ALCF-Theta-2022.cqsim",
-    "CEA-Curie-2011-2.1-cln",
-    "HPC2N-2002-2.2-cln",
-    "KTH-SP2-1996-2.1-cln",
-    "LLNL-Thunder-2007-1.1-cln",
-    "NASA-iPSC-1993-3.1-cln",
-    "SDSC-SP2-1998-4.2-cln",
-)
+    "ALCF-Theta-2022.cqsim", "CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln", "KTH-SP2-1996-2.1-cln",
+    "LLNL-Thunder-2007-1.1-cln", "NASA-iPSC-1993-3.1-cln", "SDSC-SP2-1998-4.2-cln",
+)  # fmt: skip
 
 
 def noisy(n=6000, seed=1, spread=1.0, overrun=False):

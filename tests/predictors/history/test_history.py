@@ -8,12 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobHistory, generate_log, replay
 from predictors.core.events import ENDED, STARTED, SUBMITTED
-from predictors.data.synthetic.generate import generate_log
 from predictors.history.features import FEATURES
-from predictors.history.history import AS_OF_RULES, AsOfRule, Job, JobHistory, fits, rows_of_many, take_in_many
-from predictors.history.replay import LogHistory, log_events, replay
+from predictors.history.history import AS_OF_RULES, AsOfRule, Job, fits, rows_of_many, take_in_many
+from predictors.history.replay import LogHistory, log_events
 from tests.oracle.history import as_log, logged_jobs
 from tests.predictors.history.test_replay import same_bits, stream
 from tests.support.slow import slow_but

@@ -7,14 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.history import Job, JobHistory
+from jobcast import JobcastError, JobHistory, JobLog, generate_log, make_predictor, replay, save
+from predictors.history.history import Job
 from predictors.history.names import BITS, NAMELESS, called, called_in, signatures, stem
-from predictors.history.replay import replay
-from predictors.registry import make_predictor
-from predictors.serialise import save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous
 from predictors.service.state.feature_mapping import FeatureMapping
 from tests.support.names_of_jobs import with_names
@@ -128,14 +123,8 @@ def test_an_anonymous_log_predicts_the_same(named: JobLog) -> None:
 def test_an_anonymous_log_tells_no_number_and_no_word_of_people(named: JobLog) -> None:
     """Numbers of people are new; of states only words of schedulers stay; a hash is hashed again."""
     states = (
-        "CANCELLED by 104217",
-        "CANCELLED by 7",
-        "Beendet von meier",
-        "meier",
-        "Fertig",
-        "node_fail",
-        "CANCELLED+",
-    )
+        "CANCELLED by 104217", "CANCELLED by 7", "Beendet von meier", "meier", "Fertig", "node_fail", "CANCELLED+",
+    )  # fmt: skip
     codes = {
         "user": [104217, 7, 104217, 0, 9, 9, 9],
         "group": [1, 1, 2, 2, 0, 0, 0],

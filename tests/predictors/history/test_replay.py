@@ -5,13 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobHistory, JobLog, replay
 from predictors.core.events import ENDED, RETURNED, STARTED, SUBMITTED
-from predictors.data.joblog import JobLog
 from predictors.history import _layout as layout
 from predictors.history.features import FEATURES, REIS_FEATURES
-from predictors.history.history import AS_OF_RULES, Job, JobHistory
-from predictors.history.replay import LogHistory, log_events, replay
+from predictors.history.history import AS_OF_RULES, Job
+from predictors.history.replay import LogHistory, log_events
 from tests.oracle.history import LoggedJob, as_log, expected_row, logged_jobs
 
 RULES = list(AS_OF_RULES)

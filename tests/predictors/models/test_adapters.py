@@ -19,14 +19,11 @@ from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, evaluate, from_river, from_sklearn, generate_log, load, replay, save
 from predictors.evaluation import checks
 from predictors.evaluation.checks import PREDICTOR_CHECKS
-from predictors.evaluation.evaluate import evaluate
 from predictors.history.history import Outcome
-from predictors.history.replay import replay
-from predictors.models.adapters import from_river, from_sklearn, trusting
+from predictors.models.adapters import trusting
 from predictors.models.adapters.estimators import (
     GradientRegressor,
     HistoryLearner,
@@ -36,7 +33,6 @@ from predictors.models.adapters.estimators import (
 from predictors.models.adapters.river import described, rebuilt
 from predictors.models.forest import Forest
 from predictors.models.online.linear import OnlineLinear
-from predictors.serialise import load, save
 
 SHORT = ("requested_time", "procs", "last_two_mean", "user")
 TREE = "sklearn.tree._tree.Tree"

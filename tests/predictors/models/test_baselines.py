@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from predictors.data.joblog import JobLog
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobLog, evaluate
 from predictors.models.baselines import Cesnet, Metastack, Similar, SimilarLow, SimilarMean
 
 # User 1 asks for (4 processors, 600 s) four times, then for other things; one job a thousand seconds.
@@ -18,14 +17,9 @@ USERS = [1, 1, 1, 1, 1, 1, 1, 1, 2]
 def by_hand():
     n = len(RUNS)
     columns = {
-        "job_id": range(n),
-        "submit": np.arange(n) * 1000,
-        "wait": np.zeros(n),
-        "run_time": RUNS,
-        "requested_procs": PROCS,
-        "requested_time": REQUESTS,
-        "user": USERS,
-    }
+        "job_id": range(n), "submit": np.arange(n) * 1000, "wait": np.zeros(n), "run_time": RUNS,
+        "requested_procs": PROCS, "requested_time": REQUESTS, "user": USERS,
+    }  # fmt: skip
     return JobLog.from_columns({name: np.array(list(values), dtype=np.int64) for name, values in columns.items()}, {})
 
 
@@ -48,14 +42,10 @@ def test_production_rules_by_hand():
     """Hours: a ratio of 1/4 and then 1/2 of the request, padded; of more than a day, twice; alike jobs, then half."""
     hour = 3600
     columns = {
-        "job_id": np.arange(6),
-        "submit": np.arange(6) * 100 * hour,
-        "wait": np.zeros(6),
-        "run_time": np.array([1, 2, 1, 60, 1, 1]) * hour,
-        "requested_procs": np.array([4, 4, 4, 4, 4, 8]),
-        "requested_time": np.array([4, 4, 4, 100, 40, 4]) * hour,
-        "user": np.array([1, 1, 1, 1, 1, 2]),
-    }
+        "job_id": np.arange(6), "submit": np.arange(6) * 100 * hour, "wait": np.zeros(6),
+        "run_time": np.array([1, 2, 1, 60, 1, 1]) * hour, "requested_procs": np.array([4, 4, 4, 4, 4, 8]),
+        "requested_time": np.array([4, 4, 4, 100, 40, 4]) * hour, "user": np.array([1, 1, 1, 1, 1, 2]),
+    }  # fmt: skip
     log = JobLog.from_columns({name: values.astype(np.int64) for name, values in columns.items()}, {})
     assert Cesnet().predict(log).tolist() == [4 * hour, hour + 900, 2 * hour + 900, 100 * hour, 40 * hour, 4 * hour]
     assert Cesnet().predict_rows(np.array([[100.0 * hour, 0.25]])).tolist() == [2 * (25 * hour + 900)]

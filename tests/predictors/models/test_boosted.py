@@ -5,11 +5,8 @@ import json
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.replay import replay
+from jobcast import JobcastError, generate_log, load, replay, save
 from predictors.models.boosted import MODEL, Boosted
-from predictors.serialise import load, save
 
 
 @pytest.fixture(scope="module")

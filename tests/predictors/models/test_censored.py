@@ -3,14 +3,11 @@
 import numpy as np
 import pytest
 
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobLog, forecast, generate_log, make_predictor
 from predictors.history.history import Outcomes
 from predictors.history.replay import LogHistory, log_events, still_running
 from predictors.models.censored import Censored, correction, grow
-from predictors.models.stream import forecast
 from predictors.models.trees import compile_booster
-from predictors.registry import make_predictor
 
 FEW = {"n_estimators": 15, "learning_rate": 0.3, "refit_every": 12 * 3600}
 

@@ -5,16 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobcastError, evaluate, forecast, generate_log, load, make_predictor, replay, save
 from predictors.evaluation.metrics import coverage
 from predictors.history.history import Outcome
-from predictors.history.replay import log_events, replay
+from predictors.history.replay import log_events
 from predictors.models.conformal import WithBudget, at_share, conformal_share, moved, shares
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
-from predictors.serialise import load, save
 
 SECONDS = st.floats(1, 1e7)
 

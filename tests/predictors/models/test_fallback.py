@@ -3,13 +3,9 @@
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
-from predictors.history.replay import log_events, replay
+from jobcast import JobcastError, forecast, generate_log, load, make_predictor, replay, save
+from predictors.history.replay import log_events
 from predictors.models.fallback import ChainEstimator
-from predictors.models.stream import forecast
-from predictors.registry import make_predictor
-from predictors.serialise import load, save
 
 INSIDE = {"predictor": "boosted", "settings": {"n_estimators": 4}}
 

@@ -11,16 +11,13 @@ from hypothesis import strategies as st
 from sklearn.ensemble import ExtraTreesRegressor
 from sklearn.linear_model import LinearRegression
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, forecast, generate_log, load, replay, save
 from predictors.core.model_files import TREE, save_sklearn, write_arrays
-from predictors.data.synthetic.generate import generate_log
 from predictors.history.features import CATEGORIES
 from predictors.history.history import Outcome
-from predictors.history.replay import log_events, replay
+from predictors.history.replay import log_events
 from predictors.models.forest import BELOW_ALL, Encoding, Forest, fit_encoding
 from predictors.models.refit import FIRST_FIT, Window
-from predictors.models.stream import forecast
-from predictors.serialise import load, save
 
 
 @pytest.fixture(scope="module")
@@ -157,12 +154,6 @@ def test_in_the_loop_it_learns_only_from_what_has_ended_in_that_clock(log):
         assert fit == sorted(run[: len(fit)])
 
 
-def test_a_fitted_forest_is_served_unchanged(forest, log):
-    live = forecast(forest, log)
-    live.advance(log_events(log), np.empty(len(log)))
-    assert live.predictor is forest and forest.fits_ == 0
-
-
 # --- files ---
 
 
@@ -267,14 +258,8 @@ def test_every_category_gets_its_column_in_the_order_of_codes():
     encoding = fit_encoding(ROWS, [False, True])
     assert encoding.sources(["number", "category"]) == ("number", *["category"] * 4)
     expected = {
-        5: [1, 0, 0, 0],
-        7: [0, 1, 0, 0],
-        8: [0, 0, 1, 0],
-        9: [0, 0, 0, 1],
-        6: [0] * 4,
-        10: [0] * 4,
-        NAN: [0] * 4,
-    }
+        5: [1, 0, 0, 0], 7: [0, 1, 0, 0], 8: [0, 0, 1, 0], 9: [0, 0, 0, 1], 6: [0] * 4, 10: [0] * 4, NAN: [0] * 4,
+    }  # fmt: skip
     for code, columns in expected.items():
         assert encoding.transform([[2.5, code]]).tolist() == [[2.5, *columns]]
 
@@ -298,8 +283,7 @@ def test_a_category_that_is_never_known_keeps_an_empty_column():
 
 
 @given(
-    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=20),
-    st.sampled_from([None, 1, 3]),
+    st.lists(st.tuples(st.integers(0, 5), st.integers(0, 5)), min_size=1, max_size=20), st.sampled_from([None, 1, 3])
 )
 def test_a_row_marks_at_most_one_column_an_attribute(pairs, most):
     rows = np.array(pairs, dtype=float)
@@ -311,12 +295,6 @@ def test_a_row_marks_at_most_one_column_an_attribute(pairs, most):
         assert set(marks) <= ({1.0} if most is None else {0.0, 1.0})
         n_columns = (sources == name).sum()
         assert n_columns == min(most or 6, len(np.unique(rows[:, column])))
-
-
-def test_it_survives_its_arrays():
-    encoding = fit_encoding(ROWS, [False, True])
-    again = Encoding.from_arrays(encoding.arrays())
-    np.testing.assert_array_equal(again.transform(ROWS), encoding.transform(ROWS))
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,9 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, forecast, generate_log, load, replay, save
 from predictors.history.history import Outcome
-from predictors.history.replay import log_events, replay
+from predictors.history.replay import log_events
 from predictors.models.adapters.hoeffding import OnlineTree
 from predictors.models.baselines import LastTwo
 from predictors.models.online import _linear as _online_linear
@@ -17,8 +16,7 @@ from predictors.models.online import _nag
 from predictors.models.online import gaussier as _gaussier
 from predictors.models.online.gaussier import Gaussier
 from predictors.models.online.linear import OnlineLinear
-from predictors.models.stream import LearningForecast, forecast
-from predictors.serialise import load, save
+from predictors.models.stream import LearningForecast
 
 ONLINE = (OnlineLinear, Gaussier, OnlineTree)
 COMPILED = (OnlineLinear, Gaussier)

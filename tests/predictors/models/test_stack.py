@@ -5,17 +5,13 @@ import warnings
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, evaluate, generate_log, load, replay, save
 from predictors.core.model_files import read_arrays, write_arrays
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
 from predictors.history.history import Outcome
-from predictors.history.replay import replay
 from predictors.models import stack as module
 from predictors.models.boosted import Average
 from predictors.models.stack import MEMBERS, N_AVERAGE, USERS, Stack, StackEstimator, take_in_all, weighted
 from predictors.models.warnings import TrainingDataWarning
-from predictors.serialise import load, save
 
 SMALL = {"n_boosted": 3, "n_forest": 2}
 

@@ -5,14 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, forecast, generate_log, make_predictor
 from predictors.history import _layout as at
 from predictors.history.features import FEATURES
 from predictors.history.history import Outcome, Outcomes
 from predictors.history.replay import LogHistory, log_events
-from predictors.models.stream import ALL_FAMILIES, OutcomeStream, forecast, has_full_history, keep_full_history
-from predictors.registry import make_predictor
+from predictors.models.stream import ALL_FAMILIES, OutcomeStream, has_full_history, keep_full_history
 from tests.oracle.history import LoggedJob, as_log
 
 # One user; the second job is submitted in the second in which the first ends, the third one second later.

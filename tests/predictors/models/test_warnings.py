@@ -7,7 +7,6 @@ import pytest
 
 from experiments.cli.main import plain_warnings
 from predictors.models.baselines import LastTwo, UserMean
-from predictors.models.online.linear import OnlineLinear
 from predictors.models.warnings import TrainingDataWarning, training_warnings
 
 FEATURES = ("requested_time", "user", "hour")
@@ -38,17 +37,6 @@ def test_each_oddity_is_named(column, value, message):
 def test_constant_targets_and_single_jobs_are_named():
     assert "all 2 jobs ran for 60 s" in next(training_warnings(FEATURES, ROWS, np.full(2, 60.0)))
     assert "only one job" in next(training_warnings(FEATURES, ROWS[:1], SECONDS[:1]))
-
-
-@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
-def test_a_fit_warns_and_goes_on():
-    rows = np.tile(np.arange(1.0, 1.0 + len(OnlineLinear.features)), (3, 1))
-    with pytest.warns(TrainingDataWarning, match="online-linear: all 3 jobs ran for 60 s"):
-        model = OnlineLinear().fit_rows(rows, np.full(3, 60.0))
-    assert model.fitted
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        LastTwo().fit_rows(np.array([[600.0, 50.0], [900.0, 60.0]]), SECONDS)
 
 
 def test_a_warning_points_at_who_called_into_the_predictors():

@@ -16,6 +16,7 @@ from predictors.data.runs import Runs, read_runs, write_runs
 from predictors.probes.campaign import Campaign, add_run
 from predictors.probes.campaign_file import DAY, due, read_control, start_times
 from predictors.probes.measurements import ProbeRow, hosts_to_nodes, row_text
+from tests.support.waiting import until
 
 ROW = ProbeRow(time=50.0, waits=tuple(k / 10 for k in range(1, 10)), hosts=("n3", "n4"), ranks=2)
 
@@ -92,13 +93,6 @@ def jobcast(*words, wait=True):
         stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
     return (*process.communicate(timeout=300), process.returncode) if wait else process
-
-
-def until(condition, seconds=120):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "waited in vain"
-        time.sleep(0.02)
 
 
 # What may stand in a control file

@@ -61,16 +61,9 @@ def test_nine_numbers_stand_in_the_order_of_the_inputs():
     send, recv, together = [[1, 2], [3, 6]], [[10, 20], [30, 60]], [[0.5], [0.25]]
     found = dict(zip(PROBES, nine(send, recv, together), strict=True))
     assert found == {
-        "min_send_wait": 1,
-        "max_send_wait": 6,
-        "mean_send_wait": 3,
-        "min_recv_wait": 10,
-        "max_recv_wait": 60,
-        "mean_recv_wait": 30,
-        "min_allreduce_wait": 0.25,
-        "max_allreduce_wait": 0.5,
-        "mean_allreduce_wait": 0.375,
-    }
+        "min_send_wait": 1, "max_send_wait": 6, "mean_send_wait": 3, "min_recv_wait": 10, "max_recv_wait": 60,
+        "mean_recv_wait": 30, "min_allreduce_wait": 0.25, "max_allreduce_wait": 0.5, "mean_allreduce_wait": 0.375,
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("bad", [[], [[np.nan]], [[-1.0]], [[np.inf]]])
@@ -216,12 +209,9 @@ def test_one_rank_is_no_ring():
 def test_without_mpi_the_program_says_what_to_install(tmp_path):
     (tmp_path / "mpi4py.py").write_text("raise ImportError('none')")
     done = subprocess.run(
-        [sys.executable, "-m", "predictors.probes", *SMALL],
-        env={**os.environ, "PYTHONPATH": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+        [sys.executable, "-m", "predictors.probes", *SMALL], env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
     assert done.returncode == 2
     assert done.stderr.count("\n") == 1 and "jobcast[probes]" in done.stderr
 
@@ -327,14 +317,9 @@ def test_the_last_known_is_the_newest_that_was_there_and_not_too_old(times, star
 def test_probes_are_used_live_last_known_or_not_at_all():
     probes = np.array([[1.0] * 9, [np.nan] * 9, [3.0] * 9, [4.0] * 9])
     runs = Runs.of(
-        job_id=[1, 2, 3, 4],
-        application=["a"] * 4,
-        node_count=[1] * 4,
-        start=[0, 100, 200, 200],
-        end=[50, 150, 250, 260],
-        workload=["io"] * 4,
-        probes=probes,
-    )
+        job_id=[1, 2, 3, 4], application=["a"] * 4, node_count=[1] * 4, start=[0, 100, 200, 200],
+        end=[50, 150, 250, 260], workload=["io"] * 4, probes=probes,
+    )  # fmt: skip
     live, age = probes_as_used(runs, "live")
     np.testing.assert_array_equal(live, probes)
     np.testing.assert_array_equal(age, [0, np.nan, 0, 0])

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -17,12 +19,9 @@ from tests.support.places import ROOT
 from tests.support.slurm.fake import answer
 
 CONFIG = {
-    "SLURM_VERSION": "26.05.5",
-    "SchedulerParameters": "bf_interval=30,time_min_as_soft_limit",
-    "ClusterName": "t",
-    "SchedulerType": "sched/backfill",
-    "MinJobAge": "300 sec",
-}
+    "SLURM_VERSION": "26.05.5", "SchedulerParameters": "bf_interval=30,time_min_as_soft_limit", "ClusterName": "t",
+    "SchedulerType": "sched/backfill", "MinJobAge": "300 sec",
+}  # fmt: skip
 
 
 class Cluster:
@@ -142,3 +141,22 @@ def records(tmp_path):
         return [one for one in read_journal(tmp_path / folder) if not kinds or one["what"] in kinds]
 
     return read
+
+
+def endless_adapter(journal, answers="Forecasts()", rules="SiteRules()", most=3, between="pass"):
+    """Start a process that writes soft limits cycle after cycle, until it is killed; its first cycle has begun."""
+    script = (
+        "import sys; sys.path.insert(0, '.')\n"
+        "from pathlib import Path\n"
+        "from tests.predictors.schedulers.conftest import Adapter, Forecasts, Journal, SiteRules, Slurm\n"
+        f"answers, journal = {answers}, Journal(Path(sys.argv[1]))\n"
+        f"one = Adapter(Slurm(), answers, journal, {rules}, 'write', most_changes={most})\n"
+        "print('ready', flush=True)\n"
+        "while True:\n"
+        "    one.cycle()\n"
+        f"    {between}\n"
+    )
+    words = [sys.executable, "-c", script, str(journal)]
+    process = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)
+    process.stdout.readline()
+    return process

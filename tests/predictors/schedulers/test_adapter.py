@@ -44,13 +44,10 @@ def test_shadow_changes_nothing_and_keeps_what_it_would_do_once(cluster, adapter
 
 
 NEVER = {
-    "het": {"HetJobID": "1"},
-    "deadline": {"Deadline": "20000"},
-    "in-reservation": {"Reservation": "course"},
-    "no-limit": {"TimeLimit": "UNLIMITED"},
-    "user-soft-limit": {"MinTime": "30:00"},
+    "het": {"HetJobID": "1"}, "deadline": {"Deadline": "20000"}, "in-reservation": {"Reservation": "course"},
+    "no-limit": {"TimeLimit": "UNLIMITED"}, "user-soft-limit": {"MinTime": "30:00"},
     "user-not-chosen": {"UserName": "root"},
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("code", NEVER)

@@ -10,16 +10,16 @@ import time
 from collections import Counter
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from predictors.data.formats.detect import read_log
 from predictors.schedulers.journal import read_journal
 from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import Slurm
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.schedulers.test_real_slurm import BF, beside, slurm
+from tests.support.commands import invoke
 from tests.support.places import ROOT
+from tests.support.waiting import until
 
 __all__ = ["slurm"]
 
@@ -72,10 +72,7 @@ def test_what_a_real_sacct_tells_is_read_told_on_and_a_log(accounts, tmp_path, m
         seen = one.cycle()
         assert seen.changed["would-set"] >= 1
     cluster.run("scancel", str(held), str(never))
-    end = time.monotonic() + 40
-    while scheduler.queue().jobs:  # slurmctld forgets what ended
-        assert time.monotonic() < end
-        time.sleep(0.3)
+    until(lambda: not scheduler.queue().jobs, 40)  # slurmctld forgets what ended
 
     rows = scheduler.ended_since(begin - 60)
     states = {(job.key, job.restarts): job.state for job in rows.jobs}
@@ -111,7 +108,7 @@ def test_what_a_real_sacct_tells_is_read_told_on_and_a_log(accounts, tmp_path, m
         assert sorted(log.values[column].tolist()) == sorted(same.values[column].tolist()), column
 
     monkeypatch.chdir(tmp_path)
-    found = CliRunner().invoke(app, ["backtest", str(text), "--procs", "32", "--seeds", "5", "--json"])
+    found = invoke("backtest", text, "--procs", "32", "--seeds", "5", "--json")
     assert found.exit_code == 0, found.output
     assert '"2026-01"' in found.output
 
@@ -120,10 +117,8 @@ def test_finding_a_job_that_was_never_eligible_is_told_by_state_alone(accounts):
     cluster = accounts()
     held = cluster.submit("-n1", "--hold", "-t", 10)
     cluster.run("scancel", str(held))
-    sacct, end = ("sacct", "-n", "-a", "-X", "-o", "JobID", "-S", "now-1hour", "-E", "now"), time.monotonic() + 15
-    while str(held) not in (told := cluster.run(*sacct, "-s", "CA")):
-        assert time.monotonic() < end, told
-        time.sleep(0.2)
+    sacct = ("sacct", "-n", "-a", "-X", "-o", "JobID", "-S", "now-1hour", "-E", "now")
+    until(lambda: str(held) in cluster.run(*sacct, "-s", "CA"), 15)
     assert str(held) not in cluster.run(*sacct)
 
 
@@ -206,10 +201,7 @@ def test_finding_a_hold_waits_mildly_and_a_feature_does_not(slurm):
         assert cluster.show(job, "Priority") != "0"
     cluster.run("scontrol", "update", f"JobId={other}", "Features=quiet")
     cluster.run("scontrol", "update", "NodeName=n[1-4]", "ActiveFeatures=any")
-    end = time.monotonic() + 20
-    while cluster.show(other, "Reason") != "BadConstraints":
-        assert time.monotonic() < end, cluster.show(other, "Reason")
-        time.sleep(0.2)
+    until(lambda: cluster.show(other, "Reason") == "BadConstraints", 20)
     assert cluster.show(other, "Priority") == "0"
     refused = cluster.run("sbatch", "-C", "quiet", "--wrap", "true", user="alice", check=False)
     assert "not available" in refused

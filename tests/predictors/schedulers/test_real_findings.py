@@ -12,6 +12,7 @@ import pytest
 from predictors.schedulers.slurm import Slurm
 from tests.predictors.schedulers.conftest import Forecasts
 from tests.predictors.schedulers.test_real_slurm import BF, beside, seconds, slurm
+from tests.support.waiting import until
 
 __all__ = ["slurm"]
 
@@ -58,10 +59,8 @@ def test_finding_before_25_05_running_jobs_are_planned_by_their_hard_limit(slurm
     cluster = slurm("24.11", speed=60, parameters=SOFT)
     running = cluster.submit(*ONE_NODE, "-n8", "-t", 60, "--time-min=5", seconds=60)
     cluster.wait_for(running, "RUNNING")
-    head, end = cluster.submit(*ONE_NODE, "-n8", "-t", 60), time.monotonic() + 20
-    while cluster.show(head, "StartTime") == "Unknown":
-        assert time.monotonic() < end
-        time.sleep(0.1)
+    head = cluster.submit(*ONE_NODE, "-n8", "-t", 60)
+    until(lambda: cluster.show(head, "StartTime") != "Unknown", 20)
     planned, hard = seconds(cluster.show(head, "StartTime")), seconds(cluster.show(running, "EndTime"))
     assert abs(planned - hard) <= 60
 
@@ -161,10 +160,7 @@ def test_finding_what_a_broken_plug_in_does(slurm):
     (cluster.home / "job_submit.lua").write_text("function (\n")
     assert cluster.show(int(cluster.run(*submit, user="alice")), "TimeMin") == "00:07:00"
     assert cluster.run("scontrol", "reconfigure") == ""
-    end = time.monotonic() + 15
-    while cluster.is_running("slurmctld"):
-        assert time.monotonic() < end
-        time.sleep(0.2)
+    until(lambda: not cluster.is_running("slurmctld"), 15)
     (cluster.home / "job_submit.lua").write_text(good["job_submit"])
     cluster.up()
     for broken in ("function (\n", None):

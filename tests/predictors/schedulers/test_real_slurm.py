@@ -6,7 +6,6 @@ the rules of the adapter rest on; where a later version behaves otherwise, such 
 
 import os
 import subprocess
-import sys
 import time
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -20,9 +19,10 @@ from predictors.schedulers.operation import check_site, clear_all
 from predictors.schedulers.slurm import Slurm
 from predictors.schedulers.soft_limit import SiteRules
 from predictors.schedulers.table import ExpectedStart, Row, table_of
-from tests.predictors.schedulers.conftest import Forecasts
+from tests.predictors.schedulers.conftest import Forecasts, endless_adapter
 from tests.support.places import ROOT
 from tests.support.slurm.cluster import SUITES, SlurmCluster
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -196,26 +196,10 @@ def test_a_killed_adapter_leaves_nothing_that_cannot_be_cleared(slurm, tmp_path)
     blocker = cluster.submit("-N4", "-n32", "-t", 60)
     cluster.wait_for(blocker, "RUNNING")
     jobs = [cluster.submit("-n1", "-t", 60, "-J", f"j{n}") for n in range(20)]
-    script = (
-        "import sys; sys.path.insert(0, '.')\n"
-        "from pathlib import Path\n"
-        "from predictors.schedulers.adapter import Adapter\n"
-        "from predictors.schedulers.journal import Journal\n"
-        "from predictors.schedulers.slurm import Slurm\n"
-        "from predictors.schedulers.soft_limit import SiteRules\n"
-        "from tests.predictors.schedulers.conftest import Forecasts\n"
-        "answers, rules = Forecasts(), SiteRules(pad_minutes=1, reservation_margin_minutes=5, lower_share=0.0)\n"
-        "one = Adapter(Slurm(), answers, Journal(Path(sys.argv[1])), rules, 'write', most_changes=5)\n"
-        "print('ready', flush=True)\n"
-        "while True:\n"
-        "    one.cycle()\n"
-        "    answers.seconds = 900.0 - answers.seconds + 600.0\n"  # soft limits go up and down
-    )
+    rules = "SiteRules(pad_minutes=1, reservation_margin_minutes=5, lower_share=0.0)"
+    up_and_down = "answers.seconds = 900.0 - answers.seconds + 600.0"
     for late in range(6):
-        process = subprocess.Popen(
-            [sys.executable, "-c", script, str(tmp_path / "j")], stdout=subprocess.PIPE, start_new_session=True
-        )
-        process.stdout.readline()
+        process = endless_adapter(tmp_path / "j", rules=rules, most=5, between=up_and_down)
         time.sleep(0.11 * (late + 1))
         process.kill()
         process.communicate()
@@ -284,19 +268,14 @@ def test_what_runs_with_a_soft_limit_of_ours_is_named_and_cleared_when_it_comes_
         assert one.cycle().changed == {"set": 2}
         cluster.run("scancel", str(blocker))
         cluster.wait_for(single, "RUNNING")
-        end = time.monotonic() + 20
-        while "RUNNING" not in {job.state for job in Slurm().queue().jobs if job.array_id == array and job.task}:
-            assert time.monotonic() < end
-            time.sleep(0.2)
+        tasks = lambda: [job for job in Slurm().queue().jobs if job.array_id == array and job.task]  # noqa: E731
+        until(lambda: "RUNNING" in {job.state for job in tasks()}, 20)
         done = clear_all(Slurm(), one.journal)
         assert done.left == {} and done.running == {f"{array}_1": "RUNNING", str(single): "RUNNING"}
         assert soft_limits(array) == {1: 11, 2: None, 3: None}
         cluster.run("scontrol", "requeuehold", str(single))
         cluster.run("scontrol", "requeuehold", f"{array}_1")
-        end = time.monotonic() + 30
-        while (done := clear_all(Slurm(), one.journal)).running:
-            assert time.monotonic() < end, done
-            time.sleep(0.5)
+        done = until(lambda: None if (done := clear_all(Slurm(), one.journal)).running else done, 30)
         assert done.left == {} and {job.soft for job in Slurm().queue().jobs} == {None}
 
 

@@ -45,14 +45,10 @@ reservations = st.lists(
     max_size=2,
 )
 rules_ = st.builds(
-    SiteRules,
-    pad_minutes=st.integers(1, 60),
-    factor=st.floats(1, 3),
-    least_gain_minutes=st.integers(1, 9),
-    lower_share=st.floats(0, 0.9),
-    reservation_margin_minutes=st.integers(1, 2000),
+    SiteRules, pad_minutes=st.integers(1, 60), factor=st.floats(1, 3), least_gain_minutes=st.integers(1, 9),
+    lower_share=st.floats(0, 0.9), reservation_margin_minutes=st.integers(1, 2000),
     without_users=st.sampled_from([(), ("root",)]),
-)
+)  # fmt: skip
 
 
 @settings(max_examples=400)

@@ -4,15 +4,14 @@ import http.client
 import ssl
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.service.api.auth import MOST_CLIENTS, Buckets, matching_token, new_token, read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from tests.predictors.service.test_variability import variability_state
 from tests.support.certificates import self_signed
+from tests.support.commands import invoke
 from tests.support.service_in_thread import running
 
 EVENT = {"kind": "submitted", "job_id": 1, "time": 5}
@@ -79,12 +78,12 @@ def test_a_bucket_fills_at_its_rate_and_the_clients_that_asked_longest_ago_are_f
 
 def test_the_command_makes_tokens(tmp_path):
     file = tmp_path / "tokens"
-    done = CliRunner().invoke(app, ["token", "dashboard", "--file", str(file), "--role", "read"])
+    done = invoke("token", "dashboard", "--file", file, "--role", "read")
     assert done.exit_code == 0 and file.stat().st_mode & 0o777 == 0o600
     (token,) = read_tokens(file)
     assert (token.role, token.name) == ("read", "dashboard")
     assert matching_token((token,), done.stdout.strip().encode()) == token
-    assert isinstance(CliRunner().invoke(app, ["token", "a b", "--file", str(file)]).exception, JobcastError)
+    assert isinstance(invoke("token", "a b", "--file", file).exception, JobcastError)
 
 
 def test_without_tokens_only_this_machine_may_connect():
@@ -140,13 +139,9 @@ def test_schemathesis_finds_no_failure(tmp_path):
         schema = schemathesis.openapi.from_url(f"{one.url}/openapi.json")
         counts = {}
         hasty = settings(
-            max_examples=15,
-            deadline=None,
-            derandomize=True,
-            database=None,
-            phases=[Phase.explicit, Phase.generate],
+            max_examples=15, deadline=None, derandomize=True, database=None, phases=[Phase.explicit, Phase.generate],
             suppress_health_check=list(HealthCheck),
-        )
+        )  # fmt: skip
 
         def check(case):
             response = case.call(timeout=60)

@@ -6,9 +6,7 @@ import sqlite3
 import numpy as np
 import pytest
 from sqlalchemy import delete, select, update
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from predictors.core.errors import JobcastError
 from predictors.history import _layout as at
 from predictors.service.event import Event
@@ -20,6 +18,7 @@ from predictors.service.storage.database import CORRECTIONS, SNAPSHOTS, StorageE
 from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
 from tests.predictors.service.test_state import EVENTS, equal, feed, small, state
+from tests.support.commands import invoke
 
 KEY = Pseudonymiser(b"k" * 16)
 
@@ -292,8 +291,8 @@ def test_a_model_that_must_learn_again_lets_nothing_go(begin):
 def test_the_command(begin, tmp_path):
     service = begin()
     feed(service, EVENTS[:50])
-    url, run = service.settings.db, CliRunner().invoke
-    assert "another service" in str(run(app, ["correct", "--db", url, "--why", "w", "--withdraw", "3"]).exception)
+    url = service.settings.db
+    assert "another service" in str(invoke("correct", "--db", url, "--why", "w", "--withdraw", "3").exception)
     service.stop()
     for words, told in (
         (["--withdraw", "3", "--erase-user", "x"], "is one of"),
@@ -303,14 +302,14 @@ def test_the_command(begin, tmp_path):
         (["--let-go-before", "soon"], "a date such as"),
         (["--erase-user", "nobody"], "another name key"),
     ):
-        assert told in str(run(app, ["correct", "--db", url, "--why", "w", *words]).exception)
-    done = run(app, ["correct", "--db", url, "--why", "w", "--withdraw", "3", "--withdraw", "4", "--json"])
+        assert told in str(invoke("correct", "--db", url, "--why", "w", *words).exception)
+    done = invoke("correct", "--db", url, "--why", "w", "--withdraw", "3", "--withdraw", "4", "--json")
     assert done.exit_code == 0 and '"events": 2' in done.stdout
-    done = run(app, ["correct", "--db", url, "--why", "w", "--let-go-before", "2001-01-01"])
+    done = invoke("correct", "--db", url, "--why", "w", "--let-go-before", "2001-01-01")
     assert "start the service and stop it" in str(done.exception)
     assert np.isfinite(begin().job_state.sequence)
     for file in ("none.db", "none/none.db"):
-        done = run(app, ["correct", "--db", f"sqlite:///{tmp_path}/{file}", "--why", "w", "--withdraw", "3"])
+        done = invoke("correct", "--db", f"sqlite:///{tmp_path}/{file}", "--why", "w", "--withdraw", "3")
         assert "is not there" in str(done.exception)
     assert not list(tmp_path.glob("none*"))
 
@@ -331,7 +330,7 @@ def test_a_correction_and_a_start_on_a_full_disk_are_told_in_a_line(tmp_path, mo
     store.close()
     with monkeypatch.context() as patch:
         patch.setattr(corrections, "withdraw", no_room)
-        found = CliRunner().invoke(app, ["correct", "--db", url, "--why", "x", "--withdraw", "1"])
+        found = invoke("correct", "--db", url, "--why", "x", "--withdraw", "1")
     assert isinstance(found.exception, JobcastError) and "disk is full); nothing was changed" in str(found.exception)
     monkeypatch.setattr(Store, "note", no_room)
     with pytest.raises(JobcastError, match=r"cannot be read or written now .*disk is full"):

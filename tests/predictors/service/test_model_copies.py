@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log
 from predictors.service.state import model_copies
 from predictors.service.state.model_copies import ModelCopies, folder_beside
 from tests.experiments.cli.test_serve import registered

@@ -27,18 +27,12 @@ from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
-from predictors.service.operation.logs import (
-    JsonFormatter,
-    TextFormatter,
-    ThrottledFilter,
-    log,
-    request_id,
-    set_up_logs,
-)
+from predictors.service.operation.logs import JsonFormatter, TextFormatter, ThrottledFilter, request_id, set_up_logs
 from predictors.service.operation.tracing import Tracing, configured_tracing
 from tests.support.certificates import self_signed
 from tests.support.killing import free_port
 from tests.support.service_in_thread import running
+from tests.support.waiting import until
 
 EVENT = {"kind": "submitted", "job_id": 1, "time": 100, "requested_time": 600, "user": "alice"}
 
@@ -52,16 +46,6 @@ def answered(url, path, token=None, headers=None, body=None):
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.headers
-
-
-def until(true, seconds=60.0):
-    """Wait until a function returns something, and return that."""
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if found := true():
-            return found
-        time.sleep(0.02)
-    raise AssertionError("it did not come true")
 
 
 @pytest.fixture
@@ -516,14 +500,6 @@ def test_traces_come_with_an_endpoint_only_and_name_the_missing_package(monkeypa
         configured_tracing()
     monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
     assert configured_tracing() is None
-
-
-def test_a_log_line_of_a_request_names_it(written):
-    mark = request_id.set("r-9")
-    log(logging.getLogger("jobcast.service"), logging.WARNING, "said", n=1)
-    request_id.reset(mark)
-    (line,) = written()
-    assert (line["request_id"], line["n"]) == ("r-9", 1)
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------

@@ -5,9 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, generate_log
 from predictors.core.events import CANCELLED, ENDED, FORGOTTEN, STARTED, SUBMITTED
-from predictors.data.synthetic.generate import generate_log
 from predictors.history.replay import log_events
 from predictors.service.event import FIELDS, Event
 from predictors.service.pseudonyms import FIRST_NAME, Pseudonymiser

@@ -5,17 +5,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, generate_log, load, make_predictor, save
 from predictors.core.events import ENDED, STARTED, SUBMITTED
 from predictors.data import names as naming
-from predictors.data.joblog import JobLog
 from predictors.data.names import Codes
-from predictors.data.synthetic.generate import generate_log
 from predictors.history import _layout as at
 from predictors.history.features import FEATURES
 from predictors.models.stream import keep_full_history
-from predictors.registry import make_predictor
-from predictors.serialise import load, save
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser, pseudonymous
 from predictors.service.replay_check import drive

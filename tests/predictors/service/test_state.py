@@ -9,16 +9,10 @@ from time import time as unix_time
 import numpy as np
 import pytest
 from sqlalchemy import update
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.cli.options.shared import seconds_of
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
-from predictors.evaluation.evaluate import evaluate
+from jobcast import JobcastError, JobLog, evaluate, generate_log, make_predictor
 from predictors.history.replay import log_events
-from predictors.registry import make_predictor
 from predictors.service.api.status import beside_last_two
 from predictors.service.event import Event
 from predictors.service.pseudonyms import Pseudonymiser
@@ -29,6 +23,7 @@ from predictors.service.state.service import Service
 from predictors.service.storage.database import SNAPSHOTS, StorageError
 from predictors.service.storage.snapshots import packed, unpacked
 from predictors.service.storage.store import Store
+from tests.support.commands import invoke
 from tests.support.killing import kill_again_and_again
 from tests.support.service_in_thread import running
 from tests.support.slow import slow_but
@@ -558,7 +553,7 @@ def test_the_service_gives_jobs_up_by_itself_and_by_command(tmp_path):
         one.service._look_for_silence()
         assert client.job(1)["state"] == "forgotten" and client.job(2)["state"] == "queued"
         assert one.service.oldest_silence < 60
-        done = CliRunner().invoke(app, ["forget", "--older-than", "30d", "--url", one.url])
+        done = invoke("forget", "--older-than", "30d", "--url", one.url)
         assert done.exit_code == 0 and done.stdout.startswith("0 of 1 live jobs were given up")
     with pytest.raises(JobcastError, match="after an hour of silence or more"):
         Settings(model="last-two", db="sqlite:///x", forget_after=5.0)

@@ -165,11 +165,6 @@ def test_what_is_stored_is_there_when_the_store_is_opened_again(url):
     store.close()
 
 
-def test_a_database_has_one_owner(url, store):
-    with pytest.raises(JobcastError, match="another service writes to it"):
-        Store(url)
-
-
 def test_a_file_has_one_owner_by_whatever_name_and_without_its_lock_file(tmp_path, url, store):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "other.db").symlink_to(tmp_path / "service.db")

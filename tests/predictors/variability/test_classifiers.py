@@ -15,13 +15,10 @@ from predictors.variability.features import IS_WORKLOAD
 
 NAMES = ("mean_busy", "max_busy", "min_noise", "mean_noise", "max_send_wait", *IS_WORKLOAD)
 SMALL = {
-    "adaboost": {"n_estimators": 8},
-    "extra-trees": {"n_estimators": 8},
-    "decision-forest": {"n_estimators": 8},
-    "knn": {},
-    "boosted": {"n_estimators": 30, "learning_rate": 0.3},
+    "adaboost": {"n_estimators": 8}, "extra-trees": {"n_estimators": 8}, "decision-forest": {"n_estimators": 8},
+    "knn": {}, "boosted": {"n_estimators": 30, "learning_rate": 0.3},
     "calibrated": {"inner": "extra-trees", "inner_params": {"n_estimators": 8}, "folds": 3},
-}
+}  # fmt: skip
 
 
 def runs(n=240, seed=0, missing=0.05):

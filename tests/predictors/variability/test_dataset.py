@@ -72,14 +72,9 @@ def test_rows_that_cannot_be_built_are_counted_by_reason_never_filled():
     nodes = [runs.nodes(k) if k != 7 else [] for k in range(12)]
     workload = [word if k not in (5, 8) else "" for k, word in enumerate(runs.workload.tolist())]
     runs = Runs.of(
-        job_id=runs.job_id,
-        application=runs.application,
-        nodes=nodes,
-        node_count=[4] * 12,
-        start=runs.start,
-        end=runs.end,
-        workload=workload,
-    )
+        job_id=runs.job_id, application=runs.application, nodes=nodes, node_count=[4] * 12, start=runs.start,
+        end=runs.end, workload=workload,
+    )  # fmt: skip
     dataset, account = Dataset.build(runs, windows, "job")
     assert {f.rule: (f.count, f.places) for f in account.findings} == {
         "empty-window": (2, (0, 5)),
@@ -110,14 +105,9 @@ def test_runs_whose_nodes_are_mostly_silent_have_no_row():
 
 def test_the_last_known_probes_are_those_of_a_run_that_began_before():
     runs = Runs.of(
-        job_id=[1, 2, 3, 4],
-        application=["a"] * 4,
-        node_count=[1] * 4,
-        start=[0, 10, 10, 20],
-        end=[90] * 4,
-        workload=["io"] * 4,
-        probes=[[1.0] * 9, [np.nan] * 9, [3.0] * 9, [4.0] * 9],
-    )
+        job_id=[1, 2, 3, 4], application=["a"] * 4, node_count=[1] * 4, start=[0, 10, 10, 20], end=[90] * 4,
+        workload=["io"] * 4, probes=[[1.0] * 9, [np.nan] * 9, [3.0] * 9, [4.0] * 9],
+    )  # fmt: skip
     dataset, _ = Dataset.build(runs, np.zeros((4, 270)), "all")
     first = dataset.with_probes("last-known").rows[:, 270]
     np.testing.assert_array_equal(first, [np.nan, 1, 1, 3])
@@ -185,16 +175,12 @@ def test_labels_of_a_dataset_do_not_look_at_the_test_part():
     later = np.where(train, dataset.runs.end, dataset.runs.end + 1e4)
     moved, _ = Dataset.build(
         Runs.of(
-            job_id=dataset.runs.job_id,
-            application=dataset.runs.application,
-            node_count=dataset.runs.node_count,
-            start=dataset.runs.start,
-            end=later,
-            workload=dataset.runs.workload,
+            job_id=dataset.runs.job_id, application=dataset.runs.application, node_count=dataset.runs.node_count,
+            start=dataset.runs.start, end=later, workload=dataset.runs.workload,
         ),
         dataset.rows[:, :270],
         "all",
-    )
+    )  # fmt: skip
     one, two = dataset.labels(train), moved.labels(train)
     np.testing.assert_array_equal(one.classes[train], two.classes[train])
     assert (dataset.labels().classes[train] != moved.labels().classes[train]).any()

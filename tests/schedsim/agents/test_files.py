@@ -11,24 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.agents.files import (
-    FORMAT,
-    KINDS,
-    SHIPPED,
-    NamedAgent,
-    _sha256,
-    agent_of_file,
-    read_agent,
-    write_agent,
-)
+from jobcast import JobcastError, make_policy, simulate
+from schedsim.agents.files import FORMAT, KINDS, SHIPPED, NamedAgent, _sha256, agent_of_file, read_agent, write_agent
 from schedsim.agents.learning import DrasSettings, policy_of
 from schedsim.agents.pooled_gradients import first_pooled
-from schedsim.engine.simulation import simulate
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import RESERVES, Linear, RandomPicks
 from schedsim.policies.networks import Dras, Shape, Shared
-from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 
 TUNED = NamedAgent(
@@ -234,12 +223,8 @@ def test_a_name_without_a_file_is_refused(tmp_path):
 def test_every_kind_is_written_and_read(file):
     jobs = busy_workload(60)
     values = {
-        "linear": TUNED.agent,
-        "random": RandomPicks(7),
-        "shared": SHARED,
-        "pooled": first_pooled(2),
-        "dras": DRAS,
-    }
+        "linear": TUNED.agent, "random": RandomPicks(7), "shared": SHARED, "pooled": first_pooled(2), "dras": DRAS,
+    }  # fmt: skip
     assert set(values) == set(KINDS)
     for kind, value in values.items():
         named = NamedAgent(value, window=6)

@@ -8,21 +8,18 @@ from multiprocessing import get_context
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import Easy, JobcastError, Policy, Simulation, Workload, make_policy, simulate
 from predictors.core.model_files import read_stored
 from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
 from schedsim.agents.rewards import schedule_reward
 from schedsim.engine.learning import Picks, Reward
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RandomPicks
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.networks import Shape
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import same
+from tests.support.engine_runs import jobs_of
 
 SMALL = {"nodes": 8, "window": 6, "dense": (5, 4)}
 KINDS = ("pg", "dql", "decima")
@@ -216,9 +213,7 @@ def test_rewards_are_those_worked_out_by_hand():
     Job 1: 6/8, nobody waits, 6/8 in use. Job 2 is reserved at once: 8/8, it has waited 0 of 0 s, 6/8. Job 3 is
     backfilled: 2/8, 8/8. By equation 2 the queues left are none, 2 and 3, and 2.
     """
-    jobs = Workload.from_columns(
-        [1, 2, 3], submit=[0, 2, 2], procs=[6, 8, 2], requested=[10, 20, 4], run_time=[10, 20, 4], machine_procs=8
-    )  # fmt: skip
+    jobs = jobs_of((0, 6, 10, 10), (2, 8, 20, 20), (2, 2, 4, 4), machine=8)
     by_hand = {
         "theta": [0.5, (1 + 0.75) / 3, (0.25 + 1) / 3],
         "cori": [0.0, -3600 * (1 / 20 + 1 / 4) / 2, -3600 / 20],
@@ -236,9 +231,7 @@ def test_rewards_are_those_worked_out_by_hand():
 
 def test_the_wait_is_measured_by_the_longest_one_and_its_floor():
     """Job 2 comes at 1 s and starts at 10 s, job 3 at 4 s and starts at 11 s; the machine is one processor."""
-    jobs = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 4], procs=[1] * 3, requested=[10, 1, 1], run_time=[10, 1, 1], machine_procs=1
-    )  # fmt: skip
+    jobs = jobs_of((0, 1, 10, 10), (1, 1, 1, 1), (4, 1, 1, 1), machine=1)
     schedule = simulate(jobs, make_policy("fcfs"))
     wait = Reward(shares=(1.0, 0.0, 0.0))
     assert schedule_reward(schedule, wait) == pytest.approx(0 + 1 + 1)

@@ -7,11 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from schedsim.agents.pooled_gradients import PooledBatch, first_pooled
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.agents import RESERVES
-from schedsim.policies.policy import make_policy
 from schedsim.policies.pooled import Pooled
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from tests.support.engine_runs import random_workload

@@ -8,21 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.contention.applications import APPS, App, apps_named, placebo
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.counters import Probes
 from schedsim.contention.episodes import Episodes
 from schedsim.contention.fabric import Fabric
 from schedsim.contention.model import ContentionModel
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.machine.allocators import ALLOCATORS, make_allocator
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.policies.rush import Ask
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle import contention as slow
 from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of
 from tests.support.places import ROOT

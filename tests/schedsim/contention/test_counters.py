@@ -3,16 +3,14 @@
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, make_policy
 from predictors.data.telemetry.counters import COUNTER_NAMES, COUNTERS
 from predictors.variability.ring import CounterRing
 from schedsim.contention.applications import APPS
 from schedsim.contention.background import Background, Noise
 from schedsim.contention.campaign import Campaign
 from schedsim.contention.model import ContentionModel
-from schedsim.engine.simulation import Simulation
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from tests.schedsim.contention.test_contention import EASY, QUIET, SMALL, Kept, busy, jobs
 
 DRIVER = np.array([counter.driver for counter in COUNTERS])

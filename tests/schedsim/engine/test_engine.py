@@ -7,29 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from predictors.core.events import ENDED, SUBMITTED
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.policies.orders import random_order
-from schedsim.policies.policy import POLICIES, make_policy
+from schedsim.policies.policy import POLICIES
 from schedsim.validate.checks import busy_workload
-from schedsim.validate.validate import check
-from schedsim.workload.estimates import Separate
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
-from tests.schedsim.engine.test_broken_engines import sees_the_future
 from tests.schedsim.engine.test_reference_schedules import jobs_of
-from tests.support.engine_runs import (
-    EVERY_POLICY,
-    Recorder,
-    engine,
-    estimates_of,
-    random_workload,
-    three_jobs,
-    workload_of,
-)
+from tests.support.engine_runs import EVERY_POLICY, Recorder, engine, random_workload, three_jobs
 from tests.support.slow import slow_but
 from tests.support.strategies import (
     PROCS,
@@ -61,9 +48,7 @@ def test_engine_equals_oracle(name, seeds):
 
 
 @given(
-    case=workloads_with_estimates(least_run=0),
-    name=st.sampled_from(EVERY_POLICY),
-    correction=st.sampled_from(NAMES),
+    case=workloads_with_estimates(least_run=0), name=st.sampled_from(EVERY_POLICY), correction=st.sampled_from(NAMES)
 )
 def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     """The same where Hypothesis can shrink what it finds."""
@@ -71,21 +56,6 @@ def test_engine_equals_oracle_on_small_workloads(case, name, correction):
     assert engine(jobs, name, estimates, correction) == simulate_slowly(
         jobs, PROCS, rule_named(name), estimates, correction
     )
-
-
-@pytest.mark.parametrize("seeds", slow_but((range(6), range(6, 40)), range(6)), ids=str)
-@pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("random", "knapsack")])
-def test_engine_equals_oracle_with_separate_estimates(name, seeds):
-    """One estimate for running jobs, one for candidates, one for the order."""
-    for seed in seeds:
-        jobs = seeded_workload(seed)
-        running, candidates, ordering = (seeded_estimates(31 * seed + i, jobs) for i in range(3))
-        roles = {"running": running, "candidates": candidates, "ordering": ordering}
-        expected = simulate_slowly(jobs, PROCS, rule_named(name), correction="doubling", **roles)
-        separate = Separate(running=np.array(running), candidates=np.array(candidates), order=np.array(ordering))
-        found = simulate(workload_of(jobs), make_policy(name), separate, "doubling")
-        assert found.start.tolist() == expected.start, f"seed {seed}"
-        assert found.last_estimate.tolist() == expected.last_estimate, f"seed {seed}"
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("knapsack", "cobalt-2")])
@@ -96,17 +66,6 @@ def test_engine_equals_oracle_with_a_long_queue(name):
     for estimates in ("requested", seeded_estimates(seed, jobs)):
         expected = simulate_slowly(jobs, procs, rule_named(name), estimates, NAMES[seed % len(NAMES)])
         assert engine(jobs, name, estimates, NAMES[seed % len(NAMES)], procs=procs) == expected
-
-
-@pytest.mark.parametrize("name", EVERY_POLICY)
-def test_engine_keeps_every_law(name):
-    """Laws that no comparison is needed for; see `schedsim.validate.laws`."""
-    policy = make_policy(name)
-    for seed in range(8):
-        kill = seed % 4 > 0
-        workload = workload_of(seeded_workload(seed, kill=kill, least_run=seed % 2))
-        for estimates in (estimates_of(workload, named) for named in NAMED):
-            check(simulate(workload, policy, estimates, NAMES[seed % len(NAMES)], kill), policy, estimates, kill)
 
 
 @pytest.mark.parametrize("estimates", ["requested", "clairvoyant"])
@@ -143,13 +102,6 @@ def test_time_has_no_unit(jobs, name, factor):
     assert engine(stretched, name).start == [factor * start for start in engine(jobs, name).start]
 
 
-@pytest.mark.parametrize("name", EVERY_POLICY)
-def test_engine_does_not_look_ahead(name):
-    """Changing a run time moves no start before the earlier of the two ends."""
-    for estimates in ("requested", "tsafrir"):
-        assert not sees_the_future(lambda some: engine(some, name, estimates).start, seeded_workload(1))  # noqa: B023
-
-
 def test_the_laws_cover_every_registered_name():
     """No registered policy is left out of this file."""
     assert set(POLICIES) <= set(EVERY_POLICY)
@@ -183,13 +135,9 @@ def test_jobs_of_one_second_are_tried_in_their_order_wherever_memory_ends():
     for n in range(250, 260):
         procs = [7, 10] + [1] * n
         w = Workload.from_columns(
-            range(n + 2),
-            submit=[0, 1] + [10] * n,
-            procs=procs,
-            requested=[10**6] * 2 + [50] * n,
-            run_time=[10**6] * 2 + [50] * n,
-            machine_procs=10,
-        )
+            range(n + 2), submit=[0, 1] + [10] * n, procs=procs, requested=[10**6] * 2 + [50] * n,
+            run_time=[10**6] * 2 + [50] * n, machine_procs=10,
+        )  # fmt: skip
         start = simulate(w, make_policy("easy")).start
         assert start[2:].tolist() == [10 + 50 * (i // 3) for i in range(n)], n
 

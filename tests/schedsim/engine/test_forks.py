@@ -5,24 +5,17 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from predictors.core.events import STARTED, SUBMITTED
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.policies.policy import make_policy
+from schedsim.machine.outages import Change, Outages
 from schedsim.validate.checks import busy_workload
 from tests.by_hand.tsafrir import Tsafrir
 from tests.support.engine_runs import Recorder, three_jobs, workload_of
 from tests.support.strategies import seeded_workload
 
 BRANCHED = [
-    "fcfs",
-    "easy",
-    "easy-sjbf+promise",
-    "wfp3-easy",
-    "hybrid-3",
-    "conservative-replan",
-    "conservative-compress",
-]
+    "fcfs", "easy", "easy-sjbf+promise", "wfp3-easy", "hybrid-3", "conservative-replan", "conservative-compress",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BRANCHED)
@@ -85,6 +78,9 @@ def test_a_snapshot_of_another_log_or_policy_is_an_error():
         simulation.restore(Simulation(busy_workload(seed=2), make_policy("easy")).snapshot())
     with pytest.raises(JobcastError, match="another policy"):
         simulation.restore(Simulation(busy_workload(seed=1), make_policy("fcfs")).snapshot())
+    down = Outages(changes=[Change(5, "fail", 1), Change(9, "repair", 1)])
+    with pytest.raises(JobcastError, match="outages"):
+        simulation.restore(Simulation(busy_workload(seed=1), make_policy("easy"), outages=down).snapshot())
 
 
 def test_a_forecast_that_cannot_be_copied_is_an_error():

@@ -7,25 +7,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
+from jobcast import Easy, JobcastError, Order, Policy, Simulation, Workload, clean, generate_log, make_policy, simulate
 from predictors.models.similar_jobs import REVISED_ESTIMATES
 from schedsim.engine import look_ahead
 from schedsim.engine.look_ahead import rank_by_look_ahead
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels import dissolve_groups
-from schedsim.machine.outages import Outages, Reservation
-from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.backfilling import Conservative, Easy, NoBackfilling, Promise
-from schedsim.policies.ceil import Ceiling
-from schedsim.policies.orders import AIMS, ORDERS, LookAhead, Order
-from schedsim.policies.policy import Policy, make_policy
-from schedsim.sites.cobalt.rules import Rules
-from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
-from schedsim.validate.validate import check
+from schedsim.policies.backfilling import NoBackfilling, Promise
+from schedsim.policies.orders import AIMS, ORDERS, LookAhead
+from schedsim.validate.checks import check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import knows_the_future, random_workload
 
 ALL = make_policy("look-ahead")
@@ -57,19 +47,6 @@ def test_with_true_run_times_as_estimates_the_audit_finds_the_future():
     assert any(knows_the_future(random_workload(seed), policy, clairvoyant) for seed in range(20))
 
 
-@pytest.mark.parametrize("stop", [40, 300])
-def test_forks_and_stops_change_nothing(stop):
-    jobs = busy_workload(120)
-    whole = simulate(jobs, ALL)
-    simulation = Simulation(jobs, ALL)
-    simulation.run(until=stop)
-    fork = simulation.fork()
-    for one in (fork, simulation):
-        one.run()
-        assert np.array_equal(one.schedule().start, whole.start)
-    assert simulation.look_aheads > 0
-
-
 def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatch):
     """Jobs of a group whose estimate was revised as one cost what they do where each is brought up to date first."""
     log = clean(generate_log(200, seed=3, procs=64, load=1.0))[0]
@@ -91,12 +68,6 @@ def test_revised_estimates_count_in_a_drain_as_soon_as_they_are_known(monkeypatc
     assert len(costs) > 100 and np.array_equal(grouped, singly)
 
 
-def test_its_schedules_keep_the_laws():
-    jobs = busy_workload(200, 3)
-    kept = check(simulate(jobs, ALL), ALL).kept
-    assert any("processors" in law for law in kept)
-
-
 @pytest.mark.parametrize(
     ("make", "message"),
     [
@@ -104,23 +75,9 @@ def test_its_schedules_keep_the_laws():
         (lambda: LookAhead(("sjf", "sjf")), "orders, each once"),
         (lambda: LookAhead(("sfj",)), "did you mean 'sjf'"),
         (lambda: LookAhead(aim="wiat"), "did you mean 'wait'"),
-        (lambda: looking("sjf", backfill=Conservative()), "a plan of several jobs"),
-        (lambda: looking("sjf", backfill=Easy(depth=2)), "a plan of several jobs"),
-        (lambda: looking("sjf", backfill=Easy(ORDERS["sjf"])), "an order of its own for backfills"),
-        (lambda: looking("sjf", agent=OLDEST_FIRST), "an agent"),
-        (lambda: looking("sjf", ceiling=Ceiling(0.9)), "a ceiling"),
         (lambda: Policy(backfill=Easy(ALL.order)), "as the order alone"),
-        (lambda: make_policy("look-ahead+ceil"), "and a ceiling on utilisation do not compose"),
     ],
 )
 def test_what_does_not_go_with_it_is_refused(make, message):
     with pytest.raises(JobcastError, match=message):
         make()
-
-
-def test_a_machine_whose_parts_count_is_refused():
-    jobs = busy_workload(20)
-    outages = Outages((Reservation(10, 20, 1),))
-    for about in ({"outages": outages}, {"rules": Rules()}):
-        with pytest.raises(JobcastError, match="by what jobs take and by their estimates alone"):
-            Simulation(jobs, ALL, **about)

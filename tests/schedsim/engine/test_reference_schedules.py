@@ -6,13 +6,8 @@ import hashlib
 import numpy as np
 import pytest
 
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
-from schedsim.results.metrics import figures
+from jobcast import Workload, clean, figures, make_policy, read_log, simulate
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.by_hand.tsafrir import Tsafrir
 from tests.oracle.easy import Job, rule_named
 from tests.oracle.easy import simulate as simulate_slowly

@@ -27,7 +27,7 @@ from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Rule, rule_named
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.oracle.similar_runs import SimilarRuns as SlowSimilarRuns
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, workload_of
+from tests.support.engine_runs import EVERY_POLICY, workload_of
 from tests.support.slow import slow_but
 from tests.support.strategies import PROCS, Fickle, seeded_workload
 
@@ -105,17 +105,6 @@ def test_the_promise_with_slack_is_kept_and_binds():
         assert all(start[row] <= promise for row, promise in expected.promises.items())
         late += sum(start[row] > promise - rule.slack for row, promise in expected.promises.items())
     assert late > 0  # some head used its slack up: without it there would be nothing to keep
-
-
-@pytest.mark.parametrize("name", REVISED_ESTIMATES)
-def test_a_fork_and_a_snapshot_go_on_alike(name):
-    log = as_log(random_jobs(11, most=60))
-    workload, policy = Workload.from_log(log), make_policy("careful")
-    whole = simulate(workload, policy, make_revised_estimates(name).forecast(log))
-    for until in np.linspace(0, workload.submit[-1], 7).astype(int).tolist():
-        simulation = Simulation(workload, policy, make_revised_estimates(name).forecast(log))
-        simulation.run(until)
-        goes_on_alike(simulation, whole)
 
 
 def test_a_fork_may_take_other_estimates_for_jobs_to_come():
@@ -196,8 +185,6 @@ def test_answers_grow_with_the_queue():
 def test_refusals_name_the_rule():
     log = as_log(random_jobs(1))
     workload, revised = Workload.from_log(log), SimilarRuns().forecast(log)
-    with pytest.raises(JobcastError, match="kept reservations and revised estimates do not compose: "):
-        Simulation(workload, make_policy("conservative-compress"), revised)
     with pytest.raises(JobcastError, match="alone"):
         simulate(workload, make_policy("easy"), Separate(revised, workload.requested, workload.requested))
     with pytest.raises(JobcastError, match="slack"):

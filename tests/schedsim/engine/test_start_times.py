@@ -5,21 +5,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Simulation, Workload, clean, generate_log, make_policy, simulate, when_will_it_start
 from predictors.models.similar_jobs import RecentRatios
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, draws, when_will_it_start
+from schedsim.engine.start_times import Requested, draws
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, workload_of
+from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_workload, workloads
 
 
@@ -87,9 +82,7 @@ def test_draws_depend_on_seed_job_and_number_alone():
 
 def waiting():
     """Job 1 runs, job 2 waits for it, job 3 comes later."""
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 50], procs=[6, 8, 1], requested=[100, 10, 10], run_time=[9, 10, 10], machine_procs=8
-    )
+    workload = jobs_of((0, 6, 100, 9), (1, 8, 10, 10), (50, 1, 10, 10), machine=8)
     simulation = Simulation(workload, make_policy("easy"))
     simulation.run(until=5)
     return simulation, Requested(workload.requested)
@@ -202,8 +195,7 @@ def test_the_experiment_asks_and_compares(tmp_path):
 
 def chain(failed=()):
     """Return a simulation at 5 s: job 2 waits for job 1, which runs; job 3 waits for processors."""
-    w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[8, 8, 8], requested=[100, 100, 100],
-                              run_time=[50, 30, 10], machine_procs=8)  # fmt: skip
+    w = jobs_of((0, 8, 100, 50), (1, 8, 100, 30), (2, 8, 100, 10), machine=8)
     after = Dependencies(np.array([2]), np.array([1]), np.array([0]), frozenset(failed))
     rules = Rules(dependencies=after, commands=(Command(40, "release", 2),) if failed else ())
     simulation = Simulation(w, make_policy("fcfs"), rules=rules)
@@ -219,8 +211,7 @@ def test_held_jobs_are_forecast_without_a_look_at_what_becomes_of_them(failed):
 
 
 def test_a_job_of_which_nothing_known_tells_that_it_starts_is_told_so():
-    w = Workload.from_columns([1, 2], submit=[0, 1], procs=[8, 8], requested=[100] * 2, run_time=[50] * 2,
-                              machine_procs=8)  # fmt: skip
+    w = jobs_of((0, 8, 100, 50), (1, 8, 100, 50), machine=8)
     orders = (Command(2, "hold", 2), Command(40, "release", 2))
     simulation = Simulation(w, make_policy("fcfs"), rules=Rules(commands=orders))
     simulation.run(until=5)
@@ -231,8 +222,7 @@ def test_a_job_of_which_nothing_known_tells_that_it_starts_is_told_so():
 
 @pytest.mark.parametrize("allocator", [None, FirstFit(Topology.flat(8))])
 def test_failures_to_come_are_not_foreseen(allocator):
-    w = Workload.from_columns([1, 2], submit=[0, 1], procs=[8, 4], requested=[100] * 2, run_time=[100] * 2,
-                              machine_procs=8)  # fmt: skip
+    w = jobs_of((0, 8, 100, 100), (1, 4, 100, 100), machine=8)
     broken = Outages([Reservation(90, 120)], [Change(30, "fail", 1), Change(300, "repair", 1)])
     simulation = Simulation(w, make_policy("fcfs"), outages=broken, allocator=allocator)
     simulation.run(until=5)

@@ -5,8 +5,7 @@ import re
 import pytest
 
 from experiments.runs.simulate import run_by_name
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
+from jobcast import clean, read_log
 from tests.support.places import ROOT
 
 PAGE = ROOT / "docs" / "why-simulators-differ.md"

@@ -6,14 +6,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, workload_of
+from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_estimates, seeded_workload
 
 LONGER = ("conservative-compress", "knapsack")
@@ -40,14 +37,9 @@ def test_every_job_is_explained_up_to_its_start_and_no_further(name):
 def hand_made(requested=(10, 10, 9)):
     """Job 2 heads the queue at t=1 behind job 1; two processors stay free."""
     return Workload.from_columns(
-        [1, 2, 3],
-        submit=[0, 1, 2],
-        procs=[6, 8, 2],
-        requested=requested,
-        run_time=requested,
-        machine_procs=8,
+        [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=requested, run_time=requested, machine_procs=8,
         origin=100,
-    )
+    )  # fmt: skip
 
 
 def words(policy, job=3, workload=None, **more):
@@ -97,10 +89,7 @@ def test_a_gate_is_quoted():
 
 
 def test_who_passed_is_told():
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[6, 8, 1, 1], requested=[10, 9, 5, 5], run_time=[10, 9, 5, 5],
-        machine_procs=8,
-    )  # fmt: skip
+    workload = jobs_of((0, 6, 10, 10), (1, 8, 9, 9), (2, 1, 5, 5), (3, 1, 5, 5), machine=8)
     found = explain(simulate(workload, make_policy("easy")), 2, make_policy("easy"))
     assert found.passed_by == ((3, 2, "backfilled"), (4, 3, "backfilled"))
     assert "2 jobs that were submitted after it started before it, 2 of them backfilled: 3, 4." in in_words(found)

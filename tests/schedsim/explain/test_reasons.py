@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import Simulation, Workload, make_policy, simulate
 from schedsim.explain.reasons import RULES
 from schedsim.explain.snapshot import Recorded
 from schedsim.kernels import reasons as why
@@ -17,9 +17,7 @@ from schedsim.kernels.records import RUNNING
 from schedsim.machine.allocators import Contiguous
 from schedsim.machine.topology import Topology
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import Separate
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import EVERY_POLICY, estimates_of, instants, rules_noted, workload_of
 from tests.support.slow import slow_but
 from tests.support.strategies import seeded_estimates, seeded_workload, workloads_with_estimates

@@ -10,20 +10,15 @@ import numpy as np
 import pytest
 from gymnasium.utils.env_checker import check_env
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, clean, make_policy, read_log, simulate
 from predictors.core.events import STARTED
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.gym.episodes import Episodes
 from schedsim.gym.pick import PickEnv
 from schedsim.gym.rewards import REWARDS
 from schedsim.policies.agents import RESERVES, RandomPicks
 from schedsim.policies.backfilling import Promise
-from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown
 from schedsim.validate.checks import busy_workload
-from schedsim.workload.workload import Workload
 from tests.support.nodes import drawn, workload_on
 from tests.support.slow import slow_but
 
@@ -153,17 +148,6 @@ def test_an_environment_may_be_greedy():
     env = made(jobs, base="binpacking", episode="log")
     played(env, Drawing(3), seed=0)
     assert np.array_equal(env.starts, simulate(jobs, replace(policy, agent=Drawing(3))).start)
-
-
-def test_random_steps_wait_as_the_simulators_random_picks_do():
-    """Both draw each job of the window alike: over some seeds the longest waits agree, and are not EASY's."""
-    jobs, policy = busy_workload(200), replace(make_policy("easy"), reserve="again", agent=RandomPicks(0))
-    picked = [simulate(jobs, replace(policy, agent=RandomPicks(seed))).wait.max() for seed in range(40)]
-    env = made(jobs, episode="log", reserve="again", flat=True)
-    stepped = [played(env, Drawing(seed), seed=seed)[2]["figures"]["max_wait_s"] for seed in range(40)]
-    error = np.hypot(np.std(picked), np.std(stepped)) / np.sqrt(40)
-    assert abs(np.mean(picked) - np.mean(stepped)) < 4 * error
-    assert np.mean(stepped) - simulate(jobs, make_policy("easy")).wait.max() > 8 * error
 
 
 def test_one_alone_does_what_it_does_among_many():

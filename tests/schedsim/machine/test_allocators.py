@@ -7,20 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import Easy, JobcastError, Policy, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import ALLOCATORS, Contiguous, FirstFit, Scattered, make_allocator
 from schedsim.machine.nodes import NodeSets
 from schedsim.machine.topology import Topology
-from schedsim.policies.backfilling import Easy
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.results.exports import batsim_frame, to_frame
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, jobs_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
 jobs = partial(jobs_of, machine=8)
@@ -125,22 +121,12 @@ class HoldOnce:
 
 def test_a_tentative_place_is_given_back_when_the_gate_holds():
     """Two jobs are held in one pass: both were offered the lowest nodes."""
-    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[2, 2], requested=[9, 9], run_time=[9, 9], machine_procs=4)
+    w = jobs_of((0, 2, 9, 9), (0, 2, 9, 9), machine=4)
     gate = HoldOnce()
     found = simulate(w, Policy(backfill=Easy(), gate=gate), allocator=FirstFit(Topology.flat(4)))
     assert {row: nodes.tolist() for row, nodes in gate.held.items()} == {0: [0, 1], 1: [0, 1]}
     assert found.start.tolist() == [7, 7]
     assert [found.nodes[row].tolist() for row in (0, 1)] == [[0, 1], [2, 3]]
-
-
-def test_a_fork_in_the_middle_changes_nothing():
-    for name in ALLOCATORS:
-        workload = workload_of(seeded_workload(11))
-        allocator = make_allocator(name, Topology(2, 4), 3)
-        whole = simulate(workload, make_policy("easy"), allocator=allocator)
-        simulation = Simulation(workload, make_policy("easy"), allocator=allocator)
-        simulation.run(until=int(np.median(whole.start)))
-        goes_on_alike(simulation, whole)
 
 
 def test_files_tell_the_nodes(tmp_path):
@@ -183,10 +169,6 @@ class Stubborn(FirstFit):
         (lambda: Topology(2, 8).with_apart(1.0), "from 0 to less than 1; got 1.0"),
         (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("easy"), allocator=FirstFit(Topology(3, 3))),
          "machine of 8 processors, the allocator's has 9 nodes"),
-        (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("easy+promise"), allocator=Contiguous(Topology(1, 8))),
-         "places that decide who fits"),
-        (lambda: simulate(jobs((0, 1, 9, 9)), make_policy("hybrid-2"), allocator=Contiguous(Topology(1, 8))),
-         "places that decide who fits"),
         (lambda: simulate(jobs((0, 2, 9, 9), (0, 2, 9, 9)), make_policy("easy"), allocator=Stubborn(Topology(1, 8))),
          r"Stubborn gave job 2 the nodes \[0, 1\]; it needs 2 of the 6 free ones"),
         (lambda: simulate(jobs((0, 1, 9, 9), (0, 7, 9, 9), machine=7), make_policy("easy"),

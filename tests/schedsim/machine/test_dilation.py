@@ -5,11 +5,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.machine.dilation import Dilation
-from schedsim.policies.policy import make_policy
 from schedsim.validate.laws import BY_RUN_TIMES, ENDS
 from schedsim.validate.validate import check
 from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of

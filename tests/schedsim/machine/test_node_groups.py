@@ -7,14 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.core.hash_random import mixed
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.records import NEVER
@@ -22,12 +18,11 @@ from schedsim.machine import node_groups
 from schedsim.machine.failures import DRAWN
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of
-from schedsim.policies.policy import make_policy
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.demands import KB_OF_GB
-from schedsim.workload.workload import Workload
+from tests.support.commands import invoke
 
 THIN_AND_GPU = """
 [[nodes]]
@@ -212,7 +207,7 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     machine.write_text(THIN_AND_GPU)
     jobs = [(100, 2, {"requested_gpus": 2, "partition": 1}), (100, 2, {"requested_gpus": 1, "partition": 1})]
     writer_for(log)(log_of(jobs, 24, partitions=("batch", "gpu")), log)
-    run = lambda *more: CliRunner().invoke(app, ["simulate", str(log), "--machine", str(machine), *more])  # noqa: E731
+    run = lambda *more: invoke("simulate", log, "--machine", machine, *more)  # noqa: E731
     found = json.loads(run("--json", "--explain", "2", "--paranoid").stdout)
     assert found["by_dominant"]["gpus"]["jobs"] == 2
     assert run("--policy", "careful", "--estimates", "careful", "--paranoid").exit_code == 0
@@ -236,7 +231,7 @@ def test_the_command_simulates_explains_and_refuses(tmp_path):
     outages.write_text("time,until,kind,count,nodes\n50,,fail,,2\n400,,repair,,2\n")
     failed = json.loads(run("--outages", str(outages), "--paranoid", "--json").stdout)
     assert failed["mean_wait_s"] == kept["mean_wait_s"] and failed["interrupted"] == 1
-    told = json.loads(CliRunner().invoke(app, ["log", "info", str(log), "--json"]).stdout)
+    told = json.loads(invoke("log", "info", log, "--json").stdout)
     assert told["jobs_with_gpus"] == 2
     assert told["jobs_with_memory"] is None
     assert np.isclose(found["resources"]["gpus"]["utilisation"], 300 / (2 * 200), atol=0.01)

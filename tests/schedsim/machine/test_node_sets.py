@@ -5,19 +5,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.runs.simulate import nodes_told
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import simulate
 from schedsim.machine.constraints import read_constraint
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
 from tests.oracle.constraints import listed, matches
+from tests.support.commands import invoke
 
 FILE = """
 [[nodes]]
@@ -249,7 +244,7 @@ def test_the_command_counts_and_refuses(tmp_path, machine):
     path = tmp_path / "log.parquet"
     log = log_of(("ib", "", "", {}), ("(ib", "", "", {}), ("opa", "", "", {}))
     writer_for(path)(log, path)
-    run = lambda *more: CliRunner().invoke(app, ["simulate", str(path), "--machine", machine.source, *more])  # noqa: E731
+    run = lambda *more: invoke("simulate", path, "--machine", machine.source, *more)  # noqa: E731
     assert "has the feature 'opa' (ib, old, nvme)" in str(run().exception)
     shown = run("--drop-wide", "--paranoid")
     assert shown.exit_code == 0 and "1 dropped (no-place 1); of those used 3 noted" in shown.output

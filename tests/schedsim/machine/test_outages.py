@@ -6,11 +6,8 @@ from random import Random
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import ALLOCATORS, FirstFit, make_allocator
@@ -19,13 +16,12 @@ from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, widened
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle.machine import Calendar
-from tests.support.engine_runs import EVERY_POLICY, goes_on_alike, rules_noted, workload_of
+from tests.support.commands import invoke
+from tests.support.engine_runs import EVERY_POLICY, jobs_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
 POLICIES = [name for name in EVERY_POLICY if "ceil" not in name and "cobalt" not in name]
@@ -106,8 +102,7 @@ def test_nodes_that_are_reserved_or_down_are_given_to_nobody(name):
 
 
 def test_a_second_look_finds_jobs_in_a_window():
-    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
-                              machine_procs=4)  # fmt: skip
+    w = jobs_of((0, 4, 30, 30), (0, 4, 10, 10), machine=4)
     found = simulate(w, make_policy("easy"), outages=Outages([Reservation(20, 50)]))
     assert AVAILABLE in check(found, make_policy("easy")).kept
     early = replace(found, start=np.array([15, 0]), end=np.array([45, 10]))
@@ -120,25 +115,9 @@ def test_a_second_look_finds_jobs_in_a_window():
     )
 
 
-@pytest.mark.parametrize("name", ["easy", "hybrid-2", "conservative-compress", "knapsack"])
-def test_stopping_copying_and_going_on_changes_nothing(name):
-    for seed in range(12):
-        outages, workload = outages_of(calendar_by(seed)), workload_of(seeded_workload(seed))
-        whole = simulate(workload, make_policy(name), outages=outages)
-        middle = int(whole.end.max()) // 2
-        stepped = Simulation(workload, make_policy(name), outages=outages)
-        stepped.run(until=middle)
-        goes_on_alike(stepped, whole)
-    other = Simulation(workload, make_policy(name))
-    if outages.reservations or outages.changes:
-        with pytest.raises(JobcastError, match="outages"):
-            other.restore(stepped.snapshot())
-
-
 def test_forecasts_hear_that_a_job_is_to_run_again():
     """Its run time lies between its last start and its end."""
-    w = Workload.from_columns([1, 2], submit=[0, 40], procs=[4, 1], requested=[10, 10], run_time=[10, 10],
-                              machine_procs=4)  # fmt: skip
+    w = jobs_of((0, 4, 10, 10), (40, 1, 10, 10), machine=4)
     heard = []
 
     class Forecast:
@@ -152,7 +131,7 @@ def test_forecasts_hear_that_a_job_is_to_run_again():
 
 def test_figures_by_hand():
     """4 processors, 40 s: 8 of 160 are reserved, 15 down; job 1 loses 20 processor seconds."""
-    w = Workload.from_columns([1], submit=[0], procs=[4], requested=[20], run_time=[20], machine_procs=4)
+    w = jobs_of((0, 4, 20, 20), machine=4)
     outages = Outages([Reservation(-5, 2)], [Change(7, "fail", 1), Change(22, "repair", 1)])
     found = simulate(w, make_policy("easy"), outages=outages)
     assert found.start.tolist() == [22] and found.disturbed.runs.tolist() == [[0, 2, 7]]
@@ -192,8 +171,7 @@ def test_passes_by_places_note_why_nobody_else_starts(name):
 
 
 def test_an_explanation_names_the_maintenance():
-    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 4], requested=[30, 10], run_time=[30, 10],
-                              machine_procs=4)  # fmt: skip
+    w = jobs_of((0, 4, 30, 30), (0, 4, 10, 10), machine=4)
     outages = Outages([Reservation(20, 50)])
     found = simulate(w, make_policy("easy"), outages=outages)
     told = " ".join(in_words(explain(found, 1, make_policy("easy"), outages=outages)))
@@ -205,8 +183,7 @@ def test_an_explanation_names_the_maintenance():
 
 @pytest.mark.parametrize("allocator", [None, *(make_allocator(name, Topology.flat(4)) for name in ALLOCATORS)])
 def test_what_is_reserved_or_down_before_the_first_second_counts(allocator):
-    w = Workload.from_columns([1, 2], submit=[0, 0], procs=[4, 2], requested=[30, 10], run_time=[30, 10],
-                              machine_procs=4)  # fmt: skip
+    w = jobs_of((0, 4, 30, 30), (0, 2, 10, 10), machine=4)
     for outages in (
         Outages([Reservation(-100, 100, 2)]),
         Outages(changes=[Change(-9, "fail", 3), Change(-5, "repair", 1), Change(100, "repair", 2)]),
@@ -257,7 +234,7 @@ def test_names_in_the_place_of_parts_are_refused(given, message):
         simulate(**({"workload": ONE, "policy": make_policy("easy")} | given))
 
 
-ONE = Workload.from_columns([1], submit=[0], procs=[4], requested=[20], run_time=[20], machine_procs=4)
+ONE = jobs_of((0, 4, 20, 20), machine=4)
 
 
 @pytest.mark.parametrize(
@@ -380,10 +357,7 @@ SWF = "; MaxProcs: 8\n" + "".join(
 def test_the_command_takes_outages(tmp_path, policy):
     (tmp_path / "log.swf").write_text(SWF)
     (tmp_path / "o.csv").write_text(HEADER + "40,90,maintenance,,\n25,,fail,1,\n30,,repair,1,\n")
-    found = CliRunner().invoke(
-        app,
-        ["simulate", str(tmp_path / "log.swf"), "--policy", policy, "--outages", str(tmp_path / "o.csv"), "--paranoid"],
-    )
+    found = invoke("simulate", tmp_path / "log.swf", "--policy", policy, "--outages", tmp_path / "o.csv", "--paranoid")
     assert found.exit_code == 0, found.exception
     assert "of the machine" in found.output.lower()
 
@@ -402,7 +376,7 @@ def test_reserved_nodes_are_not_free_once_a_job_has_run_on_them_beyond_its_reque
 
 def test_a_start_at_the_end_of_a_reservation_is_explained():
     """Nothing but the reservation wakes the scheduler; as it begins no pass is due."""
-    jobs = Workload.from_columns([1], submit=[0], procs=[4], requested=[60], run_time=[60], machine_procs=4)
+    jobs = jobs_of((0, 4, 60, 60), machine=4)
     parts = {"allocator": FirstFit(Topology.flat(4)), "outages": Outages([Reservation(50, 100, procs=4)])}
     easy = make_policy("easy")
     schedule = simulate(jobs, easy, **parts)

@@ -4,20 +4,16 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.partitions import Hierarchy, Level, Partitions, Within, allocator_named, read_hierarchy, widened
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
-from tests.support.engine_runs import workload_of
+from tests.support.commands import invoke
+from tests.support.engine_runs import jobs_of, workload_of
 from tests.support.strategies import seeded_workload
 
 K = 1024
@@ -122,7 +118,7 @@ def test_schedules_on_partitions_keep_the_laws_and_can_be_explained():
 
 
 def test_jobs_that_ask_for_no_partition_are_refused_with_the_way_out():
-    w = Workload.from_columns([1], submit=[0], procs=[3], requested=[9], run_time=[9], machine_procs=8)
+    w = jobs_of((0, 3, 9, 9), machine=8)
     allocator = allocator_named("partitions", 8)
     with pytest.raises(JobcastError, match=r"job 1 asks for 3 nodes, which no partition has.*widened"):
         simulate(w, make_policy("easy"), allocator=allocator)
@@ -178,9 +174,7 @@ SWF = "; MaxProcs: 8\n" + "".join(
 def test_the_command_takes_every_allocator(tmp_path, name):
     log, table = tmp_path / "log.swf", tmp_path / "table.csv"
     log.write_text(SWF)
-    found = CliRunner().invoke(
-        app, ["simulate", str(log), "--allocator", name, "--schedule", str(table), "--paranoid", "--explain", "3"]
-    )
+    found = invoke("simulate", log, "--allocator", name, "--schedule", table, "--paranoid", "--explain", "3")
     assert found.exit_code == 0, found.output
     assert ("larger partition" in found.output) == (name == "partitions")
     assert table.read_text().splitlines()[0].endswith(",nodes")
@@ -192,13 +186,12 @@ def test_the_command_takes_every_allocator(tmp_path, name):
         (["--allocator", "partition"], "did you mean 'partitions'"),
         (["--per-leaf", "3"], "name an --allocator"),
         (["--allocator", "best-fit", "--per-leaf", "3"], "leaf switches of 3"),
-        (["--allocator", "contiguous", "--policy", "conservative-replan"], "places that decide who fits"),
     ],
 )
 def test_the_command_refuses_what_does_not_go_together(tmp_path, options, message):
     log = tmp_path / "log.swf"
     log.write_text(SWF)
-    found = CliRunner().invoke(app, ["simulate", str(log), *options])
+    found = invoke("simulate", log, *options)
     assert isinstance(found.exception, JobcastError) and message in str(found.exception)
 
 

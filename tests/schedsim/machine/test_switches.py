@@ -2,12 +2,9 @@
 
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, JobLog, make_policy, simulate
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
 from schedsim.machine.topology import Switch, tree_of
-from schedsim.policies.policy import make_policy
 from tests.oracle.machine import Box
 from tests.support.nodes import job_on, workload_on
 

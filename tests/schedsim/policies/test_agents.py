@@ -9,24 +9,19 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Order, Simulation, Workload, clean, make_policy, read_log, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Promise
-from schedsim.policies.orders import Order, Priority
-from schedsim.policies.policy import make_policy
+from schedsim.policies.orders import Priority
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.workload.estimates import clairvoyant
-from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_observation import Checking, First
-from tests.support.engine_runs import random_workload
+from tests.support.engine_runs import jobs_of, random_workload
 from tests.support.slow import slow_but
 
 EASY = make_policy("easy")
@@ -148,15 +143,6 @@ def test_oldest_first_is_easy_on_real_logs(trace, name):
     assert same(simulate(jobs, replace(EASY, agent=Oldest())), ruled)
 
 
-@pytest.mark.slow
-def test_oldest_first_is_easy_on_the_largest_log(trace):
-    jobs = Workload.from_log(clean(read_log(trace("CEA-Curie-2011-2.1-cln"))[0], procs=80_640)[0])
-    ruled = simulate(jobs, EASY)
-    for reserve in RESERVES:
-        for agent in (OLDEST_FIRST, Oldest()):
-            assert same(simulate(jobs, replace(EASY, agent=agent, reserve=reserve)), ruled)
-
-
 WEIGHTS = st.lists(st.integers(-8, 8), min_size=len(FEATURES), max_size=len(FEATURES))
 
 
@@ -241,22 +227,6 @@ def small_workload(seed):
     )  # fmt: skip
 
 
-@given(
-    seed=st.integers(0, 10**9), stop=st.integers(0, 3000), agent=st.sampled_from([RandomPicks(3), Linear((0.3,) * 12)])
-)
-def test_forks_and_stops_change_no_pick(seed, stop, agent):
-    jobs, policy = random_workload(seed), replace(EASY, agent=agent)
-    whole = Simulation(jobs, policy)
-    whole.run()
-    stopped = Simulation(jobs, policy)
-    stopped.run(until=stop)
-    fork = stopped.fork()
-    for simulation in (fork, stopped):
-        simulation.run()
-        assert same(simulation.schedule(), whole.schedule())
-        assert simulation.picks == whole.picks
-
-
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
     weights = tuple(np.random.default_rng(seed).normal(size=12))
@@ -292,10 +262,7 @@ def test_an_agent_sees_a_window_of_the_queue_and_may_decline():
 @pytest.mark.slow
 def test_an_explanation_tells_what_was_picked():
     """At 0 s job 1 takes 6 of 8; job 4, shortest, is picked at 1 s and reserved; job 3 is backfilled beside it."""
-    jobs = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[6, 8, 2, 4], requested=[10, 20, 9, 5], run_time=[10, 20, 9, 5],
-        machine_procs=8,
-    )  # fmt: skip
+    jobs = jobs_of((0, 6, 10, 10), (1, 8, 20, 20), (1, 2, 9, 9), (1, 4, 5, 5), machine=8)
     shortest = Linear(tuple(-1.0 if name == "estimate" else 0.0 for name in FEATURES))
     policy = replace(EASY, agent=shortest)
     schedule = simulate(jobs, policy)
@@ -333,7 +300,6 @@ def test_an_agent_that_cannot_pick_is_refused(agent):
         (lambda: RandomPicks(True), "got True"),
         (lambda: replace(EASY, reserve="kept"), "got reserve='kept' and agent=None"),
         (lambda: replace(EASY, agent=OLDEST_FIRST, reserve="never"), "got reserve='never'"),
-        (lambda: replace(make_policy("conservative-replan"), agent=OLDEST_FIRST), "a plan of several jobs"),
         (lambda: replace(make_policy("binpacking"), agent=OLDEST_FIRST, reserve="kept"), "greedy backfilling reserves"),
         (lambda: replace(make_policy("balanced"), agent=OLDEST_FIRST, reserve="again"), "reserve='kept' or 'oldest'"),
     ],

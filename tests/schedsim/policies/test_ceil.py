@@ -11,18 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate, when_will_it_start
 from predictors.models.similar_jobs import REVISED_ESTIMATES
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, when_will_it_start
+from schedsim.engine.start_times import Requested
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.dilation import Dilation
 from schedsim.policies.ceil import Postponing
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import ceil, make_policy
+from schedsim.policies.policy import ceil
 from schedsim.results.metrics import makespan
 from schedsim.results.schedule import STARTED_BY
 from schedsim.results.site_metrics import time_above, user_figures, user_wait
@@ -31,7 +29,6 @@ from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.laws import CEILING
 from schedsim.validate.validate import check
 from schedsim.workload.deadlines import drawn, with_deadlines
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import Job, Outcome, Rule
 from tests.oracle.easy import simulate as simulate_slowly
 from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of
@@ -44,15 +41,11 @@ from tests.support.strategies import (
 )
 
 BASES = {
-    "fcfs": {"depth": 0},
-    "easy": {"depth": 1},
-    "easy-sjbf": {"depth": 1, "backfill_order": "sjf"},
-    "saf-easy": {"order": "saf", "depth": 1},
-    "wfp3-easy": {"order": "wfp3", "depth": 1},
-    "wfp3": {"order": "wfp3", "depth": 0},
-    "easy+promise": {"depth": 1, "promise": True},
+    "fcfs": {"depth": 0}, "easy": {"depth": 1}, "easy-sjbf": {"depth": 1, "backfill_order": "sjf"},
+    "saf-easy": {"order": "saf", "depth": 1}, "wfp3-easy": {"order": "wfp3", "depth": 1},
+    "wfp3": {"order": "wfp3", "depth": 0}, "easy+promise": {"depth": 1, "promise": True},
     "easy-sjbf+promise": {"depth": 1, "backfill_order": "sjf", "promise": True},
-}
+}  # fmt: skip
 
 
 def engine(jobs, policy, deadlines, estimates="requested", correction="requested", kill=True, procs=PROCS):
@@ -121,21 +114,11 @@ def test_they_agree_on_longer_workloads_whatever_the_estimates(base):
         compare(base, jobs, estimates, seed, correction, kill)
 
 
-def agree_on_long_queues(base, seeds):
-    for seed in seeds:
-        jobs, procs = crowded_workload(seed, n_jobs=80)
-        compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
-
-
 @pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
 def test_they_agree_on_long_queues(base):
-    agree_on_long_queues(base, range(2))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("base", ["easy", "wfp3-easy", "easy-sjbf"])
-def test_they_agree_on_many_long_queues(base):
-    agree_on_long_queues(base, range(2, 12))
+    for seed in range(2):
+        jobs, procs = crowded_workload(seed, n_jobs=80)
+        compare(base, jobs, seeded_estimates(seed, jobs), seed, procs=procs)
 
 
 def seen(base, seed, kill=True):
@@ -264,13 +247,10 @@ def busy_machine(seed, n_jobs=400, machine=100):
     random = np.random.default_rng(seed)
     asked = random.integers(600, 6 * HOUR, n_jobs)
     return Workload.from_columns(
-        range(1, n_jobs + 1),
-        submit=np.sort(random.integers(0, 12 * 24 * HOUR, n_jobs)) - 0,
+        range(1, n_jobs + 1), submit=np.sort(random.integers(0, 12 * 24 * HOUR, n_jobs)) - 0,
         procs=np.where(random.random(n_jobs) < 0.02, random.integers(90, 101, n_jobs), random.integers(1, 60, n_jobs)),
-        requested=asked,
-        run_time=np.ceil(asked * random.random(n_jobs)).astype(int),
-        machine_procs=machine,
-    )
+        requested=asked, run_time=np.ceil(asked * random.random(n_jobs)).astype(int), machine_procs=machine,
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("by", ["start", "mean"])

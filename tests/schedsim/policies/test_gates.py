@@ -6,11 +6,9 @@ import numpy as np
 import pytest
 
 import schedsim.kernels.records as at
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from schedsim.engine.requests import with_timer
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.policies.gates import Verdict
-from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 from tests.support.engine_runs import three_jobs
 

@@ -8,13 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Policy, Simulation, make_policy, simulate
 from predictors.core.events import ENDED, STARTED
 from predictors.core.hash_random import unit
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
 from schedsim.agents.gradients import first_weights
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.scoring import DRAWING, FILTER, LEAK, TIME_SCALE
@@ -22,11 +19,9 @@ from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate, clairvoyant
-from schedsim.workload.workload import Workload
 from tests.schedsim.policies.test_agents import Scoring, same
 from tests.support.engine_runs import knows_the_future, random_workload
 
@@ -157,21 +152,6 @@ def test_a_network_that_scores_by_the_wait_is_easy(seed, reserve, activation):
     jobs = random_workload(seed)
     policy = replace(EASY, agent=waiting_alone(activation), reserve=reserve)
     assert same(simulate(jobs, policy), simulate(jobs, EASY))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("name", "procs"),
-    [
-        ("KTH-SP2-1996-2.1-cln", None), ("SDSC-SP2-1998-4.2-cln", None), ("ALCF-Theta-2022.cqsim", None),
-        ("CEA-Curie-2011-2.1-cln", 80_640),
-    ],
-)  # fmt: skip
-def test_a_network_that_scores_by_the_wait_is_easy_on_real_logs(trace, name, procs):
-    jobs = Workload.from_log(clean(read_log(trace(name))[0], procs=procs)[0])
-    ruled = simulate(jobs, EASY)
-    for reserve in RESERVES:
-        assert same(simulate(jobs, replace(EASY, agent=waiting_alone("relu"), reserve=reserve)), ruled)
 
 
 @pytest.mark.parametrize("activation", ["relu", "tanh"])

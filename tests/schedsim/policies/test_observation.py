@@ -8,12 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Simulation, make_policy, simulate
 from schedsim.kernels.agents.observation import CONTEXT, HORIZONS
 from schedsim.kernels.agents.picks import DECADE, FEATURES
 from schedsim.policies.agents import RESERVES, Observation
-from schedsim.policies.policy import make_policy
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import Separate, clairvoyant
 from tests.support.engine_runs import random_workload

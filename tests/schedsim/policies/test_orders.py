@@ -5,17 +5,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
+from jobcast import Easy, JobcastError, Order, Policy, Simulation, Workload, clean, make_policy, read_log, simulate
 from predictors.core.hash_random import mixed
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.keys import F1, F2, F3, F4, dynamic_key, sortable, static_key
-from schedsim.policies.backfilling import Easy, Promise
-from schedsim.policies.orders import ORDERS, Order, random_order
+from schedsim.policies.backfilling import Promise
+from schedsim.policies.orders import ORDERS, random_order
 from schedsim.policies.orders import sortable as sortable_keys
-from schedsim.policies.policy import POLICIES, Policy, make_policy
-from schedsim.workload.workload import Workload
+from schedsim.policies.policy import POLICIES
 from tests.oracle.orders import ORDERS as FORMULAS
 from tests.support.engine_runs import workload_of
 from tests.support.strategies import crowded_workload, workloads
@@ -112,13 +108,10 @@ def test_the_first_of_a_long_queue_of_ties_is_found_as_by_sorting():
     random = np.random.default_rng(5)
     wide = random.choice([1, 2, 4, 8], 3000)
     jobs = Workload.from_columns(
-        range(3000),
-        submit=np.sort(random.choice([0, 600, 601, 5000], 3000)),
-        procs=wide,
-        requested=random.choice([60, 120, 180, 240, 7200], 3000),
-        run_time=random.integers(1, 60, 3000),
+        range(3000), submit=np.sort(random.choice([0, 600, 601, 5000], 3000)), procs=wide,
+        requested=random.choice([60, 120, 180, 240, 7200], 3000), run_time=random.integers(1, 60, 3000),
         machine_procs=8,
-    )
+    )  # fmt: skip
     for name in ("wfp3", "unicep"):
         finish_alike(*two_ways(jobs, name))
 

@@ -2,10 +2,9 @@
 
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.policies.backfilling import Easy, Promise
+from jobcast import Easy, JobcastError, Policy
+from schedsim.policies.backfilling import Promise
 from schedsim.policies.ceil import Ceiling, Postponing
-from schedsim.policies.policy import Policy
 
 
 @pytest.mark.parametrize(

@@ -8,15 +8,13 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation
+from jobcast import JobcastError, Simulation, make_policy
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.topology import Topology
-from schedsim.policies.policy import make_policy
 from schedsim.policies.traits import INCOMPATIBLE, clash, page, refuse
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
-from tests.support.engine_runs import workload_of
+from tests.support.engine_runs import goes_on_alike, workload_of
 from tests.support.features import FEATURES, GROUPS, Case, differing, refusal, some_features
 from tests.support.slow import slow_but
 from tests.support.strategies import PROCS, seeded_workload
@@ -80,6 +78,24 @@ def test_each_pair_of_features_runs_as_the_oracle_says(part):
     found = {(case.features, case.seed): differing(case) for case in cases}
     assert len(found) > 20
     assert {which: wrong for which, wrong in found.items() if wrong} == {}
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_forks_and_snapshots_go_on_alike_whatever_the_features(part):
+    """From the middle of each schedule; so no file on one feature tests it once more."""
+    ran = 0
+    for case in [one for one in covering() if not agent_on_nodes(one)][part::4]:
+        whole, one = case.engine(), case.engine()
+        try:
+            whole.run()
+        except JobcastError as error:
+            assert "held without end" in str(error)
+            continue
+        schedule = whole.schedule()
+        one.run(until=int(schedule.end.max()) // 2)
+        goes_on_alike(one, schedule)
+        ran += 1
+    assert ran > 250
 
 
 @pytest.mark.parametrize(

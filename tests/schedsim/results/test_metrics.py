@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
+from jobcast import JobcastError, Workload, clean, figures, generate_log, make_policy, read_log, simulate
 from schedsim.results.exports import BATSIM_COLUMNS, place, schedule_writer, to_frame, to_log
 from schedsim.results.metrics import (
     ORDER,
@@ -22,7 +17,6 @@ from schedsim.results.metrics import (
     by_run_time,
     by_size,
     by_user,
-    figures,
     figures_as_logged,
     how_started,
     share_worse_off,
@@ -33,18 +27,13 @@ from schedsim.results.metrics import (
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import delivered
 from schedsim.results.timelines import mean_by_span, timeline
-from schedsim.workload.workload import Workload
+from tests.support.engine_runs import jobs_of
 
 # Two processors. FCFS: job 1 0-100, job 2 (2 wide) 100-120, job 3 120-125, job 4 120-320.
 JOBS = Workload.from_columns(
-    [1, 2, 3, 4],
-    submit=[0, 10, 20, 20],
-    procs=[1, 2, 1, 1],
-    requested=[100, 60, 60, 200],
-    run_time=[100, 20, 5, 200],
-    user=[7, 7, 8, 8],
-    machine_procs=2,
-)
+    [1, 2, 3, 4], submit=[0, 10, 20, 20], procs=[1, 2, 1, 1], requested=[100, 60, 60, 200], run_time=[100, 20, 5, 200],
+    user=[7, 7, 8, 8], machine_procs=2,
+)  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -124,7 +113,7 @@ def test_how_jobs_started(schedule):
 
 def test_utilisation_of_an_empty_span():
     """Jobs of length zero, submitted at one second: nothing is used, and nothing divided by zero."""
-    jobs = Workload.from_columns([1], submit=[0], procs=[1], requested=[5], run_time=[0], machine_procs=1)
+    jobs = jobs_of((0, 1, 5, 0), machine=1)
     done = simulate(jobs, make_policy("easy"))
     assert utilisation(done) == 0.0
     found = figures(done)
@@ -165,13 +154,9 @@ def test_the_file(schedule, tmp_path):
 )
 def test_a_wrong_workload_is_an_error(columns, text):
     good = {
-        "job_id": [5, 6],
-        "submit": [0, 0],
-        "procs": [1, 1],
-        "requested": [9, 9],
-        "run_time": [1, 1],
+        "job_id": [5, 6], "submit": [0, 0], "procs": [1, 1], "requested": [9, 9], "run_time": [1, 1],
         "machine_procs": 2,
-    }
+    }  # fmt: skip
     with pytest.raises(JobcastError, match=text):
         Workload.from_columns(**{**good, **columns})
 
@@ -285,25 +270,19 @@ def test_who_is_worse_off(now, before, share):
     assert share_worse_off(now, before) == share
 
 
-def test_the_spread_of_what_the_site_itself_did():
+def test_the_spread_of_what_the_site_itself_did(simulated):
     """The same figures from a log's own waits: the log that a schedule makes has the figures of that schedule."""
-    log, _ = clean(generate_log(300, seed=2, procs=64))
-    schedule = simulate(Workload.from_log(log), make_policy("easy"))
+    log, schedule = simulated
     logged, found = figures_as_logged(to_log(schedule, log)), figures(schedule)
     assert {name: logged[name] for name in ORDER} == {name: pytest.approx(found[name]) for name in ORDER}
     assert found["throughput_std"] > 0 and 0 < found["user_slowdown_gini"] < 1
 
 
-def test_spans_keep_the_area():
-    schedule = _easy()
+def test_spans_keep_the_area(simulated):
+    _, schedule = simulated
     line = timeline(schedule)
     means, _ = mean_by_span(line, line.busy_procs, 37)
     assert means.mean() / schedule.workload.machine_procs == pytest.approx(utilisation(schedule))
-
-
-def _easy():
-    log, _ = clean(generate_log(300, seed=2, procs=64))
-    return simulate(Workload.from_log(log), make_policy("easy"))
 
 
 @pytest.fixture(scope="module")

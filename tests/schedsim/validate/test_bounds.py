@@ -7,16 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
-from schedsim.policies.backfilling import Easy, Promise
-from schedsim.policies.orders import Order, Priority
-from schedsim.policies.policy import Policy, make_policy
+from jobcast import Easy, JobcastError, Order, Policy, Workload, make_policy, simulate
+from schedsim.policies.backfilling import Promise
+from schedsim.policies.orders import Priority
 from schedsim.validate.bounds import latest_starts
 from schedsim.validate.laws import BOUND
 from schedsim.validate.validate import check
 from schedsim.workload.estimates import Separate
-from schedsim.workload.workload import Workload
 from tests.support.engine_runs import workload_of
 from tests.support.strategies import seeded_workload
 

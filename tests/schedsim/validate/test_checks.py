@@ -5,11 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
-from schedsim.policies.backfilling import Easy
-from schedsim.policies.orders import FORMULAS, Order
-from schedsim.policies.policy import POLICIES, Policy, make_policy
+from jobcast import Easy, JobcastError, Order, Policy, make_policy, simulate
+from schedsim.policies.orders import FORMULAS
+from schedsim.policies.policy import POLICIES
 from schedsim.validate import checks
 from schedsim.validate.checks import ORDER_CHECKS, POLICY_CHECKS, busy_workload, jobs_that_wait
 from schedsim.workload.estimates import clairvoyant

@@ -5,15 +5,12 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.models.similar_jobs import make_revised_estimates
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, make_revised_estimates, simulate
 from schedsim.machine.outages import Change, Outages
-from schedsim.policies.policy import ceil, make_policy
+from schedsim.policies.policy import ceil
 from schedsim.results.schedule import BACKFILLED, READY, STARTED_BY, Schedule
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
 from tests.by_hand.scenario import SCENARIO
 from tests.oracle.easy import rule_named
@@ -30,7 +27,7 @@ from tests.schedsim.engine.test_broken_engines import (
     Overbooks,
 )
 from tests.schedsim.engine.test_revisions import as_log, random_jobs
-from tests.support.engine_runs import EVERY_POLICY, estimates_of, workload_of
+from tests.support.engine_runs import EVERY_POLICY, estimates_of, jobs_of, workload_of
 from tests.support.strategies import PROCS, seeded_workload
 
 
@@ -46,18 +43,9 @@ def test_what_is_checked_and_what_is_not():
         assert {*checked.kept, *checked.left_out} == set(known.EXCUSES)
         assert not set(checked.kept) & set(checked.left_out)
     assert set(check(run("easy"), make_policy("easy")).left_out) == {
-        known.PARTS,
-        known.NODES,
-        known.ON_NODES,
-        known.CEILING,
-        known.IN_ORDER,
-        known.PROMISE,
-        known.BOUND,
-        known.NOTHING_FITS,
-        known.PARENTS,
-        known.SHARES,
-        known.AVAILABLE,
-    }
+        known.PARTS, known.NODES, known.ON_NODES, known.CEILING, known.IN_ORDER, known.PROMISE, known.BOUND,
+        known.NOTHING_FITS, known.PARENTS, known.SHARES, known.AVAILABLE,
+    }  # fmt: skip
     assert check(run("wfp3-easy"), make_policy("wfp3-easy")).left_out[known.HARMLESS] == known.MOVING.text
 
 
@@ -80,11 +68,7 @@ FAULTS = {
     "between": ("easy", 11, {"start": 175}, known.INSTANTS, "job 12 starts at 175 s, when nothing ends"),
     "not as given": ("easy", 3, {"estimate": 49}, known.RANGE, "job 4 was planned with 49 s; 50 s was given"),
     "too long": (
-        "easy",
-        3,
-        {"last_estimate": 51},
-        known.RANGE,
-        "job 4 has a last estimate of 51 s, a request of 50",
+        "easy", 3, {"last_estimate": 51}, known.RANGE, "job 4 has a last estimate of 51 s, a request of 50",
     ),
     "corrected": ("easy", 7, {"last_estimate": 60}, known.CORRECTED, "job 8 starts at 11 s and runs at 130 s"),
     "needless": ("easy", 11, {"last_estimate": 9}, known.CORRECTED, "job 12 starts at 170 s"),
@@ -92,14 +76,10 @@ FAULTS = {
     "out of turn": ("fcfs", 7, {"start": 1}, known.IN_ORDER, "job 8 passes job 3"),
     "called so": ("easy", 8, {"started_by": BACKFILLED}, known.KIND, "job 9 is called backfilled"),
     "not called so": (
-        "easy",
-        3,
-        {"started_by": READY},
-        known.KIND,
-        "job 4 passes job 3, and is not called backfilled",
+        "easy", 3, {"started_by": READY}, known.KIND, "job 4 passes job 3, and is not called backfilled",
     ),
     "harm": ("easy", 5, {"start": 90}, None, "job 6"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("fault", FAULTS)
@@ -205,9 +185,7 @@ def test_a_long_queue_is_walked_in_one_go(name):
 
 def test_a_wide_job_that_a_failure_stopped_lifted_what_was_in_use_above_the_ceiling():
     """Jobs 1 and 2 start beside the exempt job 3 in one second; job 3 is stopped, and runs later."""
-    jobs = Workload.from_columns(
-        [1, 2, 3], submit=[0, 0, 0], procs=[1, 1, 8], requested=[10] * 3, run_time=[10] * 3, machine_procs=10
-    )
+    jobs = jobs_of((0, 1, 10, 10), (0, 1, 10, 10), (0, 8, 10, 10), machine=10)
     broken = Outages(changes=[Change(5, "fail", 1), Change(20, "repair", 1)])
     policy = ceil(make_policy("easy"), ceiling=0.8, postpone=None)
     schedule = simulate(jobs, policy, outages=broken)

@@ -5,10 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean, within_requests
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, JobLog, clean, generate_log
+from predictors.data.cleaning import within_requests
 from schedsim.workload.shaking import MOVE, STRETCH, shaken
 
 

@@ -17,10 +17,7 @@ from schedsim.workload.soft_limits import SOFT_LIMITS, Rounded, rounded_up, soft
 from schedsim.workload.workload import Workload
 
 
-@given(
-    jobs=st.lists(st.tuples(st.floats(0.1, 1e6), st.integers(1, 10**6)), min_size=1),
-    step=st.sampled_from([1, 60]),
-)
+@given(jobs=st.lists(st.tuples(st.floats(0.1, 1e6), st.integers(1, 10**6)), min_size=1), step=st.sampled_from([1, 60]))
 def test_rounding_up_is_the_least_step_that_is_enough_and_within_the_request(jobs, step):
     seconds, requested = np.array(jobs).T
     up = rounded_up(seconds, step, requested.astype(np.int64))

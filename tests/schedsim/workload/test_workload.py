@@ -2,18 +2,13 @@
 
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import MOST_PROCS, Workload
+from jobcast import JobcastError, Workload, clean, generate_log, make_policy, simulate
+from schedsim.workload.workload import MOST_PROCS
+from tests.support.engine_runs import jobs_of
 
 
 def workload(machine_procs):
-    return Workload.from_columns(
-        [1, 2], submit=[0, 0], procs=[machine_procs, 1], requested=[9, 9], run_time=[9, 9], machine_procs=machine_procs
-    )
+    return jobs_of((0, machine_procs, 9, 9), (0, 1, 9, 9), machine=machine_procs)
 
 
 @pytest.mark.parametrize("policy", ["easy", "careful", "conservative-replan"])

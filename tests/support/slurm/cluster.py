@@ -20,6 +20,7 @@ import pytest
 
 from tests.support.places import ROOT
 from tests.support.slurm.accounting import Accounting
+from tests.support.waiting import until
 
 SUITES = {"26.05": "sid", "24.11": "trixie", "22.05": "bookworm"}
 MIRROR = os.environ.get("JOBCAST_DEBIAN_MIRROR", "http://deb.debian.org/debian")
@@ -297,10 +298,8 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
 
     def wait_for(self, job, state, seconds=20.0):
         """Wait until a job has a state."""
-        end = time.monotonic() + seconds
-        while self.show(job, "JobState") != state:
-            assert time.monotonic() < end, f"job {job} is {self.show(job, 'JobState', 'Reason')}, not {state}"
-            time.sleep(0.05)
+        told = lambda: f"job {job} is {self.show(job, 'JobState', 'Reason')}, not {state}"  # noqa: E731
+        until(lambda: self.show(job, "JobState") == state, seconds, told)
 
     def _start_clock(self):
         """Start a clock that all daemons share, from the beginning of a year."""
@@ -309,26 +308,13 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         script = f"env > {part}; mv {part} {self.place}/clock; LD_PRELOAD= exec sleep 86400"
         words = ["chroot", str(self.root), "/usr/bin/env", "-i", _PATH, f"SLURM_CONF={self.place}/slurm.conf"]
         words += [
-            "FAKETIME_DONT_RESET=1",
-            "faketime",
-            "-m",
-            "-f",
-            f"@2026-01-01 00:00:00 x{self.speed}",
-            "sh",
-            "-c",
-            script,
-        ]
+            "FAKETIME_DONT_RESET=1", "faketime", "-m", "-f", f"@2026-01-01 00:00:00 x{self.speed}", "sh", "-c", script,
+        ]  # fmt: skip
         self._processes["clock"] = subprocess.Popen(
-            words,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
+            words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             start_new_session=True,
-        )
-        end = time.monotonic() + 10
-        while not told.exists():
-            assert time.monotonic() < end, "no clock"
-            time.sleep(0.02)
+        )  # fmt: skip
+        until(told.exists, 10, "no clock")
         self._clock = [line for line in told.read_text().splitlines() if line.startswith(("FAKETIME", "LD_PRELOAD"))]
 
     def commands(self, folder, user="root"):

@@ -19,9 +19,7 @@ from experiments.papers.dras.job_sets import (
     scaled,
     split,
 )
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, clean, generate_log
 
 LOG = clean(default_log(3)[0])[0]
 PARTS = split(LOG, nodes=44)

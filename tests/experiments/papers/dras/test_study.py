@@ -52,16 +52,11 @@ from experiments.papers.dras.runs import (
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
 from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
 from experiments.registry import perform
-from experiments.runs.clusters import Pool
 from experiments.runs.setting import Setting
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Pool, Workload, clean, make_policy, simulate
 from schedsim.policies.agents import OLDEST_FIRST
-from schedsim.policies.policy import make_policy
 from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.shaking import shaken
-from schedsim.workload.workload import Workload
 
 LOG = clean(default_log(1)[0])[0]
 PARTS = split(LOG, "6w", "3w", nodes=44)
@@ -141,13 +136,9 @@ def made(values, seeds=8, spread=0.001):
 
 
 BASE = {
-    FCFS: (0.4, 1e5, 50, 1e6),
-    KEPT: (0.38, 7e4, 40, 2e6),
-    OLDEST: (0.4, 8e4, 45, 1.05e6),
-    RANDOM: (0.35, 5e4, 40, 3e6),
-    "BinPacking": (0.37, 11e4, 60, 2e6),
-    OPTIMIZATION: (0.36, 8e4, 45, 2.6e6),
-}
+    FCFS: (0.4, 1e5, 50, 1e6), KEPT: (0.38, 7e4, 40, 2e6), OLDEST: (0.4, 8e4, 45, 1.05e6), RANDOM: (0.35, 5e4, 40, 3e6),
+    "BinPacking": (0.37, 11e4, 60, 2e6), OPTIMIZATION: (0.36, 8e4, 45, 2.6e6),
+}  # fmt: skip
 """Reward a start, mean wait, bounded slowdown, longest wait of methods without training."""
 
 

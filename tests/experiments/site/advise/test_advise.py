@@ -11,19 +11,16 @@ import pytest
 
 from experiments.reports.manifest import read_manifest
 from experiments.reports.page import PAGE, write_report
-from experiments.site.advise.advice import FEWEST, Advice, advise, changes
+from experiments.site.advise.advice import FEWEST, Advice, changes
 from experiments.site.advise.advise import ADDS, PERFECT, SHORT_LIST, Question, cases_with
 from experiments.site.advise.report import FIGURES as REPORTED
 from experiments.site.advise.report import report_on
 from experiments.site.advise.sentences import headline, verdict, who
 from experiments.sweeps.results import Results
 from experiments.sweeps.run import run_plan
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, advise, clean, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
 from predictors.data.summary import Lack
-from predictors.data.synthetic.generate import generate_log
 from schedsim.results.metrics import RUN_TIME_CLASSES
 from tests.experiments.reports.test_report import Page
 
@@ -307,11 +304,9 @@ def test_each_number_is_what_its_command_prints(jobcast, tmp_path, monkeypatch):
         (["--seeds", "4"], "--seeds 5 or more"),
         (["--measure", "mean_wiat_s"], "did you mean 'mean_wait_s'"),
         (["--measure", "sse_s2"], "measure 'sse_s2'"),
-        (["--procs", "1"], "--drop-wide"),
         (["--predictor", "similiar"], "did you mean 'similar'"),
         (["--predictor", "tsafrir"], "in the short list already, as EASY++"),
         (["--predictor", "models:/nothing@champion"], "nothing"),
-        (["--partition", "99"], "no job in partition 99"),
     ],
 )
 def test_bad_input_is_one_line_and_leaves_nothing(words, told, jobcast, tmp_path):

@@ -9,17 +9,14 @@ import pytest
 
 from experiments.cli.advise import _source
 from experiments.cli.options.shared import JobsOptions
-from experiments.site.advise.advice import advise
 from experiments.site.advise.advise import BY_ESTIMATES, Question
 from experiments.site.advise.report import report_on
 from experiments.site.advise.sentences import headline, remedy, sentence, verdict
 from experiments.site.advise.validity import FARTHEST, lacks_of_made_requests, lacks_of_twin, lacks_of_ways
 from experiments.sweeps.run import run_plan
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import RequestsFrom, clean
-from predictors.data.joblog import JobLog
+from jobcast import JobcastError, JobLog, advise, clean, generate_log
+from predictors.data.cleaning import RequestsFrom
 from predictors.data.summary import Lack
-from predictors.data.synthetic.generate import generate_log
 from tests.experiments.site.advise.test_advise import NOBODY, SAME, runs_of
 
 

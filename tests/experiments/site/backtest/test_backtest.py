@@ -5,16 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation
 from experiments.site.backtest.backtest import Backtest, Months
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, generate_log
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
+from tests.support.commands import printed
 
 SEPTEMBER = 1_756_684_800  # 2025-09-01 00:00 UTC
 
@@ -101,16 +98,14 @@ def test_it_goes_on_where_it_was(log, tmp_path, monkeypatch):
 @pytest.mark.slow
 def test_the_page_begins_with_the_last_month(log, tmp_path):
     write_swf(log, tmp_path / "site.swf")
-    called = ["backtest", str(tmp_path / "site.swf"), "--seeds", "5", "--out", str(tmp_path / "out"), "--json"]
-    result = CliRunner().invoke(app, called, catch_exceptions=False)
-    document = json.loads(result.stdout)
+    document = json.loads(printed("backtest", tmp_path / "site.swf", "--seeds", 5, "--out", tmp_path / "out", "--json"))
     assert document["verdict"][0].startswith("Had it been on in 2025-11: of ")
     assert "2025-09" in document["verdict"][3] and "nothing to learn from" in document["verdict"][3]
     assert {"month by month", "by width", "by user"} <= set(document["tables"])
     assert all(row["group"].startswith("user ") for row in document["tables"]["by user"])
     page = (tmp_path / "out" / "backtest-site" / "report.html").read_text(encoding="utf-8")
     assert "Had it been on in 2025-11" in page and "<img" in page
-    assert len([name for name in document["files"] if name.endswith(".svg")]) == 2
+    assert len([name for name in document["files"] if name.endswith(".svg")]) == 3
 
 
 def test_what_cannot_be_asked(log):

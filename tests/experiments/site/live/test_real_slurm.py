@@ -2,16 +2,15 @@
 
 import json
 import os
-import time
 
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.site.live.expected import ExpectedStarts
 from experiments.site.live.queue import LiveQueue
 from experiments.site.live.starts import Past, starts_of
+from tests.support.commands import printed
 from tests.support.slurm.cluster import SlurmCluster
+from tests.support.waiting import until
 
 pytestmark = [pytest.mark.slurm, pytest.mark.slow]
 
@@ -35,10 +34,7 @@ def test_starts_by_requests_are_those_that_slurm_expects(cluster, tmp_path):
     small = cluster.submit("-n4", "-t", "30:00")
     array = cluster.submit("-n16", "-t", "20:00", "--array=1-3")
     held = cluster.submit("-n1", "-t", "10", "--hold")
-    end = time.monotonic() + 30
-    while cluster.show(small, "StartTime") in ("Unknown", "N/A"):
-        assert time.monotonic() < end, "Slurm expects no start"
-        time.sleep(0.2)
+    until(lambda: cluster.show(small, "StartTime") not in ("Unknown", "N/A"), 30, "Slurm expects no start")
     queue = LiveQueue.from_slurm()
     assert queue.procs == {"p": 32}
     assert [queue.job(f"{array}_{task}").procs for task in (1, 2, 3)] == [16] * 3
@@ -49,7 +45,7 @@ def test_starts_by_requests_are_those_that_slurm_expects(cluster, tmp_path):
         assert one.by_scheduler is not None and abs(one.by_requests - one.by_scheduler) <= 60, one
     queue.write(tmp_path / "queue.json")
     called = ["why", str(small), "--queue", str(tmp_path / "queue.json"), "--json"]
-    told = json.loads(CliRunner().invoke(app, called, catch_exceptions=False).stdout)
+    told = json.loads(printed(*called))
     assert f"job {whole} headed the queue" in told["reasons"][0]
 
 
@@ -60,8 +56,6 @@ def test_the_start_that_is_expected_of_a_job_is_the_one_that_slurm_tells_after_i
     cluster.submit("-N4", "-n32", "-t", "1:00:00")
     found = ExpectedStarts(Past(None)).expected([])
     assert [(one.partition, one.procs, one.limit) for one in found] == [("p", 64, 60), ("", 64, 60)]
-    last, end = cluster.submit("-N4", "-n32", "-t", "1:00:00"), time.monotonic() + 30
-    while (told := LiveQueue.from_slurm().job(str(last)).start) is None:
-        assert time.monotonic() < end, "Slurm expects no start"
-        time.sleep(0.2)
+    last = cluster.submit("-N4", "-n32", "-t", "1:00:00")
+    told = until(lambda: LiveQueue.from_slurm().job(str(last)).start, 30, "Slurm expects no start")
     assert abs(found[0].p50 - told) <= 60 and found[0].p50 - found[0].asked > 7000

@@ -5,21 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.site.live.queue import LiveQueue
 from experiments.site.live.starts import Past, Present, Start, scored, starts_of
 from experiments.studies import start_times as study
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, Workload, clean, generate_log, make_policy, simulate
 from predictors.data.formats.swf import write_swf
-from predictors.data.joblog import JobLog
-from predictors.data.synthetic.generate import generate_log
 from predictors.schedulers.soft_limit import QueuedJob, Reservation
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
-from schedsim.workload.workload import Workload
+from tests.support.commands import invoke, printed
 
 NOW = 1_700_000_000
 
@@ -135,7 +128,7 @@ def test_why_names_the_jobs_by_their_own_ids(queue):
 )  # fmt: skip
 def test_what_cannot_be_told(queue, name, why, tmp_path):
     queue.write(tmp_path / "queue.json")
-    result = CliRunner().invoke(app, ["start", name, "--queue", str(tmp_path / "queue.json")])
+    result = invoke("start", name, "--queue", tmp_path / "queue.json")
     assert isinstance(result.exception, JobcastError) and why in str(result.exception)
 
 
@@ -164,12 +157,12 @@ def test_forecasts_are_held_against_a_later_log(queue, tmp_path):
     later = JobLog.from_columns({name: np.array(of) for name, of in columns.items()}, {}, epoch=NOW - 50)
     write_swf(later, tmp_path / "later.swf")
     called = ["start", "--queue", str(tmp_path / "queue.json"), "--score", str(tmp_path / "later.swf"), "--json"]
-    found = json.loads(CliRunner().invoke(app, called, catch_exceptions=False).stdout)
+    found = json.loads(printed(*called))
     assert found["score"]["started"] == 1 and found["score"]["scheduler_mean_error_s"] == 1500
     assert len(found["starts"]) == 2
     one = Start("2", NOW, NOW, NOW + 10, NOW + 20, NOW, None, 0, 0, 0)
     assert scored([one], {"2": NOW + 30})["later_than_p90"] == 1.0
-    told = CliRunner().invoke(app, called[:-1], catch_exceptions=False).stdout
+    told = printed(*called[:-1])
     assert "The scheduler's own expectation of 1 of them was off by 25 min" in told
 
 

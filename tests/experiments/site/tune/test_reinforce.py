@@ -10,17 +10,11 @@ from experiments.site.tune import tune as tuning_module
 from experiments.site.tune.reinforce import BOUND, HOUR, costs, trained_on, worth_of
 from experiments.site.tune.search import Contest, Frame, Objective, Search, policy_of
 from experiments.site.tune.tune import Split, Tuning
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Workload, clean, generate_log, make_policy, simulate, write_log
 from schedsim.agents.files import read_agent
 from schedsim.agents.pooled_gradients import first_pooled
-from schedsim.engine.simulation import simulate
 from schedsim.policies.agents import RandomPicks
-from schedsim.policies.policy import make_policy
 from schedsim.results.metrics import bounded_slowdown, widest
-from schedsim.workload.workload import Workload
 
 FRAME = Frame(Objective("wait"))
 

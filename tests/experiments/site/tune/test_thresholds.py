@@ -8,8 +8,7 @@ from experiments.site.tune.judge import AGENT, judge, verdict
 from experiments.site.tune.reinforce import trained_on
 from experiments.site.tune.search import FIVE, Objective
 from experiments.site.tune.tune import Split, Tuning
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import read_log
+from jobcast import clean, read_log
 from schedsim.agents.files import write_agent
 
 pytestmark = pytest.mark.slow

@@ -7,7 +7,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from experiments.runs.clusters import Pool
 from experiments.runs.policies import agent_named
 from experiments.site.tune import search as search_module
 from experiments.site.tune import tune as tuning_module
@@ -25,16 +24,9 @@ from experiments.site.tune.search import (
     variant,
 )
 from experiments.site.tune.tune import Split, Tuned, Tuning
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import write_log
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, Pool, Workload, clean, figures, generate_log, make_policy, simulate, write_log
 from schedsim.agents.files import NamedAgent, read_agent, write_agent
-from schedsim.engine.simulation import simulate
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear
-from schedsim.policies.policy import make_policy
-from schedsim.results.metrics import figures
-from schedsim.workload.workload import Workload
 
 FRAME = Frame(Objective("wait"))
 

@@ -8,34 +8,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
+from jobcast import JobcastError, JobLog, clean, read_log
 from predictors.data.formats.alcf import parse_alcf
-from predictors.data.formats.detect import detect, read_log
-from predictors.data.joblog import JobLog
+from predictors.data.formats.detect import detect
 from predictors.data.report import ReadingReport
 
 MIRA = {
-    "JOB_NAME": "1001.mira",
-    "COBALT_JOBID": "1001",
-    "MACHINE_NAME": "mira",
-    "QUEUED_TIMESTAMP": "2016-11-05 10:00:00",
-    "START_TIMESTAMP": "2016-11-05 11:00:00.25",
-    "END_TIMESTAMP": "2016-11-05 12:00:00.75",
-    "USERNAME_GENID": "15303315089691",
-    "PROJECT_NAME_GENID": "902672531503",
-    "QUEUE_NAME": "prod-short",
-    "WALLTIME_SECONDS": "7200",
-    "RUNTIME_SECONDS": "3600.0",
-    "NODES_USED": "512",
-    "NODES_REQUESTED": "500",
-    "CORES_USED": "8192",
-    "LOCATION": "MIR-00000-33331-512",
-    "EXIT_STATUS": "0",
-    "ELIGIBLE_WAIT_SECONDS": "1800.4",
-    "MODE": "c16",
-    "IS_OVERBURN": "0",
-}
+    "JOB_NAME": "1001.mira", "COBALT_JOBID": "1001", "MACHINE_NAME": "mira", "QUEUED_TIMESTAMP": "2016-11-05 10:00:00",
+    "START_TIMESTAMP": "2016-11-05 11:00:00.25", "END_TIMESTAMP": "2016-11-05 12:00:00.75",
+    "USERNAME_GENID": "15303315089691", "PROJECT_NAME_GENID": "902672531503", "QUEUE_NAME": "prod-short",
+    "WALLTIME_SECONDS": "7200", "RUNTIME_SECONDS": "3600.0", "NODES_USED": "512", "NODES_REQUESTED": "500",
+    "CORES_USED": "8192", "LOCATION": "MIR-00000-33331-512", "EXIT_STATUS": "0", "ELIGIBLE_WAIT_SECONDS": "1800.4",
+    "MODE": "c16", "IS_OVERBURN": "0",
+}  # fmt: skip
 
 
 def row(**changed: str) -> dict[str, str]:
@@ -67,30 +52,15 @@ def test_a_row() -> None:
         for column in log.values
         if column not in log.categories and log.known(column)[0]
     } == {
-        "job_id": 1001,
-        "submit": 0,
-        "wait": 3600,
-        "run_time": 3600,
-        "requested_time": 7200,
-        "requested_procs": 500,
-        "allocated_procs": 512,
-        "status": 1,
-        "exit_code": 0,
-        "nodes": 512,
-        "requested_nodes": 500,
-        "cores": 8192,
-        "eligible_wait": 1800,
-        "overburn": 0,
-    }
+        "job_id": 1001, "submit": 0, "wait": 3600, "run_time": 3600, "requested_time": 7200, "requested_procs": 500,
+        "allocated_procs": 512, "status": 1, "exit_code": 0, "nodes": 512, "requested_nodes": 500, "cores": 8192,
+        "eligible_wait": 1800, "overburn": 0,
+    }  # fmt: skip
     names = {column: named(log, column)[0] for column in log.categories}
     assert names == {
-        "user": "15303315089691",
-        "group": "902672531503",
-        "project": "902672531503",
-        "queue": "prod-short",
-        "mode": "c16",
-        "location": "MIR-00000-33331-512",
-    }
+        "user": "15303315089691", "group": "902672531503", "project": "902672531503", "queue": "prod-short",
+        "mode": "c16", "location": "MIR-00000-33331-512",
+    }  # fmt: skip
     assert log.epoch == 1_478_340_000
     assert dict(log.header) == {"Computer": "mira"}
     assert {(f.effect, f.rule) for f in account.findings} == {("noted", "local-time"), ("noted", "fraction")}
@@ -98,19 +68,11 @@ def test_a_row() -> None:
 
 def test_names_in_any_order_and_case_and_the_older_schema() -> None:
     old = {
-        "jobid": "77",
-        "used_nodes": "1024",
-        "Requested_Nodes": "1024",
-        "queued_timestamp": "2014-01-01 00:00:00",
-        "start_timestamp": "2014-01-01 00:00:10",
-        "end_timestamp": "2014-01-01 00:01:10",
-        "cobalt_user_name_genid": "5",
-        "cobalt_project_name_genid": "6",
-        "queue_genid": "7",
-        "walltime_seconds": "90",
-        "deleted_by_genid": "",
+        "jobid": "77", "used_nodes": "1024", "Requested_Nodes": "1024", "queued_timestamp": "2014-01-01 00:00:00",
+        "start_timestamp": "2014-01-01 00:00:10", "end_timestamp": "2014-01-01 00:01:10", "cobalt_user_name_genid": "5",
+        "cobalt_project_name_genid": "6", "queue_genid": "7", "walltime_seconds": "90", "deleted_by_genid": "",
         "exit_code": "1",
-    }
+    }  # fmt: skip
     names = sorted(old, reverse=True)
     log, _ = parse_alcf(text_of(old, old | {"jobid": "78", "deleted_by_genid": "5"}, names=names), "a.csv")
     assert log["job_id"].tolist() == [77, 78]

@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, read_log
 from predictors.data.formats.archive import ARCHIVE, fetch_log, full_name, log_folder, log_url
-from predictors.data.formats.detect import read_log
 
 NAME = "KTH-SP2-1996-2.1-cln"
 ROWS = "".join(f"{job} {job * 60} 5 60 4 -1 -1 4 90 -1 1 {job % 7} 2 8 1 1 -1 -1\n" for job in range(1, 2000))

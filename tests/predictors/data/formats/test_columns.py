@@ -33,18 +33,11 @@ def test_times_with_offsets(times: list[tuple[datetime, timezone]]) -> None:
 
 def test_all_ways_in_one_column() -> None:
     texts = {
-        "2021-03-27 10:00:00": 1_616_839_200,
-        "2021-03-27T10:00:00Z": 1_616_839_200,
-        "2021-03-27 10:00:00 UTC": 1_616_839_200,
-        "2021-03-27 10:00:00 +0100": 1_616_835_600,
-        "1616839200": 1_616_839_200,
-        "1616839200.9": 1_616_839_200,
-        "03/27/2021 10:00:00": 1_616_839_200,
-        "Unknown": MISSING,
-        "": MISSING,
-        "2021-02-31 10:00:00": MISSING,
-        "soon": MISSING,
-    }
+        "2021-03-27 10:00:00": 1_616_839_200, "2021-03-27T10:00:00Z": 1_616_839_200,
+        "2021-03-27 10:00:00 UTC": 1_616_839_200, "2021-03-27 10:00:00 +0100": 1_616_835_600,
+        "1616839200": 1_616_839_200, "1616839200.9": 1_616_839_200, "03/27/2021 10:00:00": 1_616_839_200,
+        "Unknown": MISSING, "": MISSING, "2021-02-31 10:00:00": MISSING, "soon": MISSING,
+    }  # fmt: skip
     found = timestamps(text_array(list(texts)))
     assert found.seconds.tolist() == list(texts.values())
     assert found.bad.tolist() == [9, 10]

@@ -4,16 +4,12 @@ import json
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, make_predictor, read_log, write_log
 from predictors.data.formats.combine import between, joined, read_logs
-from predictors.data.formats.detect import read_log, write_log
-from predictors.data.joblog import JobLog
 from predictors.data.names import codes_of, new_names
 from predictors.history.replay import log_events
-from predictors.registry import make_predictor
+from tests.support.commands import printed
 from tests.support.named_logs import EPOCH, HEADER, ends_of, line, made_log, read_text, sacct_text
 from tests.support.places import DATA
 
@@ -125,10 +121,7 @@ def test_a_run_after_which_the_job_was_put_back_is_no_job_of_its_own():
 @pytest.mark.parametrize(
     ("second", "message"),
     [
-        (
-            small([(1, 0, 0, 9, 7)], "b"),
-            "Job 1: b has other times for it than a, but the same submission",
-        ),
+        (small([(1, 0, 0, 9, 7)], "b"), "Job 1: b has other times for it than a, but the same submission"),
         (small([(1, 0, 0, 5, 8)], "b"), "Job 1: b has another user for it than a"),
         (small([(9, 9, 0, 5, 8)], "b", max_procs=4), "b is of a machine of max_procs 4, a of max_procs 8"),
         (small([(9, 9, 0, 5, 8)], "b", epoch=None), "b has no date, and a has one"),
@@ -222,9 +215,7 @@ def test_moments_that_mean_nothing_are_refused():
 
 def run(*arguments):
     """Run `jobcast log`; its JSON."""
-    result = CliRunner().invoke(app, ["log", *map(str, arguments), "--json"], catch_exceptions=False)
-    assert result.exit_code == 0
-    return json.loads(result.stdout)
+    return json.loads(printed("log", *arguments, "--json"))
 
 
 def test_hashing_the_names_of_a_log_without_any_says_so(tmp_path):
@@ -266,9 +257,7 @@ def test_months_are_joined_and_cut_from_the_command_line(tmp_path):
     assert {"name-hashed"} == {finding["rule"] for finding in said["account"]["findings"]}
     assert all(name.startswith("~1") for name in read_log(tmp_path / "hidden.parquet")[0].names("user"))
     with pytest.raises(JobcastError, match=r"a\.txt"):
-        CliRunner().invoke(
-            app, ["log", "join", str(tmp_path / "a.txt"), str(tmp_path / "a.txt")], catch_exceptions=False
-        )
+        printed("log", "join", tmp_path / "a.txt", tmp_path / "a.txt")
 
 
 ARRAY = "JobID|User|Submit|Start|End|ElapsedRaw|TimelimitRaw|AllocCPUS|State\n"

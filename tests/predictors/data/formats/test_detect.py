@@ -279,17 +279,13 @@ def any_logs(draw: st.DrawFn) -> JobLog:
     kinds = [column for column in values if column not in ("job_id", "submit")]
     unknown = {column: draw(st.lists(st.booleans(), min_size=n, max_size=n)) for column in kinds}
     return JobLog.from_columns(
-        values,
-        unknown,
-        epoch=draw(st.none() | st.integers(-(1 << 48), 1 << 48)),
-        time_zone=draw(st.none() | st.sampled_from(("", "UTC", "Europe/Paris"))),
-        max_procs=draw(st.none() | INTS),
-        max_nodes=draw(st.none() | INTS),
-        max_gpus=draw(st.none() | st.integers(1, 99)),
+        values, unknown, epoch=draw(st.none() | st.integers(-(1 << 48), 1 << 48)),
+        time_zone=draw(st.none() | st.sampled_from(("", "UTC", "Europe/Paris"))), max_procs=draw(st.none() | INTS),
+        max_nodes=draw(st.none() | INTS), max_gpus=draw(st.none() | st.integers(1, 99)),
         header=draw(st.lists(st.tuples(TEXT, TEXT), max_size=3).map(tuple)),
         categories=draw(st.dictionaries(st.sampled_from(kinds), st.lists(TEXT, max_size=3).map(tuple), max_size=2)),
         name=draw(TEXT),
-    )
+    )  # fmt: skip
 
 
 @given(log=any_logs())

@@ -8,29 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.formats.detect import detect, read_log
+from jobcast import JobcastError, JobLog, clean, read_log
+from predictors.data.formats.detect import detect
 from predictors.data.formats.lumos import NAMES, parse_lumos
-from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 
 ROW = {
-    "": "0",
-    "job": "1001",
-    "user": "35012304659472",
-    "project": "45081100820135",
-    "state": "0",
-    "gpu_num": "0",
-    "cpu_num": "8192.0",
-    "node_num": "512.0",
-    "submit_time": "1535348017.0",
-    "wait_time": "3600",
-    "run_time": "1800.0",
-    "wall_time": "7200.0",
-    "node_hour": "256.0",
-    "new_status": "Pass",
-}
+    "": "0", "job": "1001", "user": "35012304659472", "project": "45081100820135", "state": "0", "gpu_num": "0",
+    "cpu_num": "8192.0", "node_num": "512.0", "submit_time": "1535348017.0", "wait_time": "3600", "run_time": "1800.0",
+    "wall_time": "7200.0", "node_hour": "256.0", "new_status": "Pass",
+}  # fmt: skip
 
 
 def another(number: int, **changed: str) -> dict[str, str]:
@@ -52,18 +39,9 @@ def test_a_row() -> None:
     log, account = read(ROW)
     plain = {c: log[c].tolist()[0] for c in log.values if c not in log.categories and log.known(c)[0]}
     assert plain == {
-        "job_id": 1001,
-        "submit": 0,
-        "wait": 3600,
-        "run_time": 1800,
-        "requested_time": 7200,
-        "requested_procs": 512,
-        "status": 1,
-        "exit_code": 0,
-        "requested_nodes": 512,
-        "cores": 8192,
-        "requested_gpus": 0,
-    }
+        "job_id": 1001, "submit": 0, "wait": 3600, "run_time": 1800, "requested_time": 7200, "requested_procs": 512,
+        "status": 1, "exit_code": 0, "requested_nodes": 512, "cores": 8192, "requested_gpus": 0,
+    }  # fmt: skip
     assert (log.names("user"), log.names("group")) == (("35012304659472",), ("45081100820135",))
     assert log.epoch == 1_535_348_017
     assert [f.rule for f in account.findings] == ["unused"]  # node_hour

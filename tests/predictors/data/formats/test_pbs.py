@@ -5,10 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import detect, read_log
+from jobcast import JobcastError, JobLog, read_log
+from predictors.data.formats.detect import detect
 from predictors.data.formats.pbs import parse_pbs
-from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from tests.support.places import DATA
 
@@ -17,25 +16,12 @@ BASE = 1_616_835_600  # 27 March 2021, 09:00 UTC, 10:00 in Paris
 
 def ended(job: str = "7.srv", at: str = "03/27/2021 10:03:00", **changed: str) -> str:
     pairs = {
-        "user": "ana",
-        "group": "lab",
-        "account": "phys",
-        "jobname": "run",
-        "queue": "workq",
-        "ctime": str(BASE),
-        "qtime": str(BASE),
-        "etime": str(BASE + 30),
-        "start": str(BASE + 60),
-        "exec_host": "n1/0*4",
-        "Resource_List.ncpus": "4",
-        "Resource_List.nodect": "1",
-        "Resource_List.walltime": "00:10:00",
-        "end": str(BASE + 180),
-        "Exit_status": "0",
-        "resources_used.walltime": "00:02:00",
-        "resources_used.mem": "4096kb",
-        "resources_used.cput": "00:07:20",
-    } | {key.replace("__", "."): value for key, value in changed.items()}
+        "user": "ana", "group": "lab", "account": "phys", "jobname": "run", "queue": "workq", "ctime": str(BASE),
+        "qtime": str(BASE), "etime": str(BASE + 30), "start": str(BASE + 60), "exec_host": "n1/0*4",
+        "Resource_List.ncpus": "4", "Resource_List.nodect": "1", "Resource_List.walltime": "00:10:00",
+        "end": str(BASE + 180), "Exit_status": "0", "resources_used.walltime": "00:02:00",
+        "resources_used.mem": "4096kb", "resources_used.cput": "00:07:20",
+    } | {key.replace("__", "."): value for key, value in changed.items()}  # fmt: skip
     return f"{at};E;{job};" + " ".join(f"{key}={value}" for key, value in pairs.items() if value)
 
 
@@ -51,31 +37,14 @@ def test_an_ended_job() -> None:
     log, account = read(ended())
     plain = [column for column in log.values if column not in log.categories and log.known(column)[0]]
     assert {column: log[column].tolist()[0] for column in plain} == {
-        "job_id": 7,
-        "submit": 0,
-        "wait": 60,
-        "run_time": 120,
-        "requested_time": 600,
-        "requested_procs": 4,
-        "allocated_procs": 4,
-        "cpu_time": 110,
-        "used_memory": 1024,
-        "used_job_memory": 4096,
-        "status": 1,
-        "exit_code": 0,
-        "nodes": 1,
-        "requested_nodes": 1,
-        "eligible_wait": 30,
-    }
+        "job_id": 7, "submit": 0, "wait": 60, "run_time": 120, "requested_time": 600, "requested_procs": 4,
+        "allocated_procs": 4, "cpu_time": 110, "used_memory": 1024, "used_job_memory": 4096, "status": 1,
+        "exit_code": 0, "nodes": 1, "requested_nodes": 1, "eligible_wait": 30,
+    }  # fmt: skip
     assert {column: named(log, column) for column in log.categories} == {
-        "user": ["ana"],
-        "group": ["lab"],
-        "project": ["phys"],
-        "executable": ["run"],
-        "queue": ["workq"],
-        "location": ["n1/0*4"],
-        "label": ["7.srv"],
-    }
+        "user": ["ana"], "group": ["lab"], "project": ["phys"], "executable": ["run"], "queue": ["workq"],
+        "location": ["n1/0*4"], "label": ["7.srv"],
+    }  # fmt: skip
     assert log.epoch == BASE
     assert not account.findings
 
@@ -100,13 +69,9 @@ def test_a_file_of_all_kinds_of_records() -> None:
     assert log["array"].tolist() == [None, None, 103, 103, None]
     assert log["restarts"].tolist() == [0, None, None, None, 1]
     assert {f.rule: (f.effect, f.count) for f in account.findings} == {
-        "not-a-record": ("dropped", 1),
-        "earlier-attempt": ("dropped", 1),
-        "array-itself": ("noted", 2),
-        "never-started": ("noted", 1),
-        "ids": ("noted", 1),
-        "unused": ("noted", 3),
-    }
+        "not-a-record": ("dropped", 1), "earlier-attempt": ("dropped", 1), "array-itself": ("noted", 2),
+        "never-started": ("noted", 1), "ids": ("noted", 1), "unused": ("noted", 3),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -278,15 +243,11 @@ def test_more_processors_than_can_be_are_told() -> None:
 def test_gpus_soft_walltime_and_dependencies() -> None:
     log, account = read(
         ended(
-            Resource_List__select="2:ncpus=8:ngpus=2",
-            Resource_List__place="scatter:excl",
-            Resource_List__soft_walltime="00:05:00",
-            Resource_List__mem="8gb",
-            exec_vnode="(n1:ncpus=8:ngpus=2)+(n2:ncpus=8:ngpus=2)",
-            depend="afterok:5.srv:6.srv",
-            session="77",
+            Resource_List__select="2:ncpus=8:ngpus=2", Resource_List__place="scatter:excl",
+            Resource_List__soft_walltime="00:05:00", Resource_List__mem="8gb",
+            exec_vnode="(n1:ncpus=8:ngpus=2)+(n2:ncpus=8:ngpus=2)", depend="afterok:5.srv:6.srv", session="77",
         )
-    )
+    )  # fmt: skip
     assert (log["requested_gpus"].tolist(), log["allocated_gpus"].tolist()) == ([4], [4])
     assert (log["exclusive"].tolist(), log["soft_walltime"].tolist()) == ([1], [300])
     assert log["requested_job_memory"].tolist() == [8 * 1024**2]

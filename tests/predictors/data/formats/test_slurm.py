@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import detect, read_log
+from jobcast import JobcastError, JobLog, read_log
+from predictors.data.formats.detect import detect
 from predictors.data.formats.sacct_json import parse_sacct_json
 from predictors.data.formats.slurm import dependency_of, memory_of, parse_sacct, submit_options
-from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import lacks_of_reading
 from tests.support.places import DATA
@@ -24,26 +23,12 @@ HEAD = (
     "ElapsedRaw|State|ExitCode|JobName|WorkDir|NodeList"
 )
 PLAIN = {
-    "JobIDRaw": "7",
-    "User": "ana",
-    "Account": "phys",
-    "Partition": "batch",
-    "ReqCPUS": "4",
-    "AllocCPUS": "4",
-    "AllocNodes": "1",
-    "ReqMem": "4000M",
-    "TimelimitRaw": "10",
-    "Submit": "2021-03-27T10:00:00",
-    "Eligible": "2021-03-27T10:00:00",
-    "Start": "2021-03-27T10:01:00",
-    "End": "2021-03-27T10:03:00",
-    "ElapsedRaw": "120",
-    "State": "COMPLETED",
-    "ExitCode": "0:0",
-    "JobName": "run",
-    "WorkDir": "/home/ana",
+    "JobIDRaw": "7", "User": "ana", "Account": "phys", "Partition": "batch", "ReqCPUS": "4", "AllocCPUS": "4",
+    "AllocNodes": "1", "ReqMem": "4000M", "TimelimitRaw": "10", "Submit": "2021-03-27T10:00:00",
+    "Eligible": "2021-03-27T10:00:00", "Start": "2021-03-27T10:01:00", "End": "2021-03-27T10:03:00",
+    "ElapsedRaw": "120", "State": "COMPLETED", "ExitCode": "0:0", "JobName": "run", "WorkDir": "/home/ana",
     "NodeList": "n1",
-}
+}  # fmt: skip
 
 
 def row(**changed: str) -> str:
@@ -73,15 +58,9 @@ def test_a_real_cluster() -> None:
     log, account = read_log(DATA / "sacct_unix.txt")
     assert len(log) == 48 - 3  # 46 records with 2 line breaks in one of them, of which one job twice
     assert {f.rule: f.count for f in account.findings} == {
-        "earlier-attempt": 1,
-        "component": 2,
-        "rejoined": 3,
-        "no-limit": 1,
-        "array-itself": 1,
-        "unused": 5,
-        "never-started": 1,
-        "unfinished": 3,
-    }
+        "earlier-attempt": 1, "component": 2, "rejoined": 3, "no-limit": 1, "array-itself": 1, "unused": 5,
+        "never-started": 1, "unfinished": 3,
+    }  # fmt: skip
     name, state = by_id(log, "executable"), by_id(log, "state")
     assert (name[3], name[4], name[5]) == ("pipe|in|name", "line\nbreak", "quote`comma,")
     told = {
@@ -203,13 +182,10 @@ def test_a_requeued_job_is_its_last_run(put_back: str) -> None:
             **back | {"Start": "2021-03-27T10:05:00", "End": "2021-03-27T10:06:00", "ElapsedRaw": "60"},
         ),
         row(
-            State="COMPLETED",
-            Submit="2021-03-27T10:06:00",
-            Start="2021-03-27T10:09:00",
-            End="2021-03-27T10:10:00",
+            State="COMPLETED", Submit="2021-03-27T10:06:00", Start="2021-03-27T10:09:00", End="2021-03-27T10:10:00",
             ElapsedRaw="60",
         ),
-    )
+    )  # fmt: skip
     assert (len(log), log["wait"].tolist(), log["status"].tolist()) == (1, [180], [1])
     (finding,) = [f for f in account.findings if f.effect == "dropped"]
     assert (finding.rule, finding.count, finding.places) == ("earlier-attempt", 2, (2, 3))
@@ -336,8 +312,7 @@ def test_tasks_of_one_array_in_the_sample_of_eagle(trace) -> None:  # type: igno
 
 
 @pytest.mark.parametrize(
-    "states",
-    [["COMPLETED"] * 5, ["COMPLETED", "FAILED"], ["FAILED", "TIMEOUT", "COMPLETED"], ["CANCELLED by 5"] * 3],
+    "states", [["COMPLETED"] * 5, ["COMPLETED", "FAILED"], ["FAILED", "TIMEOUT", "COMPLETED"], ["CANCELLED by 5"] * 3]
 )
 def test_runs_without_a_requeue_that_follow_one_another_are_tasks(states: list[str]) -> None:
     """Tasks of an array that runs one at a time, written without their numbers."""
@@ -480,12 +455,8 @@ NEW = {
     "array": {"job_id": 8, "task_id": {"set": True, "infinite": False, "number": 3}},
     "association": {"user": "ana", "account": "phys"},
     "time": {
-        "submission": 1_700_000_000,
-        "eligible": 1_700_000_010,
-        "start": 1_700_000_100,
-        "end": 1_700_000_400,
-        "elapsed": 300,
-        "limit": {"set": True, "infinite": False, "number": 10},
+        "submission": 1_700_000_000, "eligible": 1_700_000_010, "start": 1_700_000_100, "end": 1_700_000_400,
+        "elapsed": 300, "limit": {"set": True, "infinite": False, "number": 10},
     },
     "exit_code": {
         "status": ["SIGNALED"],
@@ -497,7 +468,7 @@ NEW = {
     "tres": {"allocated": [{"type": "cpu", "count": 8}, {"type": "node", "count": 2}], "requested": []},
     "submit_line": "sbatch x.sh",
     "restart_cnt": 2,
-}
+}  # fmt: skip
 
 
 def test_json_of_a_newer_slurm() -> None:
@@ -563,12 +534,6 @@ def test_any_json_gives_a_log_or_a_clear_error(value: object) -> None:
             as_json(NEW, {**NEW, "job_id": 12, key: value})
         except JobcastError as error:
             assert "\n" not in str(error)
-
-
-def test_packed_or_not(tmp_path: Path) -> None:
-    text = (DATA / "sacct_unix.txt").read_bytes()
-    (tmp_path / "a").write_bytes(gzip.compress(text))
-    assert read_log(tmp_path / "a")[0].digest() == read_log(DATA / "sacct_unix.txt")[0].digest()
 
 
 # what nobody should write ---------------------------------------------------------------------------------------------

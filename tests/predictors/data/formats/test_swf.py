@@ -8,11 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.formats.detect import read_log
+from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.swf import parse_swf, swf_text, write_swf
 from predictors.data.formats.swf_header import header_of
-from predictors.data.joblog import COLUMNS, JobLog
+from predictors.data.joblog import COLUMNS
 from predictors.data.report import ReadingReport
 
 ROW = "7 100 5 60 4 -1 -1 4 90 -1 1 3 2 8 1 1 -1 -1"
@@ -47,12 +46,6 @@ def test_fields_land_in_their_columns() -> None:
     assert {column: int(log.filled(column)[0]) for column in named} == named
     assert (log.origin, log["submit"].tolist()) == (2, [0])
     assert account == ReadingReport("a.swf")
-
-
-def test_unknown_is_masked() -> None:
-    log, _ = parse(ROW)
-    assert not log.known("cpu_time").any()
-    assert log.known("user").all()
 
 
 @pytest.mark.parametrize("line", [ROW.replace(" ", "\t"), f"  {ROW}  ", f"{ROW}\r", f"\t {ROW} \t\r"])
@@ -263,12 +256,8 @@ def test_written_header_follows_the_log() -> None:
     )
     back, account = parse_swf(swf_text(log), "a.swf")
     assert (back.epoch, back.origin, back.time_zone, back.max_procs, back.max_nodes) == (
-        1_000_000_005,
-        5,
-        "Asia/Tokyo",
-        12,
-        3,
-    )
+        1_000_000_005, 5, "Asia/Tokyo", 12, 3,
+    )  # fmt: skip
     assert back.categories == log.categories
     assert [text for label, text in back.header if label in ("MaxProcs", "Note")] == ["12", "two lines"]
     assert not account.findings
@@ -323,16 +312,13 @@ def logs(draw: st.DrawFn) -> JobLog:
     unknown = {column: np.array(array) == -1 for column, array in values.items()}
     origin = min(values["submit"], default=0)
     return JobLog.from_columns(
-        values,
-        unknown,
-        epoch=draw(st.none() | st.integers(1 + origin, 10**10)),
+        values, unknown, epoch=draw(st.none() | st.integers(1 + origin, 10**10)),
         time_zone=draw(st.sampled_from([None, "Europe/Paris", "Etc/GMT+8"])),
-        max_procs=draw(st.none() | st.integers(1, 10**6)),
-        max_nodes=draw(st.none() | st.integers(1, 10**6)),
+        max_procs=draw(st.none() | st.integers(1, 10**6)), max_nodes=draw(st.none() | st.integers(1, 10**6)),
         header=draw(st.lists(st.tuples(st.sampled_from(["", "Note", "Computer", "MaxJobs"]), TEXT)).map(tuple)),
         categories={"queue": draw(st.lists(st.sampled_from(["", "fast", "night run"]), max_size=4).map(tuple))},
         name="a",
-    )
+    )  # fmt: skip
 
 
 @given(logs())

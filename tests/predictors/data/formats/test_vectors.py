@@ -8,20 +8,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import parquet
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.data.formats.detect import FORMATS, detect, read_log, writer_for
+from jobcast import JobLog, load, make_predictor, read_log, save
+from predictors.data.formats.detect import FORMATS, detect, writer_for
 from predictors.data.formats.tables.read import parse_table
 from predictors.data.formats.tables.table_map import TableMap
 from predictors.data.formats.tables.vectors import MOST_NUMBERS, signatures
-from predictors.data.joblog import SIGNATURE_BITS, JobLog
+from predictors.data.joblog import SIGNATURE_BITS
 from predictors.history._features import apart
 from predictors.history.names import called, called_in
-from predictors.registry import make_predictor
-from predictors.serialise import load, save
 from predictors.service.pseudonyms import Pseudonymiser, anonymous, pseudonymous
 from tests.predictors.data.formats.test_tables import F_DATA
+from tests.support.commands import invoke
 
 KEY = Pseudonymiser(b"0123456789abcdef")
 MAP = TableMap(columns={"id": "job_id", "at": "submit", "from": "start", "to": "end", "user": "user", "v": "vector"})
@@ -105,15 +103,10 @@ def log_with_vectors(n=120, seed=1, vectors=True):
     centres = np.linalg.qr(np.random.default_rng(0).normal(size=(48, 3)))[0].T
     run = np.array([60, 600, 3000])[program] + random.integers(0, 20, n)
     columns = {
-        "job_id": np.arange(n),
-        "submit": 4000 * np.arange(n),
-        "wait": np.zeros(n, dtype=int),
-        "run_time": run,
-        "requested_time": np.full(n, 3600),
-        "requested_procs": np.full(n, 4),
-        "user": np.zeros(n, dtype=int),
+        "job_id": np.arange(n), "submit": 4000 * np.arange(n), "wait": np.zeros(n, dtype=int), "run_time": run,
+        "requested_time": np.full(n, 3600), "requested_procs": np.full(n, 4), "user": np.zeros(n, dtype=int),
         "executable": np.arange(n),
-    }
+    }  # fmt: skip
     if vectors:
         noisy = centres[program] + 0.05 * random.normal(size=(n, 48))
         words = signatures(noisy)
@@ -173,10 +166,9 @@ def test_a_column_of_vectors_is_proposed_and_imported(tmp_path):
     file.write_bytes(parquet_of(VECTORS, pa.list_(pa.float32())))
     renamed = parquet.read_table(file).rename_columns(["jobid", "submit", "start", "end", "user", "embedding"])
     parquet.write_table(renamed, file)
-    run = CliRunner().invoke
-    proposed = run(app, ["log", "import", str(file), "--propose"]).stdout
+    proposed = invoke("log", "import", file, "--propose").stdout
     assert '"embedding" = "vector"' in proposed
     table_map.write_text(proposed)
-    done = run(app, ["log", "import", str(file), str(out), "--map", str(table_map), "--json"])
+    done = invoke("log", "import", file, out, "--map", table_map, "--json")
     assert done.exit_code == 0 and json.loads(done.stdout), done.output
     assert signed(read_log(out)[0]) == signatures(np.array(VECTORS)).tolist()

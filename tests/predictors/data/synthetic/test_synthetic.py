@@ -19,48 +19,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from jobcast import JobcastError, JobLog, generate_log
 from predictors.core.arrays import Floats
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
 from predictors.data.synthetic._kernels import earliest_starts
 from predictors.data.synthetic.capability import MIRA_NODES as NODES
 from predictors.data.synthetic.capability import MIXES, OF_SPENT, mira_like_log
-from predictors.data.synthetic.generate import MIDNIGHT, MODEL, generate_log
+from predictors.data.synthetic.generate import MIDNIGHT, MODEL
 from predictors.data.synthetic.lublin import BATCH, Lublin, draw_gaps, draw_sizes, run_time_quantile, wall_clock
 from predictors.data.synthetic.users import POPULAR
 from schedsim.sites.cobalt.queues import mira_router
 
 PUBLISHED = Lublin(
-    serial=0.2927,
-    power_of_two=0.6686,
-    low=1.2,
-    tail=2.5,
-    first=0.875,
-    short=(6.57, 0.823),
-    long=(639.1, 0.0156),
-    slope=-0.003,
-    intercept=0.6986,
-    gap=(6.0415, 0.8531),
-    rush_ratio=1.0519,
-    cycle=(6.1271, 5.2740),
-    cycle_start=11,
-    longest=12.0,
-    longest_gap=13.0,
-)
+    serial=0.2927, power_of_two=0.6686, low=1.2, tail=2.5, first=0.875, short=(6.57, 0.823), long=(639.1, 0.0156),
+    slope=-0.003, intercept=0.6986, gap=(6.0415, 0.8531), rush_ratio=1.0519, cycle=(6.1271, 5.2740), cycle_start=11,
+    longest=12.0, longest_gap=13.0,
+)  # fmt: skip
 INTERACTIVE = replace(BATCH, short=(3.8351, 0.6605), long=(7.073, 0.6856), slope=-0.0118, intercept=0.9156)
 ALL_JOBS = Lublin(
-    serial=0.244,
-    power_of_two=0.576,
-    low=0.8,
-    first=0.86,
-    short=(4.2, 0.94),
-    long=(312, 0.03),
-    slope=-0.0054,
-    intercept=0.78,
-    gap=(10.2303, 0.4871),
-    rush_ratio=1.0225,
-    cycle=(8.1737, 3.9631),
-)
+    serial=0.244, power_of_two=0.576, low=0.8, first=0.86, short=(4.2, 0.94), long=(312, 0.03), slope=-0.0054,
+    intercept=0.78, gap=(10.2303, 0.4871), rush_ratio=1.0225, cycle=(8.1737, 3.9631),
+)  # fmt: skip
 """The paper's parameters for jobs of any type, with which its authors' program wrote lublin256."""
 
 

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.synthetic.generate import generate_log
+from jobcast import JobcastError, generate_log, make_predictor
 from predictors.history.history import Outcome
 from predictors.models.budgets.by_class import BudgetByClass, class_of
 from predictors.models.forest import Forest
-from predictors.registry import make_predictor
 
 BUDGET = 0.1
 

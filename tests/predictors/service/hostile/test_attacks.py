@@ -2,7 +2,6 @@
 
 import resource
 import signal
-import time
 from pathlib import Path
 from typing import NamedTuple
 
@@ -16,6 +15,7 @@ from tests.predictors.service.hostile.attacks import ATTACKS, SLOW, Target, meas
 from tests.predictors.service.test_auth import tokens_in
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
+from tests.support.waiting import until
 
 
 class Attacked(NamedTuple):
@@ -64,9 +64,7 @@ def test_running_out_of_file_descriptors_is_told_once_and_passes(attacked):
         last = max(int(one.name) for one in Path(f"/proc/{target.pid}/fd").iterdir())
         resource.prlimit(target.pid, resource.RLIMIT_NOFILE, (last + 8, before[1]))
         opened = [target.connect() for _ in range(60)]
-        deadline = time.monotonic() + 20
-        while told not in attacked.log.read_text() and time.monotonic() < deadline:
-            time.sleep(0.05)
+        until(lambda: told in attacked.log.read_text())
         with Client(target.url, timeout=20, retries=0) as client:  # those that say nothing make room
             assert client.ask("GET", "/healthz")
     finally:

@@ -2,21 +2,17 @@
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, make_policy, simulate
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.big_run import big_run_commands, maintenance_ends, with_big_runs
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
+from tests.support.commands import invoke
 
 K, HOUR, DAY = 1024, 3600, 86_400
 MONDAYS = """
@@ -106,10 +102,8 @@ def test_the_command(tmp_path, policy):
         f"{i} {i} -1 20 {procs} -1 -1 {procs} 30 -1 1 1 1 1 1 1 -1 -1\n" for i, procs in enumerate((1, 6, 24, 12), 1)
     ))  # fmt: skip
     outages.write_text("time,until,kind\n0,90,maintenance\n")
-    found = CliRunner().invoke(
-        app, ["simulate", str(log), "--policy", policy, "--outages", str(outages), "--big-runs", "--explain", "3"]
-    )
+    found = invoke("simulate", log, "--policy", policy, "--outages", outages, "--big-runs", "--explain", "3")
     assert found.exit_code == 0, found.exception
     assert "started at t=90" in found.output
-    bare = CliRunner().invoke(app, ["simulate", str(log), "--big-runs"])
+    bare = invoke("simulate", log, "--big-runs")
     assert isinstance(bare.exception, JobcastError) and "--outages" in str(bare.exception)

@@ -9,14 +9,11 @@ from hypothesis import strategies as st
 
 from experiments.cli.main import main
 from experiments.papers.cobalt.stories import drain, sawtooth
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate
 from predictors.data.formats.swf import write_swf
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import Simulation, simulate
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.outages import Change, Outages, Reservation
 from schedsim.machine.partitions import Hierarchy, Partitions, Within, allocator_named
-from schedsim.policies.policy import make_policy
 from schedsim.results.site_metrics import capability_share
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.commands import Command
@@ -25,11 +22,10 @@ from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.cobalt.score import Score
 from schedsim.validate import laws as known
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle.easy import rule_named
 from tests.oracle.easy import simulate as ticking
 from tests.support.cobalt_runs import busy_mira, most_used, rules_of, seeded_house
-from tests.support.engine_runs import estimates_of, rules_noted, workload_of
+from tests.support.engine_runs import estimates_of, jobs_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload, workloads
 
 AT_EXPIRY = [name for name in CORRECTIONS if name != "slurm"]  # that one also follows the clock
@@ -115,7 +111,7 @@ def test_mira_routes_by_the_partition_that_would_be_allocated():
 
 def test_a_job_just_over_4096_nodes_is_no_capability_job_in_the_metric():
     def share(procs):
-        one = Workload.from_columns([1], submit=[0], procs=[procs], requested=[60], run_time=[60], machine_procs=49_152)
+        one = jobs_of((0, procs, 60, 60), machine=49152)
         return capability_share(simulate(one, make_policy("cobalt")))
 
     assert share(4097) == share(8191) == 0
@@ -161,9 +157,9 @@ def test_without_the_floor_short_large_jobs_make_a_sawtooth():
 
 
 def test_a_big_run_starts_the_largest_capability_job_first_and_no_spent_accounts():
-    workload = Workload.from_columns(
-        [1, 2, 3, 4, 5], submit=[0, 1, 2, 3, 4], procs=[49_152, 8192, 24_576, 49_152, 512], machine_procs=49_152,
-        requested=[40_000, 3600, 3600, 3600, 300], run_time=[40_000, 3600, 3600, 3600, 300],
+    workload = jobs_of(
+        (0, 49152, 40000, 40000), (1, 8192, 3600, 3600), (2, 24576, 3600, 3600), (3, 49152, 3600, 3600),
+        (4, 512, 300, 300), machine=49152,
     )  # fmt: skip
     spent = Accounts((Project("spent", "incite", 1.0, spent=2.0),), {4: 0})
     when = (Command(39_999, "big-run"),)

@@ -5,14 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from predictors.data.cleaning import clean
-from predictors.data.synthetic.generate import generate_log
-from schedsim.engine.simulation import simulate
+from jobcast import JobcastError, Workload, clean, generate_log, make_policy, simulate
 from schedsim.kernels.keys import squares
 from schedsim.machine.dilation import Dilation
 from schedsim.machine.partitions import Hierarchy, Partitions
-from schedsim.policies.policy import make_policy
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.commands import Command, read_commands
 from schedsim.sites.cobalt.files import rules_of_log
@@ -20,7 +16,6 @@ from schedsim.sites.cobalt.queues import Queue, Router, mira_router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.cobalt.score import Score
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
 from tests.support.cobalt_runs import busy_mira, most_used, two_jobs, waiting
 
 

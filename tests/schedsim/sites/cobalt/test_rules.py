@@ -5,26 +5,19 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.policies.policy import make_policy
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate
 from schedsim.sites.cobalt.accounts import Accounts, Project
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.queues import Queue, Router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.workload.dependencies import Dependencies
-from schedsim.workload.workload import Workload
-from tests.support.cobalt_runs import rules_of, score_of, seeded_house
-from tests.support.engine_runs import goes_on_alike, workload_of
-from tests.support.strategies import seeded_workload
+from tests.support.cobalt_runs import score_of
+from tests.support.engine_runs import jobs_of
 
 
 def chain(parents_score, own, failed=(), on_failure="hold"):
     """Job 1 blocks; job 2, with a start score, runs before its child 3, which has one too."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[8, 8, 8, 8], requested=[5, 5, 5, 60], run_time=[5, 5, 5, 60],
-        machine_procs=8,
-    )  # fmt: skip
+    workload = jobs_of((0, 8, 5, 5), (1, 8, 5, 5), (2, 8, 5, 5), (3, 8, 60, 60), machine=8)
     projects = (
         Project("parents", "incite", 1e6, start_score=parents_score, weight=0.0),
         Project("own", "incite", 1e6, start_score=own, weight=0.0),
@@ -61,17 +54,6 @@ def test_a_think_time_holds_the_job_and_does_not_move_its_submission():
     schedule = simulate(workload, make_policy("easy"), rules=rules)
     assert schedule.start.tolist() == [0, 5, 87, 10]
     assert schedule.wait[2] == 85
-
-
-def test_forks_and_snapshots_carry_holds_scores_and_sets():
-    for seed in (3, 7, 11):
-        jobs = seeded_workload(seed)
-        house = seeded_house(seed, jobs)
-        house.stuck = False
-        about = workload_of(jobs), make_policy("cobalt")
-        simulation = Simulation(*about, rules=rules_of(house, jobs))
-        simulation.run(until=jobs[len(jobs) // 2].submit + 1)
-        goes_on_alike(simulation, simulate(*about, rules=rules_of(house, jobs)))
 
 
 def account_run(program, spent, epoch=None, procs=4, n=3):

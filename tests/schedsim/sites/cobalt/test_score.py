@@ -5,7 +5,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobcast import Workload
 from predictors.core.errors import JobcastError
 from schedsim.kernels.keys import squares
 from schedsim.machine.partitions import Hierarchy, Partitions, widened
@@ -14,6 +13,7 @@ from schedsim.sites.cobalt.queues import mira_router
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.cobalt.score import Score
 from tests.support.cobalt_runs import score_of, two_jobs, waiting
+from tests.support.engine_runs import jobs_of
 
 
 def test_the_score_of_a_full_machine_after_an_hour():
@@ -75,9 +75,7 @@ def test_an_alteration_to_another_queue_resets_the_score_and_one_within_the_queu
 
 
 def test_the_score_counts_the_nodes_asked_for_not_those_of_the_partition():
-    asked = Workload.from_columns(
-        [1, 2], submit=[0, 0], procs=[49_152, 4_097], requested=[7200, 3600], run_time=[7200, 60], machine_procs=49_152
-    )
+    asked = jobs_of((0, 49152, 7200, 7200), (0, 4097, 3600, 60), machine=49152)
     wide = widened(asked, Partitions(Hierarchy.mira()))
     assert wide.procs.tolist() == [49_152, 8_192] and wide.asked_procs.tolist() == [49_152, 4_097]
     gains = Rules(mira_router()).table(wide)["score_gain"]

@@ -5,16 +5,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, run_by_name
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from schedsim.explain.sentences import in_words
 from schedsim.sites.slurm.files import slurm_policy_of
+from tests.support.commands import invoke
 
 CONF = """PriorityType=priority/multifactor
 PriorityWeightFairshare=1000
@@ -159,6 +157,8 @@ def test_what_is_not_used_not_enforced_or_not_known_is_told(files):
     off = slurm_policy_of(files("MaxJobs=1", conf=CONF.replace("limits,qos", "associations")), log)
     assert off[0].backfill.limits is None
     assert off[1].count("slurm-limits-off") == 1
+    with pytest.raises(JobcastError, match="Slurm knows no 'limit' and does not start"):
+        slurm_policy_of(files("MaxJobs=1", conf=CONF.replace("limits,qos", "limit,qos")), log)
     beyond = slurm_policy_of(files("GrpTRES=cpu=3,license/x=1"), log)[1]
     assert beyond.count("slurm-beyond-limit") == 1
     assert beyond.count("slurm-limits-untold") == 1
@@ -339,7 +339,7 @@ def test_files_of_accounts_are_inputs_and_names_are_needed(files, tmp_path):
     policy, log = files(), tmp_path / "log.parquet"
     writer_for(log)(made_log([(0, 8, 60, 1, 0)]), log)
     given = ["simulate", str(log), "--policy", policy, "--schedule", str(tmp_path / "qos")]
-    assert "is the very file that is read" in str(CliRunner().invoke(app, given).exception)
+    assert "is the very file that is read" in str(invoke(*given).exception)
     with pytest.raises(JobcastError, match="files of sacctmgr behind commas"):
         slurm_policy_of("slurm:a.conf,", made_log([(0, 8, 60, 1, 0)]))
 

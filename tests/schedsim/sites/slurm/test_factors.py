@@ -7,16 +7,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
+from jobcast import Easy, JobcastError, JobLog, Simulation, Workload
 from predictors.data.slurm.conf import SlurmConf
-from schedsim.engine.simulation import Simulation
-from schedsim.policies.backfilling import Easy
 from schedsim.sites.slurm.fair_share import NO_SHARES
 from schedsim.sites.slurm.files import SlurmFiles, slurm_policy_of
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of, slurm_policy
-from schedsim.workload.workload import Workload
 from tests.oracle.slurm_priority import priority
 
 NAMES = ("Age", "Assoc", "Fairshare", "JobSize", "Partition", "QOS")

@@ -1,24 +1,18 @@
 """The order of a site's own slurm.conf: arithmetic by hand, a plain second reading of the formula, and bad files."""
 
 import math
-from dataclasses import replace
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
-from experiments.cli.main import app
 from experiments.runs.simulate import run_by_name
-from predictors.core.errors import JobcastError
+from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
 from predictors.data.formats.detect import writer_for
-from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import read_slurm_conf
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import make_policy
 from schedsim.sites.slurm import files
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
-from schedsim.workload.workload import Workload
+from tests.support.commands import invoke
 
 CONF = """# a site
 ClusterName=t
@@ -217,7 +211,7 @@ def test_an_included_file_is_an_input_that_no_output_replaces(conf, tmp_path):
     (tmp_path / "out.csv").symlink_to("nodes.conf")
     for out in ("nodes.conf", "out.csv"):
         given = ["simulate", str(log), "--policy", f"slurm:{conf}", "--schedule", str(tmp_path / out)]
-        refused = CliRunner().invoke(app, given)
+        refused = invoke(*given)
         assert "is the very file that is read" in str(refused.exception)
     assert (tmp_path / "nodes.conf").read_text() == NODES
 
@@ -229,23 +223,8 @@ def test_a_simulation_makes_the_policy_once(conf, tmp_path, monkeypatch):
     monkeypatch.setattr(files, "read_slurm_conf", lambda path: made.append(path) or read(path))
     for more in ([], ["--explain", "1"]):
         made.clear()
-        done = CliRunner().invoke(app, ["simulate", str(log), "--policy", f"slurm:{conf}", *more])
+        done = invoke("simulate", log, "--policy", f"slurm:{conf}", *more)
         assert (done.exit_code, made) == (0, [str(conf)])
-
-
-def test_no_look_ahead(conf):
-    """What comes later changes no earlier start."""
-    rng = np.random.default_rng(1)
-    rows = sorted((int(t), int(p), int(r), int(q)) for t, p, r, q in zip(
-        rng.integers(0, 40_000, 60), rng.integers(1, 9, 60), rng.integers(60, 4000, 60), rng.integers(0, 3, 60),
-        strict=True,
-    ))  # fmt: skip
-    log = made_log(rows)
-    whole = run_by_name(log, f"slurm:{conf}")[0]
-    cut = run_by_name(replace(log.select(slice(0, 40))), f"slurm:{conf}")[0]
-    known = whole.start[:40] < whole.workload.submit[40]
-    assert known.any()
-    assert (whole.start[:40][known] == cut.start[known]).all()
 
 
 def test_nodes_asked_for_count_instead_of_the_fewest_that_hold_a_job(conf):

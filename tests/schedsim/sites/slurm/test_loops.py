@@ -4,44 +4,30 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from predictors.core.errors import JobcastError
-from schedsim.engine.simulation import Simulation, simulate
+from jobcast import JobcastError, Policy, Simulation, Workload, simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.machine.outages import Change, Outages
 from schedsim.policies.orders import ORDERS
-from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.sites.slurm.fair_share import FairShare, Shares
 from schedsim.sites.slurm.limits import Claims, Limits, LimitsBeingMade, Quota
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
-from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
+from tests.support.engine_runs import jobs_of
 
 MACHINE = 8
 
 
-def plainly(workload, loops, kinds, priorities=None):
-    """Return starts, second by second; `kinds` are (most, jobs that count, amounts) of limits.
-
-    `priorities` are a `Plain`; without them jobs come by submission.
-    """
+def plainly(workload, loops, priorities):
+    """Return starts, second by second, by priorities of a `Plain`."""
     n = len(workload)
     submit, procs, asked, run = (
         getattr(workload, name).tolist() for name in ("submit", "procs", "requested", "run_time")
     )
     start, waiting, running, changed, now = [None] * n, [], [], False, 0
-
-    def held(i):
-        return any(
-            i in jobs and amounts[i] <= most and sum(amounts[j] for j in running if j in jobs) + amounts[i] > most
-            for most, jobs, amounts in kinds
-        )
 
     def begin(i):
         start[i] = now
@@ -49,12 +35,10 @@ def plainly(workload, loops, kinds, priorities=None):
         running.append(i)
 
     def queue():
-        return list(waiting) if priorities is None else sorted(waiting, key=lambda i: (-priorities.of(i), i))
+        return sorted(waiting, key=lambda i: (-priorities.of(i), i))
 
     def main():
         for i in queue():
-            if held(i):
-                continue
             if procs[i] > MACHINE - sum(procs[j] for j in running):
                 return
             begin(i)
@@ -68,8 +52,6 @@ def plainly(workload, loops, kinds, priorities=None):
 
         reaches = (now + loops.window) // loops.resolution * loops.resolution >= now
         for i in queue()[: loops.tested * reaches]:
-            if held(i):
-                continue
             if fits(i, now, asked[i] + 1) and procs[i] <= MACHINE - sum(procs[j] for j in running):
                 begin(i)
                 taken.append((now, now + asked[i], procs[i]))
@@ -88,10 +70,9 @@ def plainly(workload, loops, kinds, priorities=None):
         new = [i for i in range(n) if submit[i] == now]
         waiting += new
         changed |= bool(ended or new)
-        if priorities is not None:
-            priorities.go(now, ended, {j: start[j] for j in running})
-            changed |= now > 0 and now % priorities.period == 0
-        due = now % loops.interval == 0 and changed and loops.backfills
+        priorities.go(now, ended, {j: start[j] for j in running})
+        changed |= now > 0 and now % priorities.period == 0
+        due = now % loops.interval == 0 and changed
         if ended or new or due:
             main()
         if due:
@@ -152,7 +133,7 @@ def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed, monkeypa
     order = rule.order(workload, parts_of(n), share)
     loops = Loops(interval=10, resolution=30, calc_period=period)
     plain = Plain(workload, users.tolist(), period, half_life, weights, max_age)
-    expected = plainly(workload, loops, [], plain)
+    expected = plainly(workload, loops, plain)
     simulation = Simulation(workload, Policy(order, loops))
     simulation.run(until=int(workload.submit[n // 2]))
     forks = [simulation.fork(), simulation.fork()]
@@ -163,75 +144,12 @@ def test_starts_by_fair_share_and_age_equal_a_slow_second_reading(seed, monkeypa
         assert one.schedule().start.tolist() == expected
 
 
-@st.composite
-def cases(draw):
-    """A small workload, loops, and limits."""
-    n = draw(st.integers(1, 9))
-    numbers = [draw(st.lists(st.integers(*span), min_size=n, max_size=n)) for span in ((0, 40), (1, 8), (1, 30))]
-    submit, procs, asked = (np.array(one) for one in numbers)
-    run = np.array([draw(st.integers(1, int(one))) for one in asked])
-    workload = Workload.from_columns(
-        np.arange(n), submit=np.sort(submit), procs=procs, requested=asked, run_time=run, machine_procs=MACHINE
-    )
-    kinds, made = [], LimitsBeingMade()
-    for k in range(draw(st.integers(0, 2))):
-        most, jobs = draw(st.integers(0, 9)), sorted(draw(st.sets(st.integers(0, n - 1))))
-        amounts = np.ones(n, dtype=np.int64) if k else workload.procs
-        kinds.append((most, set(jobs), amounts.tolist()))
-        rows = np.array(jobs, dtype=np.int64)
-        made.add(f"limit {k}", most, rows, amounts[rows], np.ones(len(rows), dtype=np.bool_))
-    loops = Loops(
-        tested=draw(st.sampled_from([1, 3, 500])),
-        interval=draw(st.sampled_from([1, 4, 10])),
-        resolution=draw(st.sampled_from([1, 5])),
-        window=draw(st.sampled_from([3, 10, 10_000])),
-        backfills=draw(st.sampled_from([True, True, True, False])),
-        limits=made.done(n),
-    )
-    return workload, loops, kinds
-
-
-@given(cases())
-@settings(max_examples=60, deadline=None)
-def test_starts_equal_a_slow_second_reading(case):
-    workload, loops, kinds = case
-    policy = Policy(ORDERS["fcfs"], loops)
-    found = simulate(workload, policy)
-    assert found.start.tolist() == plainly(workload, loops, kinds)
-    check(found, policy)
-    forked = Simulation(workload, policy)
-    forked.run(until=int(workload.submit.max()))
-    other = forked.fork()
-    other.run()
-    forked.run()
-    assert other.schedule().start.tolist() == forked.schedule().start.tolist() == found.start.tolist()
-
-
 def test_a_run_of_backfilling_that_started_a_job_is_followed_by_another():
     """It tests B, which waits until 1000, and C, which starts; D fits beside C, and is the second one 30 s later."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[3, 5, 1, 1], requested=[1000, 100, 800, 300],
-        run_time=[1000, 100, 800, 300], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of((0, 3, 1000, 1000), (1, 5, 100, 100), (1, 1, 800, 800), (1, 1, 300, 300), machine=5)
     for tested, starts in ((2, [0, 1000, 30, 60]), (3, [0, 1000, 30, 30])):
         policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, tested=tested))
         assert simulate(workload, policy).start.tolist() == starts
-
-
-def test_without_a_clock_of_its_own_and_without_limits_it_is_conservative_replanned():
-    rng = np.random.default_rng(2)
-    n = 60
-    asked = 60 * rng.integers(1, 60, n)
-    workload = Workload.from_columns(
-        np.arange(n), submit=np.sort(rng.integers(0, 30_000, n)), procs=rng.integers(1, 9, n), requested=asked,
-        run_time=asked, machine_procs=8,
-    )  # fmt: skip
-    loops = Loops(tested=1000, interval=1, resolution=1, window=10**9)
-    starts = [
-        simulate(workload, one).start for one in (Policy(ORDERS["fcfs"], loops), make_policy("conservative-replan"))
-    ]
-    # a job that would end in the very second of a reservation waits in Slurm
-    assert (starts[0] != starts[1]).mean() < 0.1
 
 
 def of_one_processor(submit, run=100):
@@ -244,10 +162,9 @@ def of_one_processor(submit, run=100):
 
 def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
     """A test takes 2 s. The cycle at 30 tests two jobs, so the next one is at 64; one for a job alone comes at once."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4, 5], submit=[0, 1, 1, 40, 500], procs=[3, 5, 1, 1, 1], requested=[1000, 100, 800, 300, 50],
-        run_time=[1000, 100, 800, 300, 50], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of(
+        (0, 3, 1000, 1000), (1, 5, 100, 100), (1, 1, 800, 800), (40, 1, 300, 300), (500, 1, 50, 50), machine=5
+    )
     for test_time, starts in ((0, [0, 1000, 30, 60, 510]), (2_000_000, [0, 1000, 30, 64, 500])):
         policy = Policy(ORDERS["fcfs"], Loops(interval=30, resolution=1, test_time=test_time))
         assert simulate(workload, policy).start.tolist() == starts
@@ -255,10 +172,7 @@ def test_cycles_that_take_time_begin_an_interval_after_the_last_one_has_ended():
 
 def test_a_cycle_does_not_begin_while_a_job_completes():
     """C fits next to B's reservation when A1 has ended; B is blocked, so the main loop goes no further."""
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 0, 1, 1], procs=[3, 2, 5, 1], requested=[1000, 70, 100, 50],
-        run_time=[1000, 70, 100, 50], machine_procs=5,
-    )  # fmt: skip
+    workload = jobs_of((0, 3, 1000, 1000), (0, 2, 70, 70), (1, 5, 100, 100), (1, 1, 50, 50), machine=5)
     policy = Policy(ORDERS["fcfs"], Loops(interval=10, resolution=1, test_time=1))
     assert simulate(workload, policy).start.tolist() == [0, 0, 1000, 71]
 
@@ -294,17 +208,13 @@ def test_a_job_behind_the_depth_is_tested_at_the_next_multiple_whatever_the_paus
     one = np.ones(3, dtype=np.int64)
     limits = Limits(("MaxJobs=1",), np.array([1]), Claims(np.arange(3), 0 * one, one, one > 0), 4)
     loops = Loops(queue_depth=2, min_interval=pause, backfills=False, limits=limits)
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 1, 1], procs=[1] * 4, requested=[5000] * 4, run_time=[5000] * 4, machine_procs=8
-    )
+    workload = jobs_of((0, 1, 5000, 5000), (1, 1, 5000, 5000), (1, 1, 5000, 5000), (1, 1, 5000, 5000), machine=8)
     start = simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist()
     assert start[0] == 0 and 60 <= start[3] <= 60 + pause
 
 
 def test_an_explanation_names_the_limit_that_held_a_job():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 2], procs=[1, 1, 1], requested=[10, 10, 10], run_time=[10, 10, 10], machine_procs=8
-    )
+    workload = jobs_of((0, 1, 10, 10), (1, 1, 10, 10), (2, 1, 10, 10), machine=8)
     policy = Policy(ORDERS["fcfs"], Loops(interval=1, resolution=1, limits=limited(1)))
     schedule = simulate(workload, policy)
     assert schedule.start.tolist() == [0, 10, 20]
@@ -321,18 +231,13 @@ def test_an_explanation_names_the_limit_that_held_a_job():
     ],
 )
 def test_an_explanation_tells_the_loops(loops, says):
-    workload = Workload.from_columns(
-        [1, 2, 3, 4], submit=[0, 1, 2, 3], procs=[6, 8, 2, 2], requested=[10, 10, 9, 5], run_time=[10, 10, 9, 5],
-        machine_procs=8,
-    )  # fmt: skip
+    workload = jobs_of((0, 6, 10, 10), (1, 8, 10, 10), (2, 2, 9, 9), (3, 2, 5, 5), machine=8)
     policy = Policy(ORDERS["fcfs"], loops)
     assert says in "\n".join(in_words(explain(simulate(workload, policy), 3, policy)))
 
 
 def test_jobs_without_a_reservation_and_bad_parts():
-    workload = Workload.from_columns(
-        [1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 20, 25], run_time=[10, 20, 25], machine_procs=8
-    )
+    workload = jobs_of((0, 6, 10, 10), (1, 8, 20, 20), (2, 2, 25, 25), machine=8)
     loops = Loops(interval=1, resolution=1)
     free = replace(loops, limits=LimitsBeingMade().done(3, np.array([False, True, False])))
     assert simulate(workload, Policy(ORDERS["fcfs"], loops)).start.tolist() == [0, 10, 30]

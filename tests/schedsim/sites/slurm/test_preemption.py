@@ -10,13 +10,11 @@ import pytest
 
 from experiments.cli.set_up import preemption_note
 from experiments.runs.simulate import run_by_name
-from predictors.core.errors import JobcastError
-from predictors.data.joblog import JobLog
-from schedsim.engine.simulation import Simulation, simulate
-from schedsim.engine.start_times import Requested, when_will_it_start
+from jobcast import JobcastError, JobLog, Policy, Simulation, Workload, simulate, when_will_it_start
+from schedsim.engine.start_times import Requested
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
-from schedsim.policies.policy import FCFS, Policy
+from schedsim.policies.policy import FCFS
 from schedsim.sites.slurm.files import slurm_policy_of
 from schedsim.sites.slurm.limits import Claims, Limits
 from schedsim.sites.slurm.loops import Loops
@@ -25,7 +23,6 @@ from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
-from schedsim.workload.workload import Workload
 from tests.oracle import preemption as oracle
 from tests.oracle.machine import Box
 from tests.support.features import Case, differing
@@ -160,17 +157,6 @@ def test_a_job_that_runs_twice_at_once_breaks_a_law():
     wrong = replace(schedule, preempted=replace(schedule.preempted, runs=runs))
     with pytest.raises(JobcastError, match="job 1 starts again at 131 s, while it runs until 140 s.*" + PARTS):
         check(wrong, policy)
-
-
-def test_a_fork_and_a_snapshot_know_whom_it_has_stopped():
-    workload = jobs_of([(0, 8, 100), (10, 4, 10), (140, 8, 10)])
-    loops = Loops(interval=1, resolution=1, preemption=preemption([LOW, HIGH, HIGH], workload.procs))
-    simulation = Simulation(workload, Policy(FCFS, loops))
-    simulation.run(until=50)
-    fork = simulation.fork()
-    for one in (simulation, fork):
-        one.run()
-        assert one.schedule().preempted.runs.tolist() == [[0, 0, 10, 1], [0, 131, 140, 2]]
 
 
 def test_forecasts_of_starts_behind_a_preemption():

@@ -6,9 +6,9 @@ from random import Random
 
 import pytest
 
+from jobcast import Policy, simulate
 from predictors.data.slurm.hosts import hostnames
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import FCFS, Policy
+from schedsim.policies.policy import FCFS
 from schedsim.sites.slurm.loops import Loops
 from tests.oracle.machine import Box
 from tests.support.nodes import job_on, workload_on

@@ -2,8 +2,8 @@
 
 from random import Random
 
-from schedsim.engine.simulation import simulate
-from schedsim.policies.policy import FCFS, Policy
+from jobcast import Policy, simulate
+from schedsim.policies.policy import FCFS
 from schedsim.sites.slurm.loops import Loops
 from tests.oracle.machine import Box
 from tests.support.features import GROUPS, Case, differing, refusal
