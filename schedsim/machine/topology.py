@@ -162,7 +162,7 @@ def tree_of(groups: Sequence[tuple[str, int, str | None]], switches: Sequence[Sw
         if switches:
             raise JobcastError(f"{source}: no [[nodes]] names one of the [[switches]]; give each its switch.")
         return None
-    leaves: list[str] = []
+    leaves, nodes = list[str](), list[int]()  # switches with nodes, and how many nodes in turn
     for name, count, switch in groups:
         if switch is None:
             raise JobcastError(f"{source}: nodes {name!r} have no switch, and others have; give each its switch.")
@@ -176,17 +176,20 @@ def tree_of(groups: Sequence[tuple[str, int, str | None]], switches: Sequence[Sw
             if switches and one not in parents:
                 raise JobcastError(f"{source}: nodes {name!r}: switch {one!r} is none of the [[switches]]; add it.")
             parents.setdefault(one, None)
-        leaves += [one for one in own for _ in range(count // len(own))]
-    for one in dict.fromkeys(leaves):
-        if (below := next((name for name, parent in parents.items() if parent == one), None)) is not None:
+        leaves += own
+        nodes += [count // len(own)] * len(own)
+    below = {parent: name for name, parent in reversed(parents.items())}
+    for one in leaves:
+        if one in below:
             raise JobcastError(
-                f"{source}: switch {one!r} has nodes, and {below!r} below it; put its nodes on a switch of their own."
+                f"{source}: switch {one!r} has nodes, and {below[one]!r} below it; put the nodes on a switch of their "
+                "own."
             )
     number = {name: i for i, name in enumerate(parents)}
     parent_of = [-1 if parent is None else number[parent] for parent in parents.values()]
     if parent_of.count(-1) > 1:
         parent_of = [*(len(parent_of) if parent < 0 else parent for parent in parent_of), -1]
-    return Tree(np.array([number[one] for one in leaves]), np.array(parent_of))
+    return Tree(np.repeat([number[one] for one in leaves], nodes), np.array(parent_of))
 
 
 def _declared(switches: Sequence[Switch], source: str) -> dict[str, str | None]:

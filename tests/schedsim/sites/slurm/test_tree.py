@@ -84,6 +84,8 @@ def test_processors_are_filled_in_turn_and_not_on_the_node_that_fits_best():
     assert place(ways, 3, 1, False, held=((1, 5),)) == [0]  # nodes count: 2 of A, of B
     assert place(ways, 3, 1, False, held=((1, 5), (0, 8))) == [1]
     assert place(ways, 10, 1, False, held=((0, 5),)) == [0, 1]
+    assert place([A, A, B, B, B], 12, 1, False) == [0, 1]
+    assert place([A, A, B, B, B], 12, 1, False, held=((0, 4), (1, 4))) == [2, 3]  # A has 8 processors
     assert place([A, A], 3, 1, False, held=((0, 4),)) == [0]
     assert place([None, None], 3, 1, False, held=((0, 4),)) == [0]
     assert place([A, A, A], 4, 1, False, held=((0, 4), (1, 3))) == [0]
@@ -93,6 +95,14 @@ def test_all_nodes_of_the_lighter_weights_are_taken_and_then_the_others_on_their
     ways = [A, A, B, B, C, C]
     assert place(ways, 3, weights=[2, 2, 2, 2, 2, 1]) == [0, 4, 5]  # 4 is on the switch of 5
     assert place(ways, 2, weights=[2, 2, 2, 1, 2, 2]) == [2, 3]
+    assert place([A, A, C, C, D], 3, weights=[2, 2, 2, 2, 1]) == [2, 3, 4]  # C is closer to D
+
+
+def test_nodes_that_fill_the_switches_of_lighter_ones_count_more_than_once_as_in_slurm():
+    """Nodes 4 to 6 fill the switch of 2, and count again for that of 3: above node 7 none is left by this count."""
+    ways = [A, A, C, D, C, C, C, (1, 2)]
+    found = place(ways, 49, 1, False, [2, 2, 1, 1, 2, 2, 2, 2], held=((0, 4), (1, 4)))
+    assert found == [0, 2, 3, 4, 5, 6, 7]
 
 
 def test_every_node_on_one_switch_is_filled_in_turn():
