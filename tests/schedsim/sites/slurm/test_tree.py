@@ -99,10 +99,15 @@ def test_all_nodes_of_the_lighter_weights_are_taken_and_then_the_others_on_their
 
 
 def test_nodes_that_fill_the_switches_of_lighter_ones_count_more_than_once_as_in_slurm():
-    """Nodes 4 to 6 fill the switch of 2, and count again for that of 3: above node 7 none is left by this count."""
-    ways = [A, A, C, D, C, C, C, (1, 2)]
-    found = place(ways, 49, 1, False, [2, 2, 1, 1, 2, 2, 2, 2], held=((0, 4), (1, 4)))
-    assert found == [0, 2, 3, 4, 5, 6, 7]
+    """Nodes 4 to 6 fill the switch of 2, and count again for that of 3: too few are left above 7, so 0 comes first."""
+    ways, weights = [A, B, C, D, C, C, C, (1, 2), (1, 3)], [2, 2, 1, 1, 2, 2, 2, 2, 2]
+    assert place(ways, 7, weights=weights) == [0, 2, 3, 4, 5, 6, 7]
+
+
+def test_processors_need_no_more_nodes_once_they_have_some():
+    """By their count no nodes are left above 7, but that switch has the processors, and is the closer one."""
+    ways, weights = [A, A, C, D, C, C, C, (1, 2)], [2, 2, 1, 1, 2, 2, 2, 2]
+    assert place(ways, 49, 1, False, weights, held=((0, 4), (1, 4))) == [0, 2, 3, 4, 5, 6, 7]
 
 
 def test_every_node_on_one_switch_is_filled_in_turn():
