@@ -18,6 +18,7 @@ partitions = ["gpu", "batch"]
 features = ["ib", "nvme"]  # that a job's constraint may name
 one_job = true             # a node serves one job at a time
 weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
+# switch = "leaf1"         # Slurm's loops take nodes of few leaf switches; see `schedsim.machine.topology`
 ```
 
 Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
@@ -54,7 +55,7 @@ from schedsim.kernels.records import NEVER
 from schedsim.machine.constraints import NAME, Constraint, read_constraint
 from schedsim.machine.failures import FailureProcess
 from schedsim.machine.outages import Outages, Pieces, Reservation, where
-from schedsim.machine.topology import MOST_NODES
+from schedsim.machine.topology import MOST_NODES, Switch, Tree, tree_of
 from schedsim.workload.demands import KB_OF_GB, Demands
 from schedsim.workload.workload import MOST_PROCS
 
@@ -106,6 +107,8 @@ class NodeGroup:
         Whether a node serves one job at a time.
     weight : int
         Slurm's loops take nodes of the lowest weight first.
+    switch : str, optional
+        Their leaf switch; a list such as `leaf[1-4]` has equal parts of them, in turn.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -120,6 +123,7 @@ class NodeGroup:
     weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
     features: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     gpu_type: Annotated[str, Field(min_length=1)] | None = None
+    switch: Annotated[str, Field(min_length=1)] | None = None
 
     @property
     def words(self) -> str:
@@ -131,6 +135,7 @@ class NodeGroup:
         words += f", partitions {' '.join(self.partitions)}" if self.partitions else ""
         words += f", features {' '.join(self.features)}" if self.features else ""
         words += f", weight {self.weight}" if self.weight != 1 else ""
+        words += "" if self.switch is None else f", switch {self.switch}"
         return words + (", one_job" if self.one_job else "")
 
     @property
@@ -147,6 +152,8 @@ class Machine:
     ----------
     source : str
         Where it was read, for messages.
+    switches : tuple of Switch
+        Those that the groups name, and those above them; empty: all below one.
 
     Examples
     --------
@@ -159,6 +166,7 @@ class Machine:
 
     nodes: tuple[NodeGroup, ...]
     source: str = "the machine"
+    switches: tuple[Switch, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -176,6 +184,9 @@ class Machine:
                 f"{self.source}: a machine has at most {MOST_PROCS:,} processors; got {self.procs:,}. Count sockets or "
                 "nodes in place of processors, in the log too."
             )
+        for switch in self.switches:
+            check_fields(switch, f"{self.source}: switches")
+        _ = self.tree
 
     @property
     def n_nodes(self) -> int:
@@ -201,7 +212,12 @@ class Machine:
         >>> Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64, one_job=True))).words
         'thin: count 2, processors 8; gpu: count 1, processors 8, gpus 4, memory_gb 64, one_job'
         """
-        return "; ".join(group.words for group in self.nodes)
+        return "; ".join([*(group.words for group in self.nodes), *(switch.words for switch in self.switches)])
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The switches of its nodes, if they have any."""
+        return tree_of([(one.name, one.count, one.switch) for one in self.nodes], self.switches, self.source)
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:
@@ -254,7 +270,7 @@ def _check_names(group: NodeGroup, where: str) -> None:
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
     """Return the machine that a TOML file declares."""
-    table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
+    table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes", "switches"), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
         for key, then in (("partitions", "they serve all"), ("features", "they have none")):
@@ -262,7 +278,7 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
                 raise JobcastError(
                     f"{path}: nodes {number} ({group.name!r}): {key} names none; leave it out: then {then}."
                 )
-    return Machine(made.nodes, os.fspath(path))
+    return Machine(made.nodes, os.fspath(path), made.switches)
 
 
 def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLog, Demands, ReadingReport]:
@@ -438,7 +454,8 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
         array.flags.writeable = False
     weights = [group.weight for group in machine.nodes]
     weight_of = None if set(weights) == {1} else np.repeat(weights, [group.count for group in machine.nodes])
-    return Demands(nodes, members, sets, shapes, shape_of, weight_of=weight_of)  # type: ignore[arg-type]
+    tree = {} if machine.tree is None else machine.tree._asdict()
+    return Demands(nodes, members, sets, shapes, shape_of, weight_of=weight_of, **tree)  # type: ignore[arg-type]
 
 
 def _first_known(log: JobLog, *columns: str) -> Ints:

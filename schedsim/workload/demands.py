@@ -44,6 +44,8 @@ class Demands:
     closed: Bools | None = None  # which kinds of nodes, shape (n_windows, n_kinds)
     kind_of: Ints | None = None  # the kind of each node: those of one kind are reserved together, shape (n_nodes,)
     weight_of: Ints | None = None  # of each node: Slurm takes the lightest first, shape (n_nodes,); None: all are equal
+    leaf_of: Ints | None = None  # the leaf switch of each node, shape (n_nodes,); None: no switch counts
+    parent_of: Ints | None = None  # the switch above each switch, -1 for the top one, shape (n_switches,)
 
     __repr__ = short_repr
 
@@ -67,8 +69,8 @@ class Demands:
         """SHA-256 of the nodes, the demands and what is reserved."""
         sha = hashlib.sha256()
         reserved = [part for part in (self.windows, self.closed, self.kind_of) if part is not None and len(part)]
-        weights = () if self.weight_of is None else (self.weight_of,)
-        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved, *weights):
+        of_nodes = [part for part in (self.weight_of, self.leaf_of, self.parent_of) if part is not None]
+        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved, *of_nodes):
             sha.update(np.ascontiguousarray(part).tobytes())
         return sha.hexdigest()
 

@@ -48,13 +48,17 @@ class Ask:
 
 @dataclass(frozen=True)
 class Box:
-    """What a node has, whether it serves one job at a time, its weight to Slurm's loops, features, its GPUs' type."""
+    """What a node has, whether it serves one job at a time, its weight to Slurm's loops, features, its GPUs' type.
+
+    And the way to it from the top switch: which of the switches below, which below that one, down to its leaf switch.
+    """
 
     has: tuple[int, int, int]
     one_job: bool = False
     weight: int = 1
     features: tuple[str, ...] = ()
     gpu_type: str = ""
+    way: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ import schedsim.kernels.places.records as of
 from jobcast import JobLog, Workload
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
+from schedsim.machine.topology import Switch, tree_of
 from schedsim.workload.demands import Demands
 from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
@@ -37,7 +38,22 @@ def demands(boxes, asks):
     weights = np.array([box.weight for box in boxes])
     for array in (nodes, serves, shapes, shape_of, members, weights):
         array.flags.writeable = False
-    return Demands(nodes, members, serves, shapes, shape_of, weight_of=None if (weights == 1).all() else weights)
+    weight_of = None if (weights == 1).all() else weights
+    return Demands(nodes, members, serves, shapes, shape_of, weight_of=weight_of, **tree(boxes))
+
+
+def tree(boxes):
+    """The switches of nodes by a machine file, as the engine takes them."""
+    if boxes[0].way is None:
+        return {}
+
+    def name(way):
+        return "-".join(["s", *map(str, way)])
+
+    ways = sorted({box.way[:n] for box in boxes for n in range(len(box.way) + 1)})
+    switches = [Switch(name(way), name(way[:-1]) if way else None) for way in ways]
+    groups = [(f"n{k}", 1, name(box.way)) for k, box in enumerate(boxes)]
+    return tree_of(groups, switches, "machine.toml")._asdict()
 
 
 def workload_on(boxes, jobs):
@@ -82,6 +98,18 @@ def by_the_file(boxes, asks):
     return [replace(ask, nodes=tuple(np.flatnonzero(own).tolist())) for ask, own in zip(asks, sets, strict=True)]
 
 
+def with_switches(random, boxes):
+    """The same nodes on the leaf switches of a tree, of which some may lie higher than others."""
+
+    def below(way, levels):
+        if not levels or (way and random.random() < 0.1):
+            return [way]
+        return [leaf for k in range(random.randint(1, 3)) for leaf in below((*way, k), levels - 1)]
+
+    leaves = below((), random.choice([0, 1, 2, 2, 3]))
+    return [replace(box, way=random.choice(leaves)) for box in boxes]
+
+
 def with_features(random, boxes):
     """The same nodes, of which some have features and GPUs of a type."""
 
@@ -122,11 +150,11 @@ def single_processors(procs):
     return [Box((1, 0, 0))] * procs
 
 
-def drawn_boxes(random):
+def drawn_boxes(random, most=7):
     """A machine of up to three kinds of nodes, and up to three sets of them."""
     boxes = [
         Box(random.choice([(8, 0, 16), (8, 4, 32), (4, 2, 8), (2, 0, 4)]), random.random() < 0.15)
-        for _ in range(random.randint(1, 7))
+        for _ in range(random.randint(1, most))
     ]
     sets = [tuple(range(len(boxes)))]
     for _ in range(random.randint(0, 2)):
