@@ -144,25 +144,18 @@ def check_names(
 
 
 def estimates_by_name(
-    name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
+    # `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
+    # nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
+    # folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
+    # `ROLES`
+    name: "str | LoadedModel | SimilarRuns",
+    log: JobLog,  # the cleaned log, rows as in `workload`
+    workload: Workload,  # the jobs to be simulated
+    # share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
+    # end (`predictors.models.conformal`)
+    budget: float | None = None,
 ) -> Estimates | Separate | RevisedEstimates:
-    """Return the estimates that the scheduler plans by.
-
-    Parameters
-    ----------
-    name : str, LoadedModel or SimilarRuns
-        `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
-        nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
-        `ROLES`.
-    log : JobLog
-        The cleaned log, rows as in `workload`.
-    workload : Workload
-        The jobs to be simulated.
-    budget : float or None
-        Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
-        end (`predictors.models.conformal`).
-    """
+    """Return the estimates that the scheduler plans by."""
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)

@@ -56,17 +56,13 @@ class Resumable(Protocol):
 
 
 class Checkpoints:
-    """The folder of one training.
+    """The folder of one training."""
 
-    Parameters
-    ----------
-    folder : Path
-        Created if missing.
-    identity : str
-        Distinguishes this training from others.
-    """
-
-    def __init__(self, folder: Path, identity: str) -> None:
+    def __init__(
+        self,
+        folder: Path,  # created if missing
+        identity: str,  # distinguishes this training from others
+    ) -> None:
         self.folder, self.identity = folder, identity
         folder.mkdir(parents=True, exist_ok=True)
 

@@ -69,48 +69,29 @@ EPISODE: Final = 104
 class DrasSettings:
     """How an agent of DRAS is made and learns; the defaults are the paper's at a tenth of Theta.
 
-    Parameters
-    ----------
-    kind : {"pg", "dql", "decima"}
-        Policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among
-        the jobs that fit.
-    reward : str or Reward
-        The reward of a pick, or its name in `REWARDS`.
-    window : int
-        Jobs that it sees.
-    dense : tuple of int
-        Neurons of the two dense layers.
-    inputs : {"scaled", "raw", "permuted"}
-        Inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
-        numbers stand at the place of another job.
-    returns : {"printed", "full"}
-        Whether rewards are summed to the end of the update or of the job set. In the second case policy gradient learns
-        at the end of each job set, update after update; Q-learning waits for the first value of the next update.
-    instants : int
-        Scheduling instants between two updates.
-    rate : float
-        Step size of Adam.
-    reserve : {"kept", "oldest", "again"}
-        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
-    explore, explore_decay, explore_floor : float
-        Chance with which Q-learning picks any job; its factor at each update; its smallest value.
-
-    Examples
-    --------
     >>> DrasSettings("pg", 436).shape.parameters, DrasSettings("dql", 436).shape.parameters
     (259453, 215304)
     """
 
+    # policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among the
+    # jobs that fit
     kind: Literal["pg", "dql", "decima"]
     nodes: int
-    reward: str | Reward = "theta"
-    window: int = 50
-    dense: tuple[int, int] = (400, 100)
+    reward: str | Reward = "theta"  # the reward of a pick, or its name in `REWARDS`
+    window: int = 50  # jobs that it sees
+    dense: tuple[int, int] = (400, 100)  # neurons of the two dense layers
+    # inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
+    # numbers stand at the place of another job
     inputs: Literal["scaled", "raw", "permuted"] = "scaled"
+    # whether rewards are summed to the end of the update or of the job set; in the second case policy gradient learns
+    # at the end of each job set, update after update; Q-learning waits for the first value of the next update
     returns: Literal["printed", "full"] = "printed"
-    instants: int = 10
-    rate: float = 0.001
+    instants: int = 10  # scheduling instants between two updates
+    rate: float = 0.001  # step size of Adam
+    # {"kept", "oldest", "again"}: which job holds the reservation, see `schedsim.policies.agents.RESERVES`
     reserve: Reserve = "kept"
+    # explore, explore_decay, explore_floor: chance with which Q-learning picks any job; its factor at each update; its
+    # smallest value
     explore: float = 1.0
     explore_decay: float = 0.995
     explore_floor: float = 0.01
@@ -177,19 +158,15 @@ class Run:
 
 
 class DrasLearner:
-    """Moves the weights of a network by equations 3 and 4; an argument of `Simulation.learn`.
+    """Moves the weights of a network by equations 3 and 4; an argument of `Simulation.learn`."""
 
-    Parameters
-    ----------
-    weights : float32 array
-        Initial weights.
-    seed : int
-        Of the exchange of shuffled rewards.
-    frozen : bool
-        Whether it counts picks but learns nothing.
-    """
-
-    def __init__(self, settings: DrasSettings, weights: Singles, seed: int, frozen: bool = False) -> None:
+    def __init__(
+        self,
+        settings: DrasSettings,
+        weights: Singles,  # initial weights
+        seed: int,  # of the exchange of shuffled rewards
+        frozen: bool = False,  # whether it counts picks but learns nothing
+    ) -> None:
         self.settings, self.seed, self.frozen = settings, seed, frozen
         self.instants, self.reward = settings.instants, settings.earns
         self.explore = settings.explore if settings.kind == "dql" and not frozen else 0.0
@@ -336,30 +313,14 @@ def policy_of(settings: DrasSettings, agent: Dras) -> Policy:
 
 
 def run(
-    workload: Workload,
-    agent: Dras,
-    settings: DrasSettings,
-    seed: int,
-    learning: bool = False,
-    estimates: EstimatesOf | None = None,
+    workload: Workload,  # for a machine of `settings.nodes` processors
+    agent: Dras,  # the initial agent; its seed is not used
+    settings: DrasSettings,  # how it was made and learns; Adam and the mean of past updates start again
+    seed: int,  # of the draws
+    learning: bool = False,  # whether its weights move; a frozen agent does not explore
+    estimates: EstimatesOf | None = None,  # estimates for the scheduler and the network; by default the requested times
 ) -> Run:
-    """Run a workload under an agent that learns, or is frozen.
-
-    Parameters
-    ----------
-    workload : Workload
-        For a machine of `settings.nodes` processors.
-    agent : Dras
-        The initial agent; its seed is not used.
-    settings : DrasSettings
-        How it was made and learns. Adam and the mean of past updates start again.
-    seed : int
-        Of the draws.
-    learning : bool
-        Whether its weights move; a frozen agent does not explore.
-    estimates : function of a workload, optional
-        Estimates for the scheduler and the network; by default the requested times.
-    """
+    """Run a workload under an agent that learns, or is frozen."""
     if agent.shape != settings.shape:
         raise JobcastError(f"The settings have a network of {settings.shape}, the agent one of {agent.shape}.")
     floor = min(settings.explore, settings.explore_floor)
@@ -402,31 +363,16 @@ class Training:
 
 
 def train(
-    workloads: Sequence[Workload],
+    workloads: Sequence[Workload],  # the job sets, for a machine of `settings.nodes` processors
     settings: DrasSettings,
-    seed: int,
-    estimates: EstimatesOf | None = None,
-    keep_every: int = 1,
-    progress: Callable[[int, int], object] | None = None,
+    seed: int,  # of the first weights and all draws
+    estimates: EstimatesOf | None = None,  # estimates for the scheduler and the network; by default the requested times
+    keep_every: int = 1,  # job sets between two kept agents; the last agent is always kept
+    progress: Callable[[int, int], object] | None = None,  # is called with the job sets done and all of them
+    # a folder from which a stopped training continues after the last job set, to the same bits
     checkpoint: Path | None = None,
 ) -> Training:
-    """Train an agent on job sets, one after the other, each on an idle machine.
-
-    Parameters
-    ----------
-    workloads : sequence of Workload
-        The job sets, for a machine of `settings.nodes` processors.
-    seed : int
-        Of the first weights and all draws.
-    estimates : function of a workload, optional
-        Estimates for the scheduler and the network; by default the requested times.
-    keep_every : int
-        Job sets between two kept agents; the last agent is always kept.
-    progress : function, optional
-        Is called with the job sets done and all of them.
-    checkpoint : Path, optional
-        A folder from which a stopped training continues after the last job set, to the same bits.
-    """
+    """Train an agent on job sets, one after the other, each on an idle machine."""
     check_whole(seed, "a training's seed", 0, (1 << 62) - 1)
     check_whole(keep_every, "the job sets between two kept agents", 1)
     first = untrained(settings, seed)

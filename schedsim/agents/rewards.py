@@ -13,18 +13,13 @@ from schedsim.kernels.records import EQUATION_1, NO_REWARD
 from schedsim.results.schedule import Schedule
 
 
-def schedule_reward(schedule: Schedule, reward: Reward, estimates: Ints | None = None) -> float:
+def schedule_reward(
+    schedule: Schedule,
+    reward: Reward,  # the reward of a pick; here it is never shuffled
+    estimates: Ints | None = None,  # shape (n_jobs,); of the jobs [s], for equation 2; by default the requested times
+) -> float:
     """Return the sum of what picking each job at its start would have earned.
 
-    Parameters
-    ----------
-    reward : Reward
-        The reward of a pick; here it is never shuffled.
-    estimates : int64 array of shape (n_jobs,), optional
-        Of the jobs [s], for equation 2; by default the requested times.
-
-    Examples
-    --------
     Two jobs start at once on a machine of 8, with 4 and then 8 processors in use; no job waits:
 
     >>> from schedsim.engine.simulation import simulate

@@ -38,21 +38,6 @@ _LEADS: Final = 8  # correlation times that a block is reached from
 class Episodes:
     """Episodes and drift of single applications.
 
-    Parameters
-    ----------
-    every : float
-        Days between the episodes of one application on average; 0: no episodes.
-    length : float
-        Mean length of episodes in days.
-    low, high : float
-        The work takes 1 + u times as long in an episode, u uniform between these.
-    drift : float
-        Standard deviation of the logarithm of the slowly changing factor; 0: no drift.
-    drift_days : float
-        Its correlation time.
-
-    Examples
-    --------
     >>> calm = Episodes(every=0, drift=0)
     >>> calm.factor(seed=1, application="AMG", clock=10**7)
     1.0
@@ -60,12 +45,13 @@ class Episodes:
     True
     """
 
-    every: float = 150.0
-    length: float = 4.0
+    every: float = 150.0  # days between the episodes of one application on average; 0: no episodes
+    length: float = 4.0  # mean length of episodes in days
+    # low, high: the work takes 1 + u times as long in an episode, u uniform between these
     low: float = 0.2
     high: float = 1.0
-    drift: float = 0.05
-    drift_days: float = 30.0
+    drift: float = 0.05  # standard deviation of the logarithm of the slowly changing factor; 0: no drift
+    drift_days: float = 30.0  # its correlation time
 
     def __post_init__(self) -> None:
         for name in ("every", "low", "high", "drift"):

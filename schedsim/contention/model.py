@@ -339,48 +339,6 @@ class ContentionModel:
 
     A job's `Workload.run_time` is its work: its undisturbed run time.
 
-    Parameters
-    ----------
-    applications : sequence of str
-        The application of each job, by row of the workload.
-    topology : Topology
-        The machine; its nodes set apart are the noise job's.
-    apps : mapping of str to App
-        The applications by name.
-    background : Background
-        Load from outside; its step is the model's.
-    noise : Noise, optional
-        A job that always runs on the nodes set apart.
-    fabric : Fabric
-        Capacities and clips.
-    probes : Probes
-        The benchmarks run before each job.
-    seed : int
-        Seed of all hashes, with a purpose and a job id or a number of time steps.
-    sink : Sink, optional
-        Gets every sample of the counters.
-    sample_period : int
-        Seconds between samples.
-    lead : int
-        Seconds before second 0 at which the samples begin.
-    origin : int
-        The model's clock at second 0 of the simulation [s]; outside loads and samples are by that clock.
-    jitter : float
-        Standard deviation of the logarithm of a job's work, which varies even on a quiet machine.
-    lost : float
-        Share of the samples of single nodes that are lost.
-    keep : int
-        How many seconds of loads to keep, for windows into the past (`ContentionState.window`).
-    episodes : Episodes, optional
-        Slow changes of single applications, unknown to the oracle (`ContentionState.slowdown`).
-    probing : float
-        How much each node of a job sends to the others during a gate's ask about the job [bytes/s]; 0 unless the ask
-        runs probes.
-    at_start : callable, optional
-        Called just before each start, with the present state, the job's row and its nodes.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[16, 16], requested=[900, 900], run_time=[300, 300],
@@ -390,23 +348,28 @@ class ContentionModel:
     [305, 334]
     """
 
-    applications: Sequence[str]
+    applications: Sequence[str]  # the application of each job, by row of the workload
+    # the machine; its nodes set apart are the noise job's
     topology: Topology = field(default_factory=lambda: Topology(16, 32))
-    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))
-    background: Background = field(default_factory=Background)
-    noise: Noise | None = None
-    fabric: Fabric = field(default_factory=Fabric)
-    probes: Probes = field(default_factory=Probes)
-    seed: int = 0
-    sink: Sink | None = None
-    sample_period: int = 10
-    lead: int = 300
-    origin: int = 0
-    jitter: float = 0.015
-    lost: float = 0.0
-    keep: int = 0
+    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))  # the applications by name
+    background: Background = field(default_factory=Background)  # load from outside; its step is the model's
+    noise: Noise | None = None  # a job that always runs on the nodes set apart
+    fabric: Fabric = field(default_factory=Fabric)  # capacities and clips
+    probes: Probes = field(default_factory=Probes)  # the benchmarks run before each job
+    seed: int = 0  # seed of all hashes, with a purpose and a job id or a number of time steps
+    sink: Sink | None = None  # gets every sample of the counters
+    sample_period: int = 10  # seconds between samples
+    lead: int = 300  # seconds before second 0 at which the samples begin
+    origin: int = 0  # the model's clock at second 0 of the simulation [s]; outside loads and samples are by that clock
+    jitter: float = 0.015  # standard deviation of the logarithm of a job's work, which varies even on a quiet machine
+    lost: float = 0.0  # share of the samples of single nodes that are lost
+    keep: int = 0  # how many seconds of loads to keep, for windows into the past (`ContentionState.window`)
+    # slow changes of single applications, unknown to the oracle (`ContentionState.slowdown`)
     episodes: Episodes | None = None
+    # how much each node of a job sends to the others during a gate's ask about the job [bytes/s]; 0 unless the ask runs
+    # probes
     probing: float = 0.0
+    # called just before each start, with the present state, the job's row and its nodes
     at_start: Callable[[ContentionState, int, npt.NDArray[np.int64]], None] | None = None
 
     def __post_init__(self) -> None:

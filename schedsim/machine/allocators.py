@@ -48,16 +48,14 @@ class Allocator(Protocol):
     def by_identity(self) -> bool:
         """Whether it may refuse a job although enough nodes are free."""
 
-    def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:
-        """Return the nodes of a job, ascending, or None if it has no place.
-
-        Parameters
-        ----------
-        free : bool array of shape (nodes,)
-            Which nodes are free; not to be changed.
-        procs, job_id : int
-            How many nodes the job needs, and its number.
-        """
+    def place(
+        self,
+        free: Bools,  # shape (nodes,); which nodes are free; not to be changed
+        # procs, job_id: how many nodes the job needs, and its number
+        procs: int,
+        job_id: int,
+    ) -> Ints | None:
+        """Return the nodes of a job, ascending, or None if it has no place."""
 
 
 @dataclass(frozen=True)

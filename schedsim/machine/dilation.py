@@ -30,19 +30,6 @@ class Dilation:
 
     Simulate with `kill=False`, so that the request does not cut dilated runs.
 
-    Parameters
-    ----------
-    limit : float
-        Utilisation above which jobs take longer; equal is not above.
-    low, high : float
-        The factor is uniform between these.
-    by : {"start", "mean"}
-        Whether the utilisation right after the job's start counts, or its mean over the undilated run.
-    seed : int
-        Seed of the factors.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[50, 46], requested=[100, 100], run_time=[100, 100],
@@ -51,11 +38,13 @@ class Dilation:
     [100, 120]
     """
 
-    limit: float = 0.95
+    limit: float = 0.95  # utilisation above which jobs take longer; equal is not above
+    # low, high: the factor is uniform between these
     low: float = 1.052
     high: float = 1.211
+    # whether the utilisation right after the job's start counts, or its mean over the undilated run
     by: Literal["start", "mean"] = "start"
-    seed: int = 0
+    seed: int = 0  # seed of the factors
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit <= 1:

@@ -93,16 +93,13 @@ class Clock:
         return int(moment.timestamp()) - self.epoch
 
 
-def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | None = None) -> Outages:
-    """Return a machine's reservations and failures from a CSV or TOML file.
-
-    Parameters
-    ----------
-    path : path
-        The file; TOML by its suffix, else CSV.
-    origin, epoch : int
-        Of the log that is simulated, see `Clock`.
-    """
+def read_outages(
+    path: str | os.PathLike[str],  # the file; TOML by its suffix, else CSV
+    # origin, epoch: of the log that is simulated, see `Clock`
+    origin: int = 0,
+    epoch: int | None = None,
+) -> Outages:
+    """Return a machine's reservations and failures from a CSV or TOML file."""
     clock = Clock(origin, epoch)
     text = read_text(path, WHAT)
     return _from_toml(Path(path), text, clock) if Path(path).suffix == ".toml" else _from_csv(path, text, clock)

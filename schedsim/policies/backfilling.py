@@ -94,18 +94,10 @@ class Easy:
 
 @dataclass(frozen=True)
 class Conservative:
-    """Conservative backfilling [1]_: every waiting job holds a reservation, and no job may delay another.
+    """Conservative backfilling [1]_: every waiting job holds a reservation, and no job may delay another."""
 
-    Parameters
-    ----------
-    order : Order, optional
-        Ranks the jobs behind the blocked head.
-    keep : bool
-        Whether a reservation, once given, only moves forward; else each pass plans all of them again.
-    """
-
-    order: Order | None = None
-    keep: bool = False
+    order: Order | None = None  # ranks the jobs behind the blocked head
+    keep: bool = False  # whether a reservation, once given, only moves forward; else each pass plans all of them again
 
     @property
     def kind(self) -> Pass:
@@ -212,30 +204,20 @@ class Promise:
     A job that first heads the queue blocked keeps its shadow time by *requested* times, and no backfill may break it by
     requested times, however good or bad the estimates are.
 
-    Parameters
-    ----------
-    slack : int
-        How much later than that shadow time the guaranteed start lies [s].
-    growth : float
-        Further slack for each second that the head had waited by then [s]; with a negative value, a job that waited
-        long gets a firmer promise.
-    least, most : int
-        Bounds of the slack [s]; `slack` lies between them.
-    kept : bool
-        Whether the head also keeps its place until it starts, where the order would let another job come first.
-
-    Examples
-    --------
     >>> Promise(slack=3600, growth=0.1, most=7200).slack_after(waited=20_000)
     5600
     >>> Promise(slack=3600, growth=-0.1, least=900).slack_after(waited=20_000)
     1600
     """
 
-    slack: int = 0
+    slack: int = 0  # how much later than that shadow time the guaranteed start lies [s]
+    # further slack for each second that the head had waited by then [s]; with a negative value, a job that waited long
+    # gets a firmer promise
     growth: float = 0.0
+    # least, most: bounds of the slack [s]; `slack` lies between them
     least: int = 0
     most: int = MOST_SLACK
+    # whether the head also keeps its place until it starts, where the order would let another job come first
     kept: bool = False
 
     def __post_init__(self) -> None:

@@ -58,28 +58,17 @@ LONGEST_LEAD: Final = 10**9
 class Postponing:
     """When jobs with a deadline are postponed, and until when.
 
-    Parameters
-    ----------
-    low : float
-        All join the queue while less than this share of the machine is in use.
-    lead : int
-        A single one joins this long before it must start to end by its deadline, if it runs as long as requested [s].
-    backfill : bool
-        Whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start.
-    looks : {"after", "before", "both"}
-        When utilisation counts: after the pass, before it, or both.
-
-    Examples
-    --------
     >>> Postponing(low=1.5)
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: Postponed jobs are released below a share of the machine, 0 to 1; got 1.5.
     """
 
-    low: float = LOW
+    low: float = LOW  # all join the queue while less than this share of the machine is in use
+    # a single one joins this long before it must start to end by its deadline, if it runs as long as requested [s]
     lead: int = LEAD
+    # whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start
     backfill: bool = True
-    looks: Looks = "after"
+    looks: Looks = "after"  # {"after", "before", "both"}: when utilisation counts: after the pass, before it, or both
 
     def __post_init__(self) -> None:
         if not (isinstance(self.low, Real) and isfinite(self.low) and 0 <= self.low <= 1):
@@ -104,17 +93,12 @@ class Postponing:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A limit on how much of the machine may be in use.
+    """A limit on how much of the machine may be in use."""
 
-    Parameters
-    ----------
-    share : float
-        Share of the machine that no start may lift utilisation above, except starts of jobs that alone need as much.
-    refused : {"reserves", "passed over"}
-        Whether a head that only the ceiling stops holds its reservation, or the policy tries the next job.
-    """
-
+    # share of the machine that no start may lift utilisation above, except starts of jobs that alone need as much
     share: float = CEILING
+    # {"reserves", "passed over"}: whether a head that only the ceiling stops holds its reservation, or the policy tries
+    # the next job
     refused: Refused = "reserves"
 
     def __post_init__(self) -> None:

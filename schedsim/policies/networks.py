@@ -45,17 +45,6 @@ NO_NET.flags.writeable = False  # as the others are, or the kernels would be com
 class Shared:
     """Picks the job with the greatest score of one network, which sees one job at a time.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        Layer by layer: the weights from each input to all outputs, then the biases; see `count`.
-    hidden : tuple of int
-        Neurons of the hidden layers, one to five of them.
-    activation : {"relu", "tanh"}
-        Of the hidden layers.
-
-    Examples
-    --------
     RLScheduler's network has eight features and 961 parameters; over twelve features it has more:
 
     >>> Shared.count((32, 16, 8)), Shared.count((32, 16, 8), features=8)
@@ -65,9 +54,10 @@ class Shared:
     predictors.core.errors.JobcastError: A shared network has 1 to 5 hidden layers; got 0.
     """
 
+    # shape (n,); layer by layer: the weights from each input to all outputs, then the biases; see `count`
     weights: Floats
-    hidden: tuple[int, ...] = (32, 16, 8)
-    activation: Activation = "relu"
+    hidden: tuple[int, ...] = (32, 16, 8)  # neurons of the hidden layers, one to five of them
+    activation: Activation = "relu"  # {"relu", "tanh"}: of the hidden layers
 
     __repr__ = short_repr
 
@@ -185,30 +175,16 @@ class Dras:
 
     It sees the nodes of first fit, whatever the allocator: a job gets the free nodes of the lowest numbers. So the
     machine must have as many processors as the network sees nodes, and none may fail.
-
-    Parameters
-    ----------
-    weights : float32 array of shape (shape.parameters,)
-        As `schedsim.kernels.agents.scoring` says.
-    seed : int
-        Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
-    drawn : bool, optional
-        Whether a job is drawn by the softmax of the scores; by default with the kind "pg".
-    explore : float
-        Chance of picking any job of the window, whatever the scores.
-    raw : bool
-        Whether its inputs are seconds and processors instead of days and shares of the machine.
-    permuted : bool
-        Whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
-        nothing from them.
     """
 
     shape: Shape
-    weights: Singles
-    seed: int = 0
-    drawn: bool | None = None
-    explore: float = 0.0
-    raw: bool = False
+    weights: Singles  # shape (shape.parameters,); as `schedsim.kernels.agents.scoring` says
+    seed: int = 0  # of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1
+    drawn: bool | None = None  # whether a job is drawn by the softmax of the scores; by default with the kind "pg"
+    explore: float = 0.0  # chance of picking any job of the window, whatever the scores
+    raw: bool = False  # whether its inputs are seconds and processors instead of days and shares of the machine
+    # whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
+    # nothing from them
     permuted: bool = False
 
     __repr__ = short_repr

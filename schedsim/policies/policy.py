@@ -268,23 +268,13 @@ def ceil(
 
 
 def with_limits(
-    rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
+    rule: Policy,  # a CEIL policy, unless only the ceiling is given
+    ceiling: float | None = None,  # share of the machine above which no start may lift utilisation
+    low: float | None = None,  # postponed jobs join the queue while less than this share is in use
+    queue_only: bool = False,  # whether only jobs of the queue, no postponed ones, are backfilled
 ) -> Policy:
     """Return a policy with another ceiling or other rules for postponed jobs.
 
-    Parameters
-    ----------
-    rule : Policy
-        A CEIL policy, unless only the ceiling is given.
-    ceiling : float, optional
-        Share of the machine above which no start may lift utilisation.
-    low : float, optional
-        Postponed jobs join the queue while less than this share is in use.
-    queue_only : bool
-        Whether only jobs of the queue, no postponed ones, are backfilled.
-
-    Examples
-    --------
     >>> with_limits(make_policy("easy+ceil"), ceiling=0.9, low=0.5).postpone.low
     0.5
     """

@@ -31,24 +31,16 @@ MOST_HIDDEN: Final = 4_096  # neurons of one layer
 class Pooled:
     """Picks the job with the greatest score of a network that all jobs share and that sees their mean.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        From the features to the embedding, its biases; from the embedding, the mean embedding and the context to the
-        second layer, its biases; from that to the score. See `sizes`.
-    hidden : tuple of int
-        Neurons of the embedding and of the second layer, both with tanh.
-
-    Examples
-    --------
     >>> Pooled.count((16, 16))
     1184
     >>> Pooled(np.zeros(1184)) == Pooled(np.zeros(1184)), Pooled(np.zeros(1184)) == Pooled(np.ones(1184))
     (True, False)
     """
 
+    # shape (n,); from the features to the embedding, its biases; from the embedding, the mean embedding and the context
+    # to the second layer, its biases; from that to the score; see `sizes`
     weights: Floats
-    hidden: tuple[int, int] = (16, 16)
+    hidden: tuple[int, int] = (16, 16)  # neurons of the embedding and of the second layer, both with tanh
 
     __repr__ = short_repr
 

@@ -167,15 +167,11 @@ def clash(traits: Collection[str]) -> tuple[str, str] | None:
     return next((pair for pair in INCOMPATIBLE if pair[0] in traits and pair[1] in traits), None)
 
 
-def refuse(traits: Collection[str], where: str = "") -> None:
+def refuse(
+    traits: Collection[str],  # of a policy, or of a whole simulation
+    where: str = "",  # what the message begins with: the case, or the file
+) -> None:
     """Refuse traits that do not compose.
-
-    Parameters
-    ----------
-    traits
-        Of a policy, or of a whole simulation.
-    where
-        What the message begins with: the case, or the file.
 
     Raises
     ------

@@ -149,16 +149,13 @@ def user_slowdown_gini(wait: Ints, run_time: Ints, user: Ints | None) -> float:
     return gini(np.bincount(which, weights=bounded_slowdown(wait, run_time)[known]) / np.bincount(which))
 
 
-def share_worse_off(wait: npt.ArrayLike, wait_before: npt.ArrayLike) -> float:
+def share_worse_off(
+    # wait, wait_before: shape (n_users,); each user's mean wait [s] in two schedules of the same jobs; NaN of no user
+    wait: npt.ArrayLike,
+    wait_before: npt.ArrayLike,
+) -> float:
     """Return the share of users who are worse off than before: mean wait longer by > 5 % and by > 10 min.
 
-    Parameters
-    ----------
-    wait, wait_before : float64 arrays of shape (n_users,)
-        Each user's mean wait [s] in two schedules of the same jobs. NaN of no user.
-
-    Examples
-    --------
     >>> share_worse_off([700.0, 90_000.0, 9000.0, 50.0], [0.0, 89_000.0, 8000.0, 10.0])  # the first, and the third
     0.5
     """

@@ -11,20 +11,11 @@ from schedsim.results.schedule import Schedule
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Values from each second of `time` until the next; arrays of shape (n_instants,).
+    """Values from each second of `time` until the next; arrays of shape (n_instants,)."""
 
-    Parameters
-    ----------
-    time : int64 array
-        Seconds since the first submission at which something changed, ascending.
-    busy_procs : int64 array
-        Processors in use.
-    queued_jobs, queued_procs : int64 array
-        Waiting jobs, and the processors that they ask for.
-    """
-
-    time: Ints
-    busy_procs: Ints
+    time: Ints  # seconds since the first submission at which something changed, ascending
+    busy_procs: Ints  # processors in use
+    # queued_jobs, queued_procs: waiting jobs, and the processors that they ask for
     queued_jobs: Ints
     queued_procs: Ints
 
@@ -88,18 +79,13 @@ def value_at(seconds: Ints, time: Ints, value: Ints) -> Ints:
     return np.where(place >= 0, value[np.maximum(place, 0)], 0)
 
 
-def mean_by_span(line: Timeline, values: Ints, n_spans: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def mean_by_span(
+    line: Timeline,
+    values: Ints,  # shape (n_instants,); one of its columns
+    n_spans: int,  # how many spans the whole time is cut into
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the time-weighted means of a step function over equal spans, and where each span begins [s].
 
-    Parameters
-    ----------
-    values : int64 array of shape (n_instants,)
-        One of its columns.
-    n_spans : int
-        How many spans the whole time is cut into.
-
-    Examples
-    --------
     >>> line = Timeline(np.array([0, 10, 20]), np.array([4, 8, 0]), np.zeros(3, int), np.zeros(3, int))
     >>> mean_by_span(line, line.busy_procs, 2)[0].tolist()
     [4.0, 8.0]

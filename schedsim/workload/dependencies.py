@@ -19,25 +19,16 @@ OnFailure = Literal["hold", "run"]
 
 @dataclass(frozen=True, eq=False)
 class Dependencies:
-    """Children and the parents that they wait for, by job ids.
+    """Children and the parents that they wait for, by job ids."""
 
-    Parameters
-    ----------
-    child, parent : int64 array of shape (n,)
-        A child may start once its parent has ended; each child is named once.
-    think : int64 array of shape (n,)
-        Seconds from the parent's end until then; submissions do not move.
-    failed : frozenset of int
-        Jobs that do not end well, by id. A job stopped at its requested time does not either.
-    on_failure : {"hold", "run"}
-        What happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
-        ended well.
-    """
-
+    # child, parent: shape (n,); a child may start once its parent has ended; each child is named once
     child: Ints
     parent: Ints
-    think: Ints
+    think: Ints  # shape (n,); seconds from the parent's end until then; submissions do not move
+    # jobs that do not end well, by id; a job stopped at its requested time does not either
     failed: frozenset[int] = field(default=frozenset())
+    # {"hold", "run"}: what happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or
+    # as if it had ended well
     on_failure: OnFailure = "hold"
 
     __repr__ = short_repr

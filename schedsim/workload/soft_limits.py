@@ -74,21 +74,12 @@ def rounded_up(seconds: Floats, step: int, requested: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class SoftLimits:
-    """How a scheduler holds soft limits.
+    """How a scheduler holds soft limits."""
 
-    Parameters
-    ----------
-    step : int
-        They are rounded up to its multiples [s].
-    running_by_hard : bool
-        Whether running jobs are planned by their hard limits; waiting ones are always planned by the soft ones.
-    correction : str
-        What replaces a soft limit that has passed.
-    """
-
-    step: int
+    step: int  # they are rounded up to its multiples [s]
+    # whether running jobs are planned by their hard limits; waiting ones are always planned by the soft ones
     running_by_hard: bool
-    correction: str
+    correction: str  # what replaces a soft limit that has passed
 
     def of(self, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> "Given":
         """Return estimates as this scheduler holds them.

@@ -173,17 +173,6 @@ class TreeClassifier(Classifier):
 class AdaBoost(TreeClassifier):
     """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees at most.
-    max_depth : int
-        Of a tree.
-    learning_rate : float
-        How much each tree counts.
-    random_state : int
-        Seed: equal seeds, equal classifiers.
-
     References
     ----------
     .. [1] Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning and an application to
@@ -194,10 +183,10 @@ class AdaBoost(TreeClassifier):
 
     name = "adaboost"
 
-    n_estimators: Count = 50
-    max_depth: Count = 1
-    learning_rate: Positive = 1.0
-    random_state: Seed = 0
+    n_estimators: Count = 50  # trees at most
+    max_depth: Count = 1  # of a tree
+    learning_rate: Positive = 1.0  # how much each tree counts
+    random_state: Seed = 0  # seed: equal seeds, equal classifiers
 
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
@@ -214,27 +203,14 @@ class AdaBoost(TreeClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestOfTrees(TreeClassifier):
-    """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end.
+    """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end."""
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_features : "sqrt" or float
-        How many of the inputs are tried at a split: the root of their number, or a share.
-    min_samples_leaf : int
-        Fewest runs in a leaf.
-    balanced : bool
-        Let each class weigh the same in the trees' growth.
-    random_state : int
-        Seed: equal seeds, equal classifiers.
-    """
-
-    n_estimators: Count = 100
+    n_estimators: Count = 100  # trees
+    # how many of the inputs are tried at a split: the root of their number, or a share
     max_features: Annotated[str | float, SQRT_OR_SHARE] = "sqrt"
-    min_samples_leaf: Count = 1
-    balanced: bool = False
-    random_state: Seed = 0
+    min_samples_leaf: Count = 1  # fewest runs in a leaf
+    balanced: bool = False  # let each class weigh the same in the trees' growth
+    random_state: Seed = 0  # seed: equal seeds, equal classifiers
 
     def _settings(self) -> dict[str, Any]:
         return {

@@ -27,18 +27,16 @@ _MARKS: Final = "[]() \t\"'"
 _BETWEEN: Final = str.maketrans(",;\t\n", "    ")
 
 
-def sign_vectors(column: Any, name: str, draft: Draft) -> None:
+def sign_vectors(
+    # lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers
+    column: Any,
+    name: str,
+    draft: Draft,  # gets the columns `signature` and `signature_2`
+) -> None:
     """Fill in the signatures of a column of vectors: lists of numbers, or their texts.
 
     A vector with another number of numbers than most that are finite, with one that is not, or of noughts alone is
     unknown, and counted; so is one of more than `MOST_NUMBERS`.
-
-    Parameters
-    ----------
-    column : arrow array
-        Lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers.
-    draft : Draft
-        Gets the columns `signature` and `signature_2`.
     """
     values, bounds = _numbers(column)
     sizes = np.diff(bounds)
