@@ -63,10 +63,8 @@ def run_directory(
 ) -> Iterator[None]:
     """Keep a folder for one work and for this process while the block lasts.
 
-    Raises
-    ------
-    JobcastError
-        If another process is at work in it, or it holds something else: not even a lock is left in there then.
+    It is refused where another process is at work in it, or it holds something else: not even a lock is left in there
+    then.
     """
     from filelock import FileLock, Timeout
 
@@ -203,10 +201,7 @@ def run_all(
 ) -> "list[pd.DataFrame]":
     """Return `function(shared, task)` for each task, in order: the same for any workers and after interruptions.
 
-    Raises
-    ------
-    JobcastError
-        If a task raised one, or workers fail (PoolError); what is done stays kept.
+    If a task raises an error, or workers fail, what is done stays kept.
     """
     parts = None if setting.checkpoints is None else Parts(setting.checkpoints)
     paths = [] if parts is None else [parts.path(what, repr(task), dict(about or {})) for task in tasks]

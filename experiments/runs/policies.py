@@ -54,13 +54,7 @@ class NamedPolicy:
         return None if isinstance(self.read, Policy) else self.read.digest
 
     def of_log(self, log: JobLog) -> tuple[Policy, ReadingReport]:
-        """Return the policy for the jobs of a cleaned log, and what it does not use of its files.
-
-        Raises
-        ------
-        JobcastError
-            If a slurm.conf cannot rank these jobs.
-        """
+        """Return the policy for the jobs of a cleaned log, and what it does not use of its files."""
         if isinstance(self.read, SlurmFiles):
             return self.read.policy(log)
         return self.passes, ReadingReport(log.name)

@@ -41,15 +41,7 @@ def each(
     warm: Sequence[tuple[str, Task]] = (),
     needs: float = 0.0,  # memory without which a worker cannot do them [bytes]
 ) -> Iterator[tuple[int, Result]]:
-    """Yield (number of the task, `function(shared[name], task)`) for each task (name, task), as they are done.
-
-    Raises
-    ------
-    PoolError
-        If there is no worker, or a task ran out of memory or ended its workers.
-    JobcastError
-        If a task raised one.
-    """
+    """Yield (number of the task, `function(shared[name], task)`) for each task (name, task), as they are done."""
     if not tasks:
         return
     if pool.alone:

@@ -130,13 +130,8 @@ def log_events(log: JobLog) -> Ints:
 class LogHistory:
     """The history of one log's jobs, driven by events about its rows: those of a replay, or of a simulation.
 
-    It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them.
-
-    Raises
-    ------
-    JobcastError
-        If `after` does not end before the log begins, by their epochs, or an epoch is not known, or it has kept no
-        groups and the features need them.
+    It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them. `after`
+    must end before the log begins, by their epochs, and have kept groups if the features need them.
     """
 
     def __init__(

@@ -296,17 +296,6 @@ class Average(RefittingPredictor):
     hold most of the error. They err differently: their plain mean has less squared error than each of them on most
     logs, and weights learnt for them do no better.
 
-    Parameters
-    ----------
-    n_boosted : int
-        Trees of each booster.
-    n_forest : int
-        Extra trees of each kind, each grown on half of the jobs, drawn with replacement.
-    random_state : int
-        Seed: equal seeds, equal trees.
-    window : int
-        Newest outcomes that a fit on a stream learns from; see `Boosted`.
-
     References
     ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
@@ -325,10 +314,10 @@ class Average(RefittingPredictor):
     packages = ("sklearn", "xgboost")
     features = WIDE_FEATURES
 
-    n_boosted: Count = 300
-    n_forest: Count = 60
-    random_state: Seed = 0
-    window: Count = 200_000
+    n_boosted: Count = 300  # trees of each booster
+    n_forest: Count = 60  # extra trees of each kind, each grown on half of the jobs, drawn with replacement
+    random_state: Seed = 0  # seed: equal seeds, equal trees
+    window: Count = 200_000  # newest outcomes that a fit on a stream learns from; see `Boosted`
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""

@@ -172,21 +172,6 @@ class Forest(RefittingPredictor):
     encoded; by default only the most frequent ones of each attribute get a column. The paper's encoding is
     `one_hot=None`.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_features : float
-        Share of the encoded columns that are tried at a split.
-    min_samples_leaf : int
-        Fewest jobs in a leaf.
-    max_nodes : int
-        Nodes that the whole forest may have; a tree is grown on `max_nodes / (2 n_estimators)` jobs.
-    one_hot : int or None
-        Categories of an attribute that get a column of their own, the most frequent ones; None: all.
-    random_state : int
-        Seed: equal seeds, equal forests.
-
     References
     ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
@@ -205,12 +190,14 @@ class Forest(RefittingPredictor):
     packages = ("sklearn",)
     features = REIS_FEATURES
 
-    n_estimators: Count = 100
-    max_features: Share = 0.6
-    min_samples_leaf: Count = 1
+    n_estimators: Count = 100  # trees
+    max_features: Share = 0.6  # share of the encoded columns that are tried at a split
+    min_samples_leaf: Count = 1  # fewest jobs in a leaf
+    # nodes that the whole forest may have; a tree is grown on `max_nodes / (2 n_estimators)` jobs
     max_nodes: Annotated[int, whole(3)] = 1_000_000
+    # categories of an attribute that get a column of their own, the most frequent ones; None: all
     one_hot: Count | None = 16
-    random_state: Seed = 0
+    random_state: Seed = 0  # seed: equal seeds, equal forests
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
         """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""

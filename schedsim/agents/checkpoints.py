@@ -86,13 +86,7 @@ class Checkpoints:
         _write(self.folder / "learner.npz", arrays)
 
     def resume(self, learner: Resumable, digests: Sequence[str]) -> list[Episode]:
-        """Set a learner to the stored state; return the job sets done, none if nothing is stored.
-
-        Raises
-        ------
-        JobcastError
-            If the folder holds another training, or is damaged.
-        """
+        """Set a learner to the stored state; return the job sets done, none if nothing is stored."""
         path = self.folder / "learner.npz"
         if not path.exists():
             return []

@@ -171,13 +171,7 @@ def read_agent(
     path: str | PathLike[str],  # the file; its content decides the form
     window: int | None = None,  # the only window that the caller can use
 ) -> NamedAgent:
-    """Return the agent of a file.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file; or it is damaged, of a later version, of other features or of another window.
-    """
+    """Return the agent of a file."""
     data = _content(path)
     about, arrays = _parsed(data, str(path))
     _check_about(about, str(path))

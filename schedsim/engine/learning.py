@@ -27,13 +27,7 @@ EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Reward:
-    """What a pick earns.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such equation, or a number is out of its range.
-    """
+    """What a pick earns."""
 
     # {"capability", "capacity", "none"}: "capability" is equation 1 of DRAS: the wait of the job picked by the longest
     # wait in the queue, its processors by the machine's, and the processors in use by the machine's, weighted and

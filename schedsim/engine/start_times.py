@@ -31,13 +31,7 @@ class Sampler(Protocol):
         elapsed: Ints,  # shape (n_live,); how long each has run [s]; -1 for waiting jobs
         uniform: Floats,  # shape (n_draws, n_live); numbers in [0, 1): the quantile of each draw
     ) -> Ints:
-        """Return one run time for each draw and job.
-
-        Returns
-        -------
-        int64 array of shape (n_draws, n_live)
-            Whole run times [s], beyond `elapsed`.
-        """
+        """Return one run time [s], beyond `elapsed`, for each draw and job, shape (n_draws, n_live)."""
 
 
 @dataclass(frozen=True, eq=False)

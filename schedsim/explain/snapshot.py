@@ -115,13 +115,7 @@ class Stepper:
         self.simulation.run(until=until)
 
     def look(self) -> Instant:
-        """Go through the next instant with passes that note reasons; return the notes.
-
-        Raises
-        ------
-        ValueError
-            If nothing is left to happen.
-        """
+        """Go through the next instant, which there must be, with passes that note reasons; return the notes."""
         now, simulation = self.next_time(), self.simulation
         if now is None:
             raise ValueError("The simulation is at its end.")

@@ -48,13 +48,6 @@ class FromOutside:
 class Episodes:
     """The episodes of a workload, and the simulations in which they begin.
 
-    Raises
-    ------
-    JobcastError
-        If a part can't be used.
-
-    Examples
-    --------
     >>> jobs = Workload.from_columns(range(5), submit=[0, 9, 9, 700_000, 900_000], procs=[1] * 5, requested=[60] * 5,
     ...                              run_time=[30] * 5, machine_procs=2)
     >>> Episodes(jobs, episode="week").rows.tolist(), Episodes(jobs, episode=2).rows.tolist()

@@ -90,13 +90,6 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
 def reward_named(name: str) -> Reward:
     """Return a reward by its name.
 
-    Raises
-    ------
-    JobcastError
-        If there is none.
-
-    Examples
-    --------
     >>> reward_named("slowdwn")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No reward 'slowdwn'; did you mean 'slowdown'? Known: wait, ...

@@ -62,13 +62,7 @@ class Nodes:
         return self.allocator.place(free, int(self.procs[row]), int(self.job_id[row]))
 
     def start(self, row: int) -> Ints:
-        """Allocate and return the nodes of a job.
-
-        Raises
-        ------
-        JobcastError
-            If the allocator finds no place, or one that is not free.
-        """
+        """Allocate and return the nodes of a job; refuse an allocator's answer that is not free."""
         nodes = self.place(row)
         if nodes is None or len(nodes) != self.procs[row] or not self.free[nodes].all():
             raise JobcastError(

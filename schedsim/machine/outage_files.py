@@ -60,14 +60,7 @@ class Clock:
     first: str = ""  # place of that first time
 
     def read(self, text: object, at: str) -> int:
-        """Return a time.
-
-        Raises
-        ------
-        JobcastError
-            If it is no time, has no offset from UTC, is of another sort than the first, or a date while the log has
-            none.
-        """
+        """Return a time; it must be of the same sort as the first one."""
         word = str(text).strip()
         sort: Sort = "seconds" if re.fullmatch(r"-?[0-9]+", word) else "dates"
         if self.sort is None:

@@ -167,13 +167,7 @@ class Order:
         return cls(name or str(getattr(function, "__name__", "user")), codes.USER, function)
 
     def keys(self, waiting: Waiting) -> Ints:
-        """Call a user's function; return its keys as int64 that sort alike.
-
-        Raises
-        ------
-        JobcastError
-            If it raises, or returns NaN or anything but one number a job.
-        """
+        """Call a user's function, which must return one number a job; return its keys as int64 that sort alike."""
         assert self.function is not None
         try:
             keys = np.asarray(self.function(waiting), dtype=np.float64)

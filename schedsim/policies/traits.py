@@ -171,13 +171,7 @@ def refuse(
     traits: Collection[str],  # of a policy, or of a whole simulation
     where: str = "",  # what the message begins with: the case, or the file
 ) -> None:
-    """Refuse traits that do not compose.
-
-    Raises
-    ------
-    JobcastError
-        Naming both, the reason and the way out.
-    """
+    """Refuse traits that do not compose, naming both, the reason and the way out."""
     pair = clash(traits)
     if pair is not None:
         first, second = pair

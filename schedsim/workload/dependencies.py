@@ -66,12 +66,7 @@ class Dependencies:
     def of(cls, log: JobLog, on_failure: OnFailure = "hold") -> tuple["Dependencies | None", ReadingReport]:
         """Return a log's dependencies, and an account of those left out because their parent is missing.
 
-        Returns
-        -------
-        Dependencies or None
-            None where no job waits for another.
-        ReadingReport
-            Dependencies that were left out.
+        They are None where no job waits for another.
         """
         ids, parent = log.values["job_id"], log.filled("preceding_job")
         known = log.known("preceding_job") & (parent > 0)

@@ -232,13 +232,7 @@ class Source:
         return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
 
     def fork(self) -> Self:
-        """Return a source for a copy of the simulation: the same one where no forecast answers during the simulation.
-
-        Raises
-        ------
-        JobcastError
-            If a forecast has no method `fork`.
-        """
+        """Return a source for a copy of the simulation: the same one where no forecast answers during it."""
         if not self.in_loop:
             return self
         if self.revised is not None:

@@ -82,13 +82,7 @@ class SoftLimits:
     correction: str  # what replaces a soft limit that has passed
 
     def of(self, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> "Given":
-        """Return estimates as this scheduler holds them.
-
-        Raises
-        ------
-        JobcastError
-            If there is not one estimate per job: a scheduler has one soft limit per job.
-        """
+        """Return estimates as this scheduler holds them: one per job, as it has one soft limit per job."""
         if isinstance(estimates, Separate):
             raise JobcastError(
                 "A scheduler has one soft limit per job, not an estimate for each role: name one predictor."

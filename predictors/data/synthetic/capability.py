@@ -59,18 +59,8 @@ def generate_capability_log(
 ) -> JobLog:
     """Make a log of months of 30 days: the same arguments give the same log.
 
-    Returns
-    -------
-    JobLog
-        With waits (each job at the earliest start that holds back no earlier one), users and executables.
+    It has waits (each job at the earliest start that holds back no earlier one), users and executables.
 
-    Raises
-    ------
-    JobcastError
-        If a month has no job, or its load cannot be met by run times from 0 to the requests.
-
-    Examples
-    --------
     >>> log = generate_capability_log([(1000, 0.3)], seed=1)
     >>> len(log), log.max_procs, bool((log["run_time"] <= log["requested_time"]).all())
     (1000, 4392, True)

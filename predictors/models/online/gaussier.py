@@ -159,13 +159,6 @@ class Gaussier(OnlinePredictor):
       are those of running jobs at the submission.
     * A job's outcome is learnt with the inputs that its prediction was made from.
 
-    Parameters
-    ----------
-    rate : float
-        Length of the steps [s].
-    ridge : float
-        Weight of the penalty.
-
     References
     ----------
     .. [1] E. Gaussier, D. Glesser, V. Reis, D. Trystram. Improving backfilling by using machine learning to predict
@@ -184,8 +177,8 @@ class Gaussier(OnlinePredictor):
     name = "gaussier"
     features = FEATURES
 
-    rate: Positive = 5000.0
-    ridge: NotNegative = 4e9
+    rate: Positive = 5000.0  # length of the steps [s]
+    ridge: NotNegative = 4e9  # weight of the penalty
 
     kernels = Kernels(estimate, estimates, learn_rows, advance, N_DENSE)
 

@@ -28,11 +28,6 @@ class OnlineLinear(OnlinePredictor):
     the run times need tuning. A request above 30 days counts as 30 days. Estimates lie between 0 and the longest run
     time learnt from.
 
-    Parameters
-    ----------
-    rate : float
-        Length of the steps; the default suits all logs tried.
-
     References
     ----------
     .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
@@ -51,7 +46,7 @@ class OnlineLinear(OnlinePredictor):
     name = "online-linear"
     features = FEATURES
 
-    rate: Positive = 0.5
+    rate: Positive = 0.5  # length of the steps; the default suits all logs tried
 
     kernels = Kernels(
         kernel.estimate, kernel.estimates, kernel.learn_rows, kernel.advance, kernel.N_DENSE, kernel.TABLE

@@ -80,14 +80,8 @@ def rules_of_log(
 ) -> tuple[Rules, JobLog, ReadingReport]:
     """Return a site's rules for a cleaned log, and the log without the jobs that could never start under them.
 
-    Returns
-    -------
-    Rules
-        They go with the log returned.
-    JobLog
-        The jobs that some queue takes, without those that a failed job would hold without end.
-    ReadingReport
-        Jobs and dependencies that were left out, by reason, and groups of the site that the log does not have.
+    Jobs stay that some queue takes, unless a failed job would hold them without end. The report tells, by reason, which
+    jobs and dependencies were left out, and which groups of the site the log does not have.
     """
     machine = int(log.max_procs or 0)
     given = Site(queues="mira") if site == "mira" else Site() if site is None else _read(site)

@@ -166,11 +166,6 @@ def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_
     Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability, up to 24 h;
     else up to 6 h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K
     partition, stay free of it. The queue backfill is behind all.
-
-    Raises
-    ------
-    JobcastError
-        If the machine has fewer than 12 processors, or the share leaves no job to the other queues.
     """
     if machine_procs < 12:
         raise JobcastError(f"Mira's queues need a machine of 12 processors or more; this one has {machine_procs}.")
