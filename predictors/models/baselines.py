@@ -177,13 +177,6 @@ class ColumnForecast:
 class Requested(ColumnPredictor):
     """A job runs as long as its user asked for; one hour where that is unknown.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; neither changes a prediction.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> Requested().predict_one(np.array([600.0])).seconds
     600.0
@@ -198,13 +191,6 @@ class LastTwo(ColumnPredictor):
     """Mean run time of the user's last two ended jobs.
 
     One ended job only: by the rule `strict` that one, by the rule `reis` the requested time. None: the requested time.
-
-    Parameters
-    ----------
-    cap : bool
-        Keep predictions within [1 s, requested time].
-    as_of : {"strict", "reis"}
-        What counts as ended: `strict`, also what ends in the second of the submission; `reis`, only what ended before.
 
     References
     ----------
@@ -248,8 +234,6 @@ class Tsafrir(ColumnPredictor):
 class UserMean(ColumnPredictor):
     """Mean run time of all the user's ended jobs; none: the requested time.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> UserMean().predict_rows(np.array([[600.0, 40.0], [600.0, np.nan]])).tolist()
     [40.0, 600.0]
@@ -303,12 +287,8 @@ class SimilarLow(Similar):
 class Cesnet(ColumnPredictor):
     """Request x worst run time / request of the user's last 15 jobs, padded: CESNET's rule.
 
-    15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; the rule itself never exceeds the request.
+    15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time. The
+    rule never exceeds the request.
 
     References
     ----------
@@ -335,11 +315,6 @@ class Metastack(ColumnPredictor):
     Alike are the user's jobs of the last 90 days with the same partition, processors and requested time, among the last
     64 that ended. Memory and nodes, which METASTACK compares as well, are not in the history. A mean beyond the request
     is replaced by half the request. Where not even the user is known, the requested time is predicted.
-
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; the rule itself never exceeds the request.
 
     References
     ----------

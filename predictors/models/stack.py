@@ -199,12 +199,7 @@ class Stack(Average):
     after 50 more. Everybody's errors, half after 2,000 jobs, count as three of the user's jobs. The other half of the
     answer is the plain mean of `Average`. A fit learns the first weights from its newest fifth of jobs, which the
     members have then not seen. Every outcome of a stream moves them on, and refits of the members leave them as they
-    are. Members are kept within the request.
-
-    Parameters
-    ----------
-    refit_every, cap, as_of
-        As in `RefittingPredictor`; with `refit_every` None a stream does not move the weights either.
+    are; with `refit_every` None a stream moves neither. Members are kept within the request.
 
     References
     ----------

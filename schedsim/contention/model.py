@@ -99,21 +99,7 @@ class Slowdown:
 
 
 class ContentionState:
-    """The state of the model in one simulation at one moment; made by `ContentionModel.begun`.
-
-    Attributes
-    ----------
-    model : ContentionModel
-        Its parameters.
-    now : int
-        The engine's second that it has reached.
-    load : float64 array of shape (leaves + 2,)
-        Utilisation of the uplinks, the file system and its metadata server; up to date after `look`.
-    asks : dict of int to Ask
-        The asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`.
-    probed : float64 array of shape (9,) or None
-        The probes of the job that started last, on its nodes before its start; None before the first.
-    """
+    """The state of the model in one simulation at one moment; made by `ContentionModel.begun`."""
 
     def __init__(self, model: "ContentionModel", workload: Workload) -> None:
         self.model = model
@@ -134,12 +120,14 @@ class ContentionState:
         self._frames: deque[Frame] = deque()
         self._rates: Rates = np.empty((model.topology.nodes, len(COUNTERS)), dtype=np.float32)
         self._noise_share = np.zeros(leaves) if model.noise is None else model.noise.leaving(model.topology)
+        # utilisation of the uplinks, the file system and its metadata server; up to date after `look`
         self.load: Floats = np.zeros(leaves + 2)
         self._sink = model.sink
+        # the asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`
         self.asks: dict[int, Ask] = {}
-        self.probed: Floats | None = None
+        self.probed: Floats | None = None  # of the job that started last, on its nodes before its start, shape (9,)
         self._probing = False
-        self.now = -model.lead - 1  # so that there is a sample at -lead
+        self.now = -model.lead - 1  # the engine's second that it has reached: so that there is a sample at -lead
         self._stale = True
         self._step()
 

@@ -41,8 +41,27 @@ NO_NET: Final = np.empty(0, np.float32)
 NO_NET.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
+class StoredNetwork:
+    """Base of networks as agents: two are equal where all that is stored of them is."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that there is to store of it: arrays of numbers."""
+        raise NotImplementedError
+
+    @cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        stored = self.arrays().items()
+        return tuple((name, array.shape, hashlib.sha256(array.tobytes()).digest()) for name, array in stored)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
 @dataclass(frozen=True, eq=False)
-class Shared:
+class Shared(StoredNetwork):
     """Picks the job with the greatest score of one network, which sees one job at a time.
 
     RLScheduler's network has eight features and 961 parameters; over twelve features it has more:
@@ -110,16 +129,6 @@ class Shared:
         activation: Any = _at_place(tuple(ACTIVATIONS), arrays["activation"], "activation")
         return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), activation)
 
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        return self.hidden, self.activation, hashlib.sha256(self.weights.tobytes()).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shared) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
 
 @dataclass(frozen=True)
 class Shape:
@@ -170,7 +179,7 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Dras:
+class Dras(StoredNetwork):
     """Picks by a network of DRAS, by the greatest score or drawn by the scores' softmax.
 
     It sees the nodes of first fit, whatever the allocator: a job gets the free nodes of the lowest numbers. So the
@@ -231,17 +240,6 @@ class Dras:
         drawn, raw, permuted = map(bool, arrays["flags"].tolist())
         shape = Shape(nodes, kind, window, (first, second))
         return cls(shape, arrays["weights"], int(arrays["seed"]), drawn, float(arrays["explore"]), raw, permuted)
-
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        digest = hashlib.sha256(self.weights.tobytes()).digest()
-        return self.shape, self.seed, self.drawn, self.explore, self.raw, self.permuted, digest
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dras) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
 
 
 def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:

@@ -7,10 +7,8 @@ Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick 
 `schedsim.agents.pooled_gradients` has the gradients.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,13 +20,13 @@ from predictors.core.jit import compiled
 from predictors.core.validation import check_whole
 from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Observation
-from schedsim.policies.networks import weights_of
+from schedsim.policies.networks import StoredNetwork, weights_of
 
 MOST_HIDDEN: Final = 4_096  # neurons of one layer
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class Pooled(StoredNetwork):
     """Picks the job with the greatest score of a network that all jobs share and that sees their mean.
 
     >>> Pooled.count((16, 16))
@@ -96,16 +94,6 @@ class Pooled:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return what was stored."""
         return cls(arrays["weights"], tuple(np.atleast_1d(arrays["hidden"]).tolist()))
-
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        return self.hidden, hashlib.sha256(self.weights.tobytes()).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pooled) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
 
 
 @compiled

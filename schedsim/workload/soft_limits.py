@@ -26,22 +26,12 @@ MINUTE: Final = 60
 class Rounded:
     """A `Forecast` with answers rounded up to whole steps, as far as the requested times allow.
 
-    Parameters
-    ----------
-    step : int
-        Answers are rounded up to its multiples [s].
-    requested : int64 array of shape (n_jobs,)
-        The hard limits [s].
-
-    Attributes
-    ----------
-    given : float64 array of shape (n_jobs,)
-        The soft limits as they were given [s]; NaN before a job's submission.
+    `step` is in seconds; the requested times [s], shape (n_jobs,), are the hard limits.
     """
 
     def __init__(self, inner: Forecast, step: int, requested: Ints) -> None:
         self.inner: Final = inner
-        self.given = np.full(len(requested), np.nan)
+        self.given = np.full(len(requested), np.nan)  # the soft limits as given [s]; NaN before a job's submission
         self._step, self._requested = step, requested
 
     def advance(self, events: Ints, seconds: Floats) -> None:
