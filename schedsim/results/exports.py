@@ -145,7 +145,6 @@ def _write_parquet(schedule: Schedule, log: JobLog, path: Path) -> None:
 
 
 def _write_swf(schedule: Schedule, log: JobLog, path: Path) -> None:
-
     write_swf(to_log(schedule, log), path)
 
 
