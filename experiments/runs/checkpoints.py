@@ -117,8 +117,6 @@ def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any
 def _difference(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the first thing in which two works differ, in words.
 
-    Examples
-    --------
     >>> _difference({"seeds": [1], "rest": {}}, {"seeds": [1, 2], "rest": {}})
     'seeds (1; here 1, 2)'
     >>> _difference({"rest": {"kill": True}}, {"rest": {"kill": False, "by": []}})

@@ -27,8 +27,6 @@ class NamedPolicy:
         `agent:FILE`, a shipped `agent:NAME` and `agent:models:/NAME@ALIAS` are agents; `slurm:FILE` is the policy of a
         slurm.conf (see `schedsim.sites.slurm.files`); the others are those of `schedsim.policies.policy.make_policy`.
 
-        Examples
-        --------
         >>> NamedPolicy.of("agent:random-kept").estimates, NamedPolicy.of("easy").passes.kind
         ('requested', 'counts')
         """

@@ -117,8 +117,6 @@ class LogEvents:
 def log_events(log: JobLog) -> Ints:
     """Return all events of a log by its own times, int64 of shape (n_events, 3); see `LogEvents` for their order.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "wait": [0, 1], "run_time": [5, 0]}, {})
     >>> log_events(log).tolist()  # (time, kind, row): 0 submitted, 1 started, 2 ended
     [[0, 0, 0], [0, 1, 0], [5, 2, 0], [5, 0, 1], [6, 1, 1], [6, 2, 1]]
@@ -276,8 +274,6 @@ def replay(
 
     The log's own starts and ends drive a `LogHistory`, which explains the parameters.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [0, 0], "run_time": [5, 8],
     ...                            "user": [3, 3]}, {})
     >>> replay(log, ["last_two_mean", "think_time"]).tolist()

@@ -114,8 +114,6 @@ def fit_encoding(
 ) -> Encoding:
     """Learn which categories get a column.
 
-    Examples
-    --------
     >>> rows = np.array([[4.0, 7.0], [4.0, 9.0], [8.0, 9.0]])
     >>> fit_encoding(rows, [False, True]).transform([[4.0, 9.0], [4.0, 5.0]]).tolist()
     [[4.0, 0.0, 1.0], [4.0, 0.0, 0.0]]

@@ -149,8 +149,6 @@ def estimates_name(name: str) -> str:
 def make_revised_estimates(name: str) -> SimilarRuns:
     """Return a rule of revised estimates by its name.
 
-    Examples
-    --------
     >>> make_revised_estimates("careful").factor
     0.85
     """

@@ -287,8 +287,6 @@ def is_agent(policy: str) -> bool:
 def agent_of_file(name: str) -> NamedAgent:
     """Return the agent of a file, or of a name of `SHIPPED`.
 
-    Examples
-    --------
     >>> agent_of_file("random-oldest").reserve
     'oldest'
     """

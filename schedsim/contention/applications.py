@@ -88,8 +88,6 @@ ALONE: Final[Mapping[str, int]] = MappingProxyType(
 def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[App, ...]:
     """Return applications by name.
 
-    Examples
-    --------
     >>> [app.workload for app in apps_named(["AMG", "SWFFT", "LBANN"])]
     ['compute', 'network', 'io']
     """

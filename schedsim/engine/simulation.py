@@ -557,8 +557,6 @@ def simulate(
 ) -> Schedule:
     """Run a whole workload under a policy; the parameters are those of `Simulation`.
 
-    Examples
-    --------
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([0, 1], submit=[0, 1], procs=[6, 8], requested=[10, 10], run_time=[9, 10],
     ...                           machine_procs=8)

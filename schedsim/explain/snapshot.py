@@ -71,8 +71,6 @@ class Recorded:
 class Stepper:
     """Walk a simulation from one scheduling instant to the next and examine those asked for.
 
-    Examples
-    --------
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
     >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 10, 9],

@@ -145,8 +145,6 @@ class NodeSets:
 def intervals(nodes: Ints) -> list[Interval]:
     """Return ascending numbers as intervals (first, last), both included.
 
-    Examples
-    --------
     >>> intervals(np.array([3, 4, 5, 9]))
     [(3, 5), (9, 9)]
     """
@@ -158,8 +156,6 @@ def intervals(nodes: Ints) -> list[Interval]:
 def interval_set(held: list[Interval]) -> str:
     """Return intervals as Batsim writes them.
 
-    Examples
-    --------
     >>> interval_set([(1, 2), (5, 5)])
     '1-2 5'
     """

@@ -194,8 +194,6 @@ class Outages:
 def size_of(pieces: Pieces) -> int:
     """Return how many nodes these are.
 
-    Examples
-    --------
     >>> size_of(((0, 4), (2, 6)))
     6
     """

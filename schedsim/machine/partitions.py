@@ -212,8 +212,6 @@ class Partitions:
 
     Jobs must ask for exactly the nodes of a partition, see `widened`.
 
-    Examples
-    --------
     >>> allocator, free = Partitions(Hierarchy.binary(8)), np.array([1, 1, 1, 1, 0, 1, 1, 1]) > 0
     >>> allocator.place(free, 1, job_id=7).tolist(), allocator.place(free, 2, job_id=8).tolist()
     ([5], [6, 7])
@@ -305,8 +303,6 @@ def widened(workload: Workload, allocator: Allocator | None) -> Workload:
 
     `asked_procs` keeps what they asked for, for Cobalt's score.
 
-    Examples
-    --------
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[3, 8], requested=[60, 60], run_time=[30, 60],
     ...                           machine_procs=8)
     >>> wide = widened(w, Partitions(Hierarchy.binary(8)))

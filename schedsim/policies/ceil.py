@@ -117,8 +117,6 @@ def most_in_use(ceiling: float, procs: int) -> int:
 
     The share counts as the decimal number that it is written as.
 
-    Examples
-    --------
     >>> most_in_use(0.95, 4392), most_in_use(0.57, 100)
     (4172, 57)
     """
@@ -128,8 +126,6 @@ def most_in_use(ceiling: float, procs: int) -> int:
 def share_of(share: float, procs: int) -> int:
     """Return the smallest number of processors that is at least a share of the machine.
 
-    Examples
-    --------
     >>> share_of(0.95, 4392), share_of(0.6, 10)
     (4173, 6)
     """

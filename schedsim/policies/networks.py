@@ -134,8 +134,6 @@ class Shared(StoredNetwork):
 class Shape:
     """The sizes of a network of DRAS.
 
-    Examples
-    --------
     The paper's networks; its count for DRAS-DQL on Cori, 161,764,004, is that of 12,176 rows in place of 12,078, and
     its convolution of 4,368 neurons for DRAS-DQL on Theta has 4,362:
 

@@ -186,8 +186,6 @@ class Order:
 def sortable(keys: Floats) -> Ints:
     """Return int64 that sort like the numbers; -0.0 counts as 0.0.
 
-    Examples
-    --------
     >>> sortable(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0])).argsort(kind="stable").tolist()
     [0, 1, 2, 3, 4]
     """

@@ -292,8 +292,6 @@ def with_limits(
 def policy_name(name: str) -> str:
     """Return the name of a policy in results: today's in place of an older one.
 
-    Examples
-    --------
     >>> policy_name("default"), policy_name("default+ceil"), policy_name("easy")
     ('careful', 'careful+ceil', 'easy')
     """
@@ -319,8 +317,6 @@ def make_policy(name: str) -> Policy:
     (`predictors.entry_points`). The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH on a
     base: it needs a classifier, which no name gives.
 
-    Examples
-    --------
     >>> make_policy("hybrid-3+promise").depth
     3
     >>> make_policy("eazy")

@@ -69,8 +69,6 @@ class Pooled(StoredNetwork):
     def scores(self, jobs: npt.NDArray[Any], context: npt.NDArray[Any]) -> Floats:
         """Return the scores of jobs, shape (n,), from features of shape (n, 12).
 
-        Examples
-        --------
         >>> network = Pooled(np.linspace(-1, 1, 1184))
         >>> jobs, context = np.linspace(0, 1, 36, dtype=np.float32).reshape(3, 12), np.ones(27, np.float32)
         >>> bool(np.allclose(network.scores(jobs[::-1], context)[::-1], network.scores(jobs, context)))

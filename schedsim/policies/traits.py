@@ -159,8 +159,6 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Row]] = MappingProxyType(
 def clash(traits: Collection[str]) -> tuple[str, str] | None:
     """Return the first pair of these traits that does not compose, or None.
 
-    Examples
-    --------
     >>> clash([PROMISE, GATE]), clash([LOOK_AHEAD, GATE])
     (None, ('a look-ahead', 'a gate'))
     """

@@ -83,8 +83,6 @@ USER_BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
 def user_wait(schedule: Schedule) -> Ints:
     """Return the user wait of each job [s].
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -140,8 +138,6 @@ def available(outages: Outages, machine_procs: int) -> tuple[Ints, Ints]:
     The first second is the smallest int64. Reserved nodes and nodes that are down add up, so those that are both count
     twice, up to the whole machine.
 
-    Examples
-    --------
     >>> from schedsim.machine.outages import Change, Reservation
     >>> seconds, procs = available(Outages([Reservation(10, 20)], [Change(5, "fail", 1), Change(30, "repair", 1)]), 8)
     >>> seconds[1:].tolist(), procs.tolist()

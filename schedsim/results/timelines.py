@@ -25,8 +25,6 @@ class Timeline:
 def timeline(schedule: Schedule) -> Timeline:
     """Return the step functions of a schedule: after the ends, submissions and starts of each second.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -57,8 +55,6 @@ def timeline(schedule: Schedule) -> Timeline:
 def in_use(start: Ints, end: Ints, procs: Ints) -> tuple[Ints, Ints]:
     """Return the seconds at which the processors in use change, ascending, and how many are in use from each of them.
 
-    Examples
-    --------
     >>> in_use(np.array([0, 5]), np.array([10, 8]), np.array([4, 2]))
     (array([ 0,  5,  8, 10]), array([4, 6, 4, 0]))
     """
@@ -70,8 +66,6 @@ def in_use(start: Ints, end: Ints, procs: Ints) -> tuple[Ints, Ints]:
 def value_at(seconds: Ints, time: Ints, value: Ints) -> Ints:
     """Return the value of a step function at some seconds; 0 before its first.
 
-    Examples
-    --------
     >>> value_at(np.array([-1, 0, 7]), *in_use(np.array([0]), np.array([5]), np.array([4])))
     array([0, 4, 0])
     """

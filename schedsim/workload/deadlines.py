@@ -39,8 +39,6 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
 
     By one seed, a smaller share's jobs are among a larger one's.
 
-    Examples
-    --------
     >>> w = Workload.from_columns(range(1, 101), submit=[0] * 100, procs=[1] * 100, requested=[60] * 100,
     ...                           run_time=[60] * 100, machine_procs=8)
     >>> int(drawn(w, 0.3).sum()), bool((drawn(w, 0.3) <= drawn(w, 0.5)).all())
@@ -118,8 +116,6 @@ def deadlines_by(
 def is_share(what: str) -> bool:
     """Return whether this is a number: a share of the jobs, drawn by seed.
 
-    Examples
-    --------
     >>> is_share("0.3"), is_share("queue=2"), is_share("late.csv")
     (True, False, False)
     """

@@ -56,8 +56,6 @@ def shaken(
 def resubmitted(log: JobLog, submit: Ints, **values: Ints) -> JobLog:
     """Return a log with other submissions [s], and other values of whole columns, sorted again: the first is second 0.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(3, seed=1)
     >>> later = resubmitted(log, np.array([7, 20, 5]))

@@ -53,8 +53,6 @@ class Rounded:
 def rounded_up(seconds: Floats, step: int, requested: Ints) -> Floats:
     """Return seconds rounded up to whole steps, at least one, at most the requested times.
 
-    Examples
-    --------
     >>> rounded_up(np.array([0.5, 60.0, 61.0, 900.0]), 60, np.array([600, 600, 600, 890])).tolist()
     [60.0, 60.0, 120.0, 890.0]
     """
@@ -109,8 +107,6 @@ class Given:
 
         Means of no job are NaN.
 
-        Examples
-        --------
         >>> soft = np.array([60, 60, 120, 600])
         >>> Given(soft, soft).figures(np.array([50, 90, 180, 600]))
         {'soft_too_short': 0.5, 'soft_short_by_mean_s': 45.0, 'soft_short_by_median_s': 45.0}
@@ -137,8 +133,6 @@ SOFT_LIMITS: Final[Mapping[str, SoftLimits]] = MappingProxyType(
 def soft_limits_named(name: str) -> SoftLimits:
     """Return how a scheduler holds soft limits, by its name.
 
-    Examples
-    --------
     >>> soft_limits_named("slurm").step
     60
     """

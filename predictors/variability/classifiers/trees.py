@@ -93,8 +93,6 @@ class TreeVoter:
 def softmax(scores: Floats) -> Floats:
     """Return probabilities that grow with the scores, each row summing to 1.
 
-    Examples
-    --------
     >>> softmax(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(2).tolist()
     [[0.5, 0.5], [0.25, 0.75]]
     """

@@ -97,8 +97,6 @@ class Accounts:
 
         Those of second 0 are the initial state.
 
-        Examples
-        --------
         >>> august = int(datetime(2016, 8, 1, tzinfo=UTC).timestamp())
         >>> accounts = Accounts((Project("one", "incite", 1000.0),), {}, august)
         >>> accounts.calendar(200 * 86_400)

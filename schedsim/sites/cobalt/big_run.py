@@ -22,8 +22,6 @@ from schedsim.sites.cobalt.queues import least_capability
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
     """Return the ends of maintenance of the whole machine [s], ascending.
 
-    Examples
-    --------
     >>> from schedsim.machine.outages import Reservation
     >>> maintenance_ends(Outages([Reservation(0, 50), Reservation(60, 70, 2)]), 8).tolist()
     [50]

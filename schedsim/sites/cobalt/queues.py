@@ -150,8 +150,6 @@ class Router:
 def least_capability(machine_procs: int, share: float = CAPABILITY_SHARE) -> int:
     """Return the smallest width of a capability job.
 
-    Examples
-    --------
     >>> least_capability(MIRA_NODES), least_capability(4360), least_capability(4360, share=1 / 12)
     (4097, 872, 364)
     """

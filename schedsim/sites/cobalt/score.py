@@ -56,8 +56,6 @@ class Score:
     ) -> float:
         """Return the gain of a job, eligible since second `begin`, after this many seconds.
 
-        Examples
-        --------
         >>> round(Score().gained(3600, 49_152, 3600, 49_152), 5)
         1.34168
         >>> Score().gained(9000, 512, 300, 49_152) == Score().gained(9000, 512, 3600, 49_152)

@@ -67,8 +67,6 @@ def sign_vectors(
 def signatures(vectors: Floats, planes: Floats | None = None) -> Ints:
     """Return the signatures of vectors of shape (n, size), int64 of shape (n, 2); each word has its bit 52 set.
 
-    Examples
-    --------
     >>> east, also, west = signatures(np.array([[1.0, 0.0, 0.1], [2.0, 0.0, 0.3], [-1.0, 0.0, 0.1]]))[:, 0].tolist()
     >>> (east ^ also).bit_count() < (east ^ west).bit_count()
     True
@@ -111,8 +109,6 @@ def _of_texts(column: Any) -> tuple[Floats, Ints]:
 def vector_of(text: str) -> npt.NDArray[np.float64]:
     """Return the numbers of a vector's text; one NaN, if it is none.
 
-    Examples
-    --------
     >>> vector_of("[0.5, -1;2]").tolist(), vector_of("relax").tolist(), vector_of("").tolist()
     ([0.5, -1.0, 2.0], [nan], [])
     """
