@@ -139,14 +139,10 @@ class BoostingPredictor(TreeGrowth, RefittingPredictor):
 class Boosted(BoostingPredictor):
     """Gradient-boosted trees on `RICH_FEATURES`.
 
-    References
-    ----------
     .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
     .. [2] N. Duan. Smearing estimate: a nonparametric retransformation method. Journal of the American Statistical
        Association 78(383), 1983. doi:10.1080/01621459.1983.10478017
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> boosted = Boosted(n_estimators=5).fit(log)
@@ -282,13 +278,9 @@ class Average(RefittingPredictor):
     hold most of the error. They err differently: their plain mean has less squared error than each of them on most
     logs, and weights learnt for them do no better.
 
-    References
-    ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
        doi:10.1007/s10994-006-6226-1
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> average = Average(n_boosted=5, n_forest=3).fit(log)

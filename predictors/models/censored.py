@@ -32,13 +32,9 @@ class Censored(BoostingPredictor):
     but the newest fifth of the jobs, and then such that half of these (by Kaplan and Meier's estimate, with the
     running jobs) run longer than predicted, or that predictions sum up to what they ran.
 
-    References
-    ----------
     .. [1] A. Barnwal, H. Cho, T. Hocking. Survival regression with accelerated failure time model in XGBoost. Journal
        of Computational and Graphical Statistics 31(4), 2022. doi:10.1080/10618600.2022.2067548
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> censored = Censored(n_estimators=5).fit(log)

@@ -15,8 +15,6 @@ little: up by `step` (1 - budget) when the job ran longer than predicted, down b
 run the rate of the first is the budget, whatever the jobs and the predictor do, unless the limit itself is outrun more
 often [1]_.
 
-References
-----------
 .. [1] I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
    doi:10.48550/arXiv.2106.00170
 .. [2] A. N. Angelopoulos, R. F. Barber, S. Bates. Online conformal prediction with decaying step sizes. ICML 2024.

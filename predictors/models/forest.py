@@ -170,13 +170,9 @@ class Forest(RefittingPredictor):
     encoded; by default only the most frequent ones of each attribute get a column. The paper's encoding is
     `one_hot=None`.
 
-    References
-    ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
     .. [2] V. Reis. Learning job run-times in HPC systems. Master's report, MoSIG, Grenoble.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> forest = Forest(n_estimators=5).fit(log)

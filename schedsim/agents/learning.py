@@ -10,8 +10,6 @@ end of the job set.
 The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """

@@ -10,8 +10,6 @@ on Frontier and Perlmutter [1]_ these are four to eight times as rare: in five m
 on one of the two machines, for four days and up to three times as slow. The 95th percentile of an application was 1.1
 to 1.3 times its median there, by drift and all else; how much of that is drift was not measured.
 
-References
-----------
 .. [1] Parallel Software and Systems Group. hpcgroup/perf-variability, repeated runs of AMG2023, MILC, deepCAM and
    nanoGPT, December 2024 to April 2025.
 """

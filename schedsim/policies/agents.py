@@ -5,8 +5,6 @@ An agent picks from a window at the front of the queue until the job picked does
 scores `Linear`, `RandomPicks` and the networks of `schedsim.policies.networks`; for any other object the engine pauses
 and calls its method `choose` with what the pass has encoded (see `Observation`), or `pick` with the rows of the jobs.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """

@@ -3,8 +3,6 @@
 Each is a value. `order` ranks the jobs behind the blocked head, both as candidates and for further reservations; by
 default it is the order of the queue.
 
-References
-----------
 .. [1] Mu'alem & Feitelson. Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM
    SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
 """

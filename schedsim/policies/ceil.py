@@ -14,8 +14,6 @@ CEIL [1]_ is both on any order. Read here as follows:
   requested time - `lead`), which is a scheduling instant. Backfills come from the queue first, then from the postponed
   jobs, by the same rules.
 
-Examples
---------
 >>> from schedsim.engine.simulation import simulate
 >>> from schedsim.machine.dilation import Dilation
 >>> from schedsim.policies.policy import make_policy
@@ -30,8 +28,6 @@ Examples
 easy 54.0 0.9814814814814815
 easy+ceil 50.0 0.0
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """

@@ -4,8 +4,6 @@
 RLScheduler's kernel [1]_ by default. `Dras` is a network of DRAS [2]_, over the numbers of the jobs in the window and
 of every node of the machine; `Shape` says its sizes. `schedsim.agents.learning` trains it.
 
-References
-----------
 .. [1] Zhang, Dai, He, Bao, Xie. RLScheduler: an automated HPC batch job scheduler using reinforcement learning. SC
    2020. doi:10.1109/SC41405.2020.00035
 .. [2] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.

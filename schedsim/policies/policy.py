@@ -253,13 +253,9 @@ def ceil(
 ) -> Policy:
     """Return CEIL on a base policy, see `schedsim.policies.ceil`; without `postpone` no job is postponed.
 
-    References
-    ----------
     .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
        2019. doi:10.1145/3322789.3328743
 
-    Examples
-    --------
     >>> ceil(make_policy("easy")) == make_policy("easy+ceil")
     True
     """

@@ -20,8 +20,6 @@ Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that 
 All decisions depend on the engine's state alone, so a simulation may be copied or set back. `Tally` counts all asks,
 those of copies too.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """

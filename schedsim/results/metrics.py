@@ -4,8 +4,6 @@ A mean over jobs counts a job of a second like one that fills the machine for a 
 weight each job by its area (processors x run time), the standard deviation of the throughput and the spread over users
 [1]_: a mean bounded slowdown can fall while all of these grow.
 
-References
-----------
 .. [1] Boëzennec, Dufossé, Pallez. Qualitatively analyzing optimization objectives in the design of HPC resource
    manager. ACM TOMPECS, 2024. doi:10.1145/3701986
 """
@@ -44,12 +42,8 @@ def slowdown(wait: Ints, run_time: Ints) -> Floats:
 def bounded_slowdown(wait: Ints, run_time: Ints, bound: int = BOUND) -> Floats:
     """Return max(1, (wait + run time) / max(run time, bound)), times in seconds.
 
-    References
-    ----------
     .. [1] Feitelson et al. Theory and practice in parallel job scheduling. JSSPP 1997. doi:10.1007/3-540-63574-2_14
 
-    Examples
-    --------
     >>> bounded_slowdown(np.array([0, 30, 30]), np.array([1, 2, 20])).tolist()
     [1.0, 3.2, 2.5]
     """

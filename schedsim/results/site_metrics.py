@@ -3,8 +3,6 @@
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
 until its deadline no user waits for it [1]_.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """
@@ -31,8 +29,6 @@ of Mira's 49,152. Allcock et al. give no weights; these make 20 % of the mean of
 def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]]:
     """Return a queue's jobs, means and sums, the columns of Table 2 of Allcock et al., nodes for cores.
 
-    References
-    ----------
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """

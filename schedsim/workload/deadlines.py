@@ -1,7 +1,5 @@
 """Deadlines: which jobs may be postponed, and until when.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 .. [2] N'takpe, Suter. Don't hurry be happy: a deadline-based backfilling approach. JSSPP 2017.

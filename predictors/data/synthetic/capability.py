@@ -4,8 +4,6 @@ The shape is that of ALCF's Theta [1]_ as far as papers describe it: 4,392 nodes
 the whole machine, walltimes that go with the size, and submissions that go up and down with the time of day. It is not
 fitted to any log.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """

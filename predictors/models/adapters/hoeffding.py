@@ -40,15 +40,11 @@ class OnlineTree(StreamPredictor):
     river grows the trees, in Python: one costs about half a millisecond a job, ten cost ten times as much, and each
     time that the window is full the newest half of it is learnt again. For millions of jobs take another predictor.
 
-    References
-    ----------
     .. [1] A. Bifet, R. Gavaldà. Adaptive learning from evolving data streams. IDA 2009.
        doi:10.1007/978-3-642-03915-7_22
     .. [2] H. M. Gomes, J. P. Barddal, L. E. Boiko Ferreira, A. Bifet. Adaptive random forests for data stream
        regression. ESANN 2018.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> bool((OnlineTree().fit(log).predict(log) <= log.filled("requested_time")).all())

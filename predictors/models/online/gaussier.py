@@ -159,14 +159,10 @@ class Gaussier(OnlinePredictor):
       are those of running jobs at the submission.
     * A job's outcome is learnt with the inputs that its prediction was made from.
 
-    References
-    ----------
     .. [1] E. Gaussier, D. Glesser, V. Reis, D. Trystram. Improving backfilling by using machine learning to predict
        running times. SC 2015. doi:10.1145/2807591.2807646
     .. [2] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> predicted, run_time = Gaussier().fit(log).predict(log), log.filled("run_time")

@@ -43,8 +43,6 @@ def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Sin
 class TreeVoter:
     """An immutable map from complete rows to probabilities; safe to call from threads.
 
-    References
-    ----------
     .. [1] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
        doi:10.4310/SII.2009.v2.n3.a8
     """
@@ -171,8 +169,6 @@ class TreeClassifier(Classifier):
 class AdaBoost(TreeClassifier):
     """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
 
-    References
-    ----------
     .. [1] Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning and an application to
        boosting. Journal of Computer and System Sciences 55(1), 1997. doi:10.1006/jcss.1997.1504
     .. [2] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
@@ -224,8 +220,6 @@ class ForestOfTrees(TreeClassifier):
 class ExtraTrees(ForestOfTrees):
     """Extra trees: each split's threshold is drawn, each tree sees all runs. Parameters as in `ForestOfTrees`.
 
-    References
-    ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
        doi:10.1007/s10994-006-6226-1
     """
@@ -242,8 +236,6 @@ class ExtraTrees(ForestOfTrees):
 class DecisionForest(ForestOfTrees):
     """Random forest: each tree sees runs drawn with replacement. Parameters as in `ForestOfTrees`.
 
-    References
-    ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
     """
 

@@ -18,8 +18,6 @@ MINUTE: Final = 60
 class Score:
     """The gain of a waiting job at every tick: eligible² / walltime³ x size / machine x project weight, in minutes.
 
-    References
-    ----------
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """
