@@ -64,20 +64,28 @@ def learn_squared(
 class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Linear model of squared loss, learnt row by row by the normalised adaptive gradient.
 
+    Parameters
+    ----------
+    rate : float
+        Length of the steps, in units of the root mean square of the errors so far.
+    passes : int
+        How often `fit` goes over its rows.
+    quadratic : bool
+        Whether products of two inputs are inputs as well.
+
+    References
+    ----------
     .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
 
+    Examples
+    --------
     >>> X = np.arange(200.0)[:, None] % 7
     >>> model = GradientRegressor(passes=20).fit(X, 3 * X[:, 0] + 1)
     >>> np.round(model.predict([[2.0], [5.0]])).tolist()
     [7.0, 16.0]
     """
 
-    def __init__(
-        self,
-        rate: float = 0.5,  # length of the steps, in units of the root mean square of the errors so far
-        passes: int = 5,  # how often `fit` goes over its rows
-        quadratic: bool = False,  # whether products of two inputs are inputs as well
-    ) -> None:
+    def __init__(self, rate: float = 0.5, passes: int = 5, quadratic: bool = False) -> None:
         self.rate = rate
         self.passes = passes
         self.quadratic = quadratic
