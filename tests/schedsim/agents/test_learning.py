@@ -235,12 +235,12 @@ def test_rewards_are_those_worked_out_by_hand():
 
 def earned(schedule, reward):
     """Return what picking each job at its start would have earned."""
-    jobs, total, begun = schedule.workload, 0.0, []
+    jobs, total, begun = schedule.workload, 0.0, set()
     for job in np.argsort(schedule.start, kind="stable").tolist():
         now = schedule.start[job]
         waiting = [row for row in np.flatnonzero(jobs.submit <= now).tolist() if row not in begun]
         used = sum(jobs.procs[row] for row in begun if schedule.end[row] > now)
-        begun.append(job)
+        begun.add(job)
         waiting_behind = [row for row in waiting if row != job]
         if reward.equation == "capability":
             longest = max(now - jobs.submit[waiting].min(), reward.least_wait)
