@@ -27,8 +27,6 @@ class NamedPolicy:
         `agent:FILE`, a shipped `agent:NAME` and `agent:models:/NAME@ALIAS` are agents; `slurm:FILE` is the policy of a
         slurm.conf (see `schedsim.sites.slurm.files`); the others are those of `schedsim.policies.policy.make_policy`.
 
-        Examples
-        --------
         >>> NamedPolicy.of("agent:random-kept").estimates, NamedPolicy.of("easy").passes.kind
         ('requested', 'counts')
         """
@@ -54,13 +52,7 @@ class NamedPolicy:
         return None if isinstance(self.read, Policy) else self.read.digest
 
     def of_log(self, log: JobLog) -> tuple[Policy, ReadingReport]:
-        """Return the policy for the jobs of a cleaned log, and what it does not use of its files.
-
-        Raises
-        ------
-        JobcastError
-            If a slurm.conf cannot rank these jobs.
-        """
+        """Return the policy for the jobs of a cleaned log, and what it does not use of its files."""
         if isinstance(self.read, SlurmFiles):
             return self.read.policy(log)
         return self.passes, ReadingReport(log.name)

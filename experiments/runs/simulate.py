@@ -63,8 +63,6 @@ _ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
 def roles_of(name: str) -> dict[str, str] | None:
     """Return the estimates' name of each role; None where one name stands for all roles.
 
-    Examples
-    --------
     >>> roles_of("order=last-two")
     {'running': 'requested', 'candidates': 'requested', 'order': 'last-two'}
     >>> roles_of("cqsim")
@@ -93,8 +91,6 @@ def _unknown(name: str) -> JobcastError:
 def usual_correction(soft_limits: str | None) -> str:
     """Return the correction where none is named: that of the scheduler with these soft limits.
 
-    Examples
-    --------
     >>> usual_correction(None), usual_correction("slurm-23.11")
     ('requested', 'slurm')
     """
@@ -144,25 +140,18 @@ def check_names(
 
 
 def estimates_by_name(
-    name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
+    # `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
+    # nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
+    # folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
+    # `ROLES`
+    name: "str | LoadedModel | SimilarRuns",
+    log: JobLog,  # the cleaned log, rows as in `workload`
+    workload: Workload,  # the jobs to be simulated
+    # share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
+    # end (`predictors.models.conformal`)
+    budget: float | None = None,
 ) -> Estimates | Separate | RevisedEstimates:
-    """Return the estimates that the scheduler plans by.
-
-    Parameters
-    ----------
-    name : str, LoadedModel or SimilarRuns
-        `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
-        nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
-        `ROLES`.
-    log : JobLog
-        The cleaned log, rows as in `workload`.
-    workload : Workload
-        The jobs to be simulated.
-    budget : float or None
-        Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
-        end (`predictors.models.conformal`).
-    """
+    """Return the estimates that the scheduler plans by."""
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)
@@ -374,8 +363,6 @@ def refuse_unknown_job(log: JobLog, job_id: int) -> None:
 def processors(procs: int | None, nodes: Machine | None) -> int | None:
     """Return the processors of the machine: as its nodes have, else as asked for.
 
-    Examples
-    --------
     >>> from schedsim.machine.node_groups import NodeGroup
     >>> processors(None, Machine((NodeGroup("thin", 2, 8),))), processors(7, None)
     (16, 7)
@@ -432,8 +419,6 @@ def ready_for(
 def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the fact of a page on which nodes the logs of a sweep have, from what is kept of them; {} if none has.
 
-    Examples
-    --------
     >>> thin = {"name": "thin", "count": 2, "processors": 8, "partitions": []}
     >>> nodes_told([{"name": "site", "machine": {"nodes": [thin]}}, {"name": "other"}])
     {'nodes': 'site: thin: count 2, processors 8'}
@@ -449,8 +434,6 @@ def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def goes_on(nodes: Machine | None, rule: Policy) -> bool:
     """Return whether a policy can plan on this machine: on nodes some count processors alone.
 
-    Examples
-    --------
     >>> from schedsim.machine.node_groups import NodeGroup
     >>> from schedsim.policies.policy import make_policy
     >>> machine = Machine((NodeGroup("thin", 2, 8),))

@@ -154,7 +154,6 @@ def _evaluated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
 
 
 def _trained(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], Mapping[str, bytes]]:
-
     assert isinstance(cell.case, Learner)
     found = _evaluation(log, cell, batch)
     model, until = fitted(log, cell.case.predictor, cell.seed)
@@ -167,14 +166,12 @@ def _trained(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], Map
 
 
 def _evaluation(log: JobLog, cell: Cell, batch: Batch) -> "Evaluation":
-
     assert isinstance(cell.case, Learner)
     options = {name: batch.options[name] for name in ("train", "protocol")}
     return evaluate(log, [cell.case.predictor], seed=cell.seed, budget=cell.case.budget, **options)
 
 
 def _scored(found: "Evaluation") -> Row:
-
     score = found.scores[-1]
     return {"protocol": found.protocol, "split": found.split, **figures_of(score, found.n_train)}
 

@@ -250,8 +250,6 @@ class JobLog:
     def replaced(self, columns: Mapping[str, Ints]) -> Self:
         """Return the log with other values in some columns, known for every job.
 
-        Examples
-        --------
         >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5]}, {})
         >>> log.replaced({"wait": np.array([3, 4])})["wait"].tolist()
         [3, 4]

@@ -19,18 +19,10 @@ _MUTABLE = ("nodes", "later", "later_as_of", "at_promise", "promise_as_of", "tri
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """The nodes and which job has what of them, at one moment of a simulation.
+    """The nodes and which job has what of them, at one moment of a simulation."""
 
-    Parameters
-    ----------
-    arrays : NodeArrays
-        As the kernels take them.
-    earlier : tuple of int64 arrays of shape (n, 3)
-        What was written into `arrays.spots` before; forks share it.
-    """
-
-    arrays: NodeArrays
-    earlier: tuple[Ints, ...] = ()
+    arrays: NodeArrays  # as the kernels take them
+    earlier: tuple[Ints, ...] = ()  # shape (n, 3); what was written into `arrays.spots` before; forks share it
 
     @classmethod
     def of(cls, workload: Workload) -> "Placing | None":

@@ -42,25 +42,14 @@ class Topology:
 
     A workload's processor is one node here.
 
-    Parameters
-    ----------
-    leaves : int
-        Leaf switches.
-    per_leaf : int
-        Nodes of each.
-    apart : tuple of int
-        Nodes that no job may have, ascending: those of a noise job, or of services.
-
-    Examples
-    --------
     >>> machine = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
     >>> machine.nodes, machine.for_jobs, machine.apart[:4]
     (512, 480, (0, 16, 32, 48))
     """
 
-    leaves: int
-    per_leaf: int
-    apart: tuple[int, ...] = ()
+    leaves: int  # leaf switches
+    per_leaf: int  # nodes of each
+    apart: tuple[int, ...] = ()  # nodes that no job may have, ascending: those of a noise job, or of services
 
     def __post_init__(self) -> None:
         whole = all(isinstance(n, int | np.integer) for n in (self.leaves, self.per_leaf))

@@ -30,8 +30,6 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
     exclusive jobs. `by_dominant` has for each dominant resource the number of jobs, their mean wait and mean bounded
     slowdown.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
     >>> from schedsim.policies.policy import make_policy
@@ -68,8 +66,6 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
 def flat(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with separate columns by resource: `gpus_utilisation`, `gpus_mean_wait_s`, ….
 
-    Examples
-    --------
     >>> flat({"killed": 0, "resources": {"gpus": {"held": 0.5}}, "by_dominant": {"gpus": {"jobs": 2}}})
     {'killed': 0, 'gpus_held': 0.5, 'gpus_jobs': 2}
     """
