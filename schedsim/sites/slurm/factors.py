@@ -17,6 +17,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding
 from predictors.data.slurm.conf import ENDLESS, Setting, SlurmConf, seconds_of, whole_of
 from schedsim.kernels.records import Records
+from schedsim.machine.node_groups import MOST_MEMORY, first_known
 from schedsim.sites.slurm.accounts import Owners, amounts_of, weights_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.sites.slurm.records import Parts
@@ -173,28 +174,34 @@ def _has_memory(log: JobLog, of: Ints, most: int | None) -> Bools:
     return ~known | (log.filled("requested_job_memory") <= most * 1024 * np.maximum(1, of))
 
 
+def nodes_of(conf: SlurmConf, log: JobLog, procs: Ints) -> Ints:
+    """Return how many nodes each job takes: what it asks for, else what it was given, else the fewest that hold it."""
+    told = first_known(log, "requested_nodes", "nodes")
+    return np.where(told > 0, told, -(-procs // max(1, conf.procs // max(1, conf.nodes))))
+
+
 def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> JobLog:
     """Return a log in which jobs that ask for no memory have what Slurm gives them, by DefMemPerCPU and its like.
 
     Memory for each GPU stands before that for each processor or node. Jobs stay as they are where the files name none.
     """
-    known, gpus = log.known("requested_job_memory").copy(), np.zeros(len(log), dtype=np.int64)
-    if log.known("requested_gpus").any():
-        gpus = np.maximum(0, log.filled("requested_gpus"))
-    found = np.where(known, log.filled("requested_job_memory") if known.any() else 0, 0)
+    told, gpus = log.known("requested_job_memory"), first_known(log, "requested_gpus", "allocated_gpus")
+    known = told | (log.known("requested_memory") & (log.filled("requested_memory") > 0))
+    found = np.where(told, log.filled("requested_job_memory"), 0)
     groups = [(jobs, conf.partitions[several[0]]) for jobs, several in _jobs_by_partition(conf, log)]
     of_site = ~np.any([jobs for jobs, _ in groups], axis=0) if groups else np.ones(len(log), dtype=np.bool_)
     for jobs, row in (*groups, (of_site, {})):
         by_gpu = _memory(conf, row, "defmem", ("pergpu",)).get("pergpu", 0)
         rest = _memory(conf, row, "defmem", _EITHER)
-        memory = rest.get("percpu", 0) * procs if "percpu" in rest else rest.get("pernode", 0) * nodes
-        memory = np.where((by_gpu > 0) & (gpus > 0), by_gpu * gpus, memory)
-        gets = jobs & ~known & (memory > 0)
-        found[gets] = memory[gets] * 1024
-        known |= gets
-    if (known == log.known("requested_job_memory")).all():
+        usual, of = (rest["percpu"], procs) if "percpu" in rest else (rest.get("pernode", 0), nodes)
+        has = (gpus > 0) & (by_gpu > 0)
+        each, of = np.where(has, by_gpu, usual), np.where(has, gpus, of)
+        gets = jobs & ~known & (each > 0)
+        found[gets] = (np.minimum(each * 1024, MOST_MEMORY // of) * of)[gets]  # within an int64
+        told = told | gets
+    if (told == log.known("requested_job_memory")).all():
         return log
-    unknown = {**log.unknown, "requested_job_memory": ~known}
+    unknown = {**log.unknown, "requested_job_memory": ~told}
     return replace(log, values={**log.values, "requested_job_memory": found}, unknown=unknown)
 
 

@@ -18,10 +18,11 @@ from schedsim.engine.simulation import simulate
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.records import NEVER
-from schedsim.machine import node_groups
+from schedsim.machine import reserved_nodes
 from schedsim.machine.failures import DRAWN
-from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of
+from schedsim.machine.reserved_nodes import in_processors, reserving
 from schedsim.policies.policy import make_policy
 from schedsim.results.resource_metrics import resource_figures
 from schedsim.validate.laws import ON_NODES
@@ -295,6 +296,6 @@ def test_thousands_of_reservations_take_a_moment(monkeypatch):
     found = simulate(workload, make_policy("easy"), outages=many)
     assert time.process_time() - begin < 5
     assert found.start.tolist() == [14_975, 15_035, 15_935]  # once its node is free for ever; each behind the other
-    monkeypatch.setattr(node_groups, "MOST_RESERVED", 4000)
+    monkeypatch.setattr(reserved_nodes, "MOST_RESERVED", 4000)
     with pytest.raises(JobcastError, match="1,500 reservations of 3 different groups of nodes are too many"):
         simulate(workload, make_policy("easy"), outages=many)
