@@ -8,7 +8,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.tracking.client import stored_agent
 from schedsim.agents.files import PREFIX, NamedAgent, agent_of_file, is_agent, read_agent
-from schedsim.machine.node_groups import Machine, demands_of, memory_of
+from schedsim.machine.node_groups import Machine, demands_of
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.slurm.files import ANY_LOG, SlurmFiles, is_slurm
 from schedsim.workload.demands import Demands
@@ -94,15 +94,16 @@ def demands_by(
 ) -> tuple[JobLog, Demands, ReadingReport]:
     """Return what the jobs of a cleaned log ask of a machine's nodes by a site's files, if there are any.
 
-    By these jobs have memory that they do not ask for, or take none of the nodes'. The rest is as of
-    `schedsim.machine.node_groups.demands_of`.
+    By these jobs have memory that they do not ask for, or take none of the nodes', and keep others off their nodes. The
+    rest is as of `schedsim.machine.node_groups.demands_of`.
     """
     if files is None:
         return demands_of(log, machine, drop)
+    asking = files.asking(log)
     if files.places_memory:
-        return demands_of(log, machine, drop, memory_of(files.with_memory(log)))
+        return demands_of(log, machine, drop, asking)
     without = replace(machine, nodes=tuple(replace(group, memory_gb=None) for group in machine.nodes))
-    used, demands, account = demands_of(log, without, drop)
+    used, demands, account = demands_of(log, without, drop, asking)
     if without != machine:
         told = files.conf.settings["selecttypeparameters"]
         text = f"memory of nodes does not count, by {told.name}={told.value}"

@@ -47,12 +47,12 @@ import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
 from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import NODES_OF_USER, OWN_NODES, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 from schedsim.kernels.records import NEVER
 from schedsim.machine.constraints import NAME, Constraint, read_constraint
 from schedsim.machine.topology import MOST_NODES
-from schedsim.workload.demands import KB_OF_GB, Demands
+from schedsim.workload.demands import KB_OF_GB, Demands, count_users
 from schedsim.workload.workload import MOST_PROCS
 
 RULES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -262,7 +262,7 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
 
 
 def demands_of(
-    log: JobLog, machine: Machine, drop: bool = False, memory: Ints | None = None
+    log: JobLog, machine: Machine, drop: bool = False, asking: JobLog | None = None
 ) -> tuple[JobLog, Demands, ReadingReport]:
     """Return what the jobs of a cleaned log ask of a machine's nodes.
 
@@ -272,8 +272,8 @@ def demands_of(
         Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
     drop : bool
         Leave out jobs that fit on no node instead of refusing the log.
-    memory : int64 array of shape (n_jobs,), optional
-        Of each job [KB], 0 for none; by default as the log tells.
+    asking : JobLog, optional
+        The same jobs with the memory and exclusivity that they have by a site's rules; by default as in the log.
 
     Returns
     -------
@@ -298,8 +298,8 @@ def demands_of(
     ('2 nodes with 6 processors each', '1 node with 4 processors and 2 GPUs')
     """
     report = ReportBuilder(log.name, RULES, place="job")
-    memory = memory_of(log) if memory is None else memory
-    found = _demands(log, machine, memory)
+    asking = log if asking is None else asking
+    found, memory = _demands(asking, machine), _memory(asking)
     fits = found.fits
     if not fits.all():
         if not drop:
@@ -320,14 +320,15 @@ def demands_of(
     return log, found, report.close()
 
 
-def _demands(log: JobLog, machine: Machine, memory: Ints) -> Demands:
+def _demands(log: JobLog, machine: Machine) -> Demands:
     """Return what the jobs of a log ask for, including those that fit nowhere."""
     nodes, procs = machine.table(), log.procs
     gpus = first_known(log, "requested_gpus", "allocated_gpus")
-    memory = memory if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
+    memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
     n_nodes = first_known(log, "requested_nodes", "nodes")
     pieces = np.where(n_nodes > 0, n_nodes, np.where(gpus > 0, gpus, procs))
     node_set, sets = _node_sets(log, machine, n_nodes)
+    exclusive, keeper = _exclusive(log)
     table = np.stack(
         [
             pieces,
@@ -335,8 +336,9 @@ def _demands(log: JobLog, machine: Machine, memory: Ints) -> Demands:
             -(-gpus // pieces),
             -(-memory // pieces),
             n_nodes > 0,
-            log.filled("exclusive") == 1,
+            exclusive > 0,
             node_set,
+            keeper,
         ],
         axis=1,
     )
@@ -345,6 +347,7 @@ def _demands(log: JobLog, machine: Machine, memory: Ints) -> Demands:
     names = ("pieces", "procs", "gpus", "memory", "spread", "exclusive", "node_set")
     for place, name in enumerate(names):
         shapes[name] = unique[:, place]
+    users = count_users(shapes, unique[:, -1], int(nodes["procs"].max()))  # type: ignore[arg-type]
     ends = np.cumsum(sets.sum(axis=1))
     shapes["end_member"] = ends[shapes["node_set"]]
     shapes["first_member"] = shapes["end_member"] - sets.sum(axis=1)[shapes["node_set"]]
@@ -353,7 +356,20 @@ def _demands(log: JobLog, machine: Machine, memory: Ints) -> Demands:
         array.flags.writeable = False
     weights = [group.weight for group in machine.nodes]
     weight_of = None if set(weights) == {1} else np.repeat(weights, [group.count for group in machine.nodes])
-    return Demands(nodes, members, sets, shapes, shape_of, weight_of=weight_of)  # type: ignore[arg-type]
+    return Demands(nodes, members, sets, shapes, shape_of, users, weight_of=weight_of)  # type: ignore[arg-type]
+
+
+def _exclusive(log: JobLog) -> tuple[Ints, Ints]:
+    """Return how exclusive each job is, and of the users that keep nodes to their own jobs the number, from 1 on.
+
+    The number is 0 for other users, and for jobs that share nodes with none: so do jobs of unknown users that would
+    keep them to their user.
+    """
+    exclusive, user = log.filled("exclusive"), log.filled("user")
+    exclusive = np.where((exclusive == NODES_OF_USER) & ~log.known("user"), OWN_NODES, exclusive)
+    users = np.unique(user[exclusive == NODES_OF_USER])
+    keeps = np.isin(user, users) & log.known("user") & (exclusive != OWN_NODES)
+    return exclusive, np.where(keeps, np.searchsorted(users, user) + 1, 0)
 
 
 def first_known(log: JobLog, *columns: str) -> Ints:
@@ -364,8 +380,7 @@ def first_known(log: JobLog, *columns: str) -> Ints:
     return found
 
 
-def memory_of(log: JobLog) -> Ints:
-    """Return the memory that each job asks for [KB], of the whole job; 0 where that is unknown."""
+def _memory(log: JobLog) -> Ints:
     whole, by_processor = log.filled("requested_job_memory"), log.filled("requested_memory")
     most = np.maximum(0, by_processor)
     product = np.where(most > MOST_MEMORY // log.procs, MOST_MEMORY, most * log.procs)  # not beyond an int64

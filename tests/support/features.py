@@ -169,6 +169,12 @@ def constrained(setup):
     setup.marks.add("constraints")
 
 
+def kept_for_users(setup):
+    """Jobs that keep nodes to the jobs of their user."""
+    setup.machine = "nodes" if setup.machine == "counts" else setup.machine
+    setup.marks.add("kept for users")
+
+
 BY_QOS = frozenset([(2, 1), (2, -1), (1, -1), (0, -1)])
 BY_TIER = frozenset((one, other) for one in range(-1, 3) for other in range(-1, one) if (one, other) != (0, -1))
 """Users by the tier of their partition; two of the partitions share no node."""
@@ -229,6 +235,7 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
     "constraints": {"constraints": constrained},
+    "keeping": {"nodes of users": kept_for_users},
     "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
     "pace": {
         "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
@@ -334,6 +341,10 @@ class Case:
             deadline = submit + random.randint(1, 20) if random.random() < 0.4 else -1
             times = step * submit, procs, step * requested, step * run_time
             job = Job(0, *times, random.randint(-1, 2), ask, deadline if deadline < 0 else step * deadline)
+            if "kept for users" in self.marks and self.setup.machine in ("nodes", "one node"):
+                drawn = Random(hash((self.seed, len(jobs), times))).random()
+                ask = replace(ask, exclusive="user" if job.user >= 0 else True) if drawn < 0.3 else ask
+                job = replace(job, ask=ask)
             if self.setup.machine != "nodes" or fits_alone(self.boxes, job):
                 jobs.append(job)
         first = min(job.submit for job in jobs)

@@ -266,7 +266,7 @@ def copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, e
     if len(places.windows) > 0:
         date_nodes(places, nodes, begin)
     for i in range(len(nodes)):
-        cycle.rooms[i] = room_on(nodes[i], demand, end)
+        cycle.rooms[i] = room_on(places.users, nodes[i], demand, end)
     cycle.counted[:] = 0
     cycle.one[0].room = 0
 
@@ -294,7 +294,7 @@ def release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end:
         part = places.parts[number]
         node = places.later[part.node]
         change(node, own, part.pieces, of.RELEASE)
-        room = room_on(node, demand, end)
+        room = room_on(places.users, node, demand, end)
         if is_in(cycle.usable, part.node):
             lies_there = True
             more += room - cycle.rooms[part.node]

@@ -23,12 +23,14 @@ from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
 from schedsim.sites.slurm.factors import (
+    SHARING,
     USED_FLAGS,
     USED_FLAGS_WITH_ACCOUNTS,
     WITHOUT_EFFECT,
     default_memory,
     fixed_parts,
     flags_of,
+    kept_by_partitions,
     nodes_of,
     partitions_of,
     refused,
@@ -63,7 +65,18 @@ USED_WITH_ACCOUNTS: Final = frozenset(
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
 USED_OF_PARTITIONS: Final = frozenset(
-    ("priority", "priorityjobfactor", "prioritytier", "maxtime", "maxnodes", "minnodes", *_MEMORY)
+    (
+        "priority",
+        "priorityjobfactor",
+        "prioritytier",
+        "maxtime",
+        "maxnodes",
+        "minnodes",
+        "oversubscribe",
+        "shared",
+        "exclusiveuser",
+        *_MEMORY,
+    )
 )
 USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
     ("qos", "tresbillingweights", "allowqos", "denyqos", "allowaccounts", "denyaccounts")
@@ -169,9 +182,10 @@ class SlurmFiles:
         words = self.conf.options("SelectTypeParameters").keys()
         return not words & _WITHOUT_MEMORY or bool(words & _WITH_MEMORY)
 
-    def with_memory(self, log: JobLog) -> JobLog:
-        """Return a cleaned log in which jobs that ask for no memory have what Slurm gives them."""
-        return default_memory(self.conf, log, log.procs, nodes_of(self.conf, log, log.procs))
+    def asking(self, log: JobLog) -> JobLog:
+        """Return a cleaned log in which jobs have the memory that Slurm gives them, and keep nodes as partitions do."""
+        told = default_memory(self.conf, log, log.procs, nodes_of(self.conf, log, log.procs))
+        return kept_by_partitions(self.conf, told)
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
         """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
@@ -390,7 +404,8 @@ def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding
         + [name.upper() for name in conf.options("SelectTypeParameters")
            if name not in _WITHOUT_MEMORY | _WITH_MEMORY],
         "slurm-unused-of-partitions": sorted(
-            {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}
+            {one.name for row in conf.partitions.values() for key, one in row.items()
+             if key not in of_partitions or (key in SHARING and one.value.lower() not in ("exclusive", "no"))}
         ),
     }  # fmt: skip
     found = [

@@ -18,6 +18,7 @@ from predictors.data.formats.detect import writer_for
 from predictors.data.joblog import JobLog
 from schedsim.explain.sentences import in_words
 from schedsim.machine.node_groups import Machine, NodeGroup
+from tests.support.slow import slow_but
 
 GB = 1 << 20  # [KB]
 MACHINE = Machine((NodeGroup("n", 2, 4, memory_gb=8),))
@@ -174,3 +175,57 @@ def test_the_commands_have_the_memory_of_the_conf(site, tmp_path, monkeypatch):
     assert "its nodes lacked memory" in CliRunner().invoke(app, words).stdout
     found = json.loads(CliRunner().invoke(app, [*words, "--json", "--paranoid"]).stdout)
     assert found["mean_wait_s"] == 49.5 and found["resources"]["memory_kb"]["utilisation"] > 0
+
+
+def asked(policy, log, machine=MACHINE):
+    """What jobs ask of nodes under a policy, in words."""
+    demands = demands_by(NamedPolicy.of(policy).files, log, machine)[1]
+    return [demands.words(row) for row in range(len(log))]
+
+
+@pytest.mark.parametrize(
+    ("own", "expected"),
+    [
+        ("", ["", "own", "user"]), ("OverSubscribe=EXCLUSIVE", ["own"] * 3), ("Shared=exclusive", ["own"] * 3),
+        ("ExclusiveUser=YES", ["user", "own", "user"]), ("ExclusiveUser=NO OverSubscribe=NO", ["", "own", "user"]),
+        ("OverSubscribe=FORCE:2", ["", "own", "user"]), ("ExclusiveUser=YES OverSubscribe=EXCLUSIVE", ["own"] * 3),
+    ],
+)  # fmt: skip
+def test_jobs_keep_nodes_as_they_ask_and_as_their_partition_says(site, own, expected):
+    says = {"": "", "own": ", shared with no other job", "user": ", shared with jobs of its user alone"}
+    jobs = [{"exclusive": kept, "user": 1, "partition": part} for part in (0, 1) for kept in (None, 1, 2)]
+    found = asked(site(f"PartitionName=p {own}\nPartitionName=q\n"), log_of(*jobs))
+    assert found == ["1 processor" + says[kind] for kind in (*expected, "", "own", "user")]
+    account = NamedPolicy.of(site(f"PartitionName=p {own}\n")).of_log(log_of(jobs[0]))[1]
+    assert account.count("slurm-unused-of-partitions") == ("FORCE" in own)
+
+
+def test_exclusiveuser_is_yes_or_no(site):
+    with pytest.raises(JobcastError, match=r"slurm\.conf:3: ExclusiveUser is YES or NO; found 'ALL'"):
+        asked(site("PartitionName=p ExclusiveUser=ALL\nPartitionName=q\n"), log_of({}))
+
+
+@pytest.mark.parametrize("policy", slow_but(("easy", "slurm"), "easy"))
+def test_nodes_of_a_user_take_more_of_its_jobs_and_none_of_others(site, policy):
+    """Two users keep a node each: more jobs of theirs join them, and others wait."""
+    jobs = [
+        {"user": 1, "exclusive": 2, "run_time": 50, "requested_time": 50},
+        {"submit": 1, "user": 3, "exclusive": 2, "requested_procs": 4, "requested_nodes": 1},
+        {"submit": 2, "user": 1, "run_time": 100, "requested_time": 100},  # joins the first job
+        {"submit": 3, "user": 2, "run_time": 10, "requested_time": 10},  # waits: the first job ends at 50
+        {"submit": 4, "user": 1, "exclusive": 2, "requested_procs": 2},  # would keep it off
+        {"submit": 5, "user": None, "exclusive": 2, "requested_procs": 1},  # of nobody: exclusive
+    ]
+    log = log_of(*jobs)
+    named = NamedPolicy.of(site("PartitionName=p\nPartitionName=q\n") if policy == "slurm" else policy)
+    used, demands, _ = demands_by(named.files, log, MACHINE)
+    simulation = NamedSimulation(used, named, demands=demands)
+    schedule, figures = simulation.run()
+    simulation.check(schedule)
+    assert schedule.start.tolist()[:3] == [0, 1, 2]
+    assert schedule.placements.node[schedule.placements.job == 2].tolist() == [0]
+    assert schedule.start[3:5].tolist() == [50, 60] and schedule.start[5] == 101
+    shares = figures["resources"]["processors"]
+    assert shares["held"] > shares["utilisation"]  # by the job of nobody alone
+    if policy == "easy":
+        assert "lacked nodes that no other job holds" in " ".join(in_words(simulation.explain(schedule, 4)))
