@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -24,7 +25,7 @@ from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_ma
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of
 from schedsim.machine.reserved_nodes import in_processors, reserving
 from schedsim.policies.policy import make_policy
-from schedsim.results.resource_metrics import resource_figures
+from schedsim.results.resource_metrics import overfull, resource_figures
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.demands import KB_OF_GB
@@ -164,6 +165,27 @@ def test_gpus_on_a_machine_that_has_none_are_refused():
 
 
 @pytest.mark.parametrize(
+    ("kept", "users", "says"),
+    [((None, 2), (1, 2), "2 s"), ((2, None), (1, 2), "2 s"), ((2, 0), (5, 5), None), ((1, None), (5, 5), "2 s"),
+     ((None, 2), (5, None), "2 s"), ((0, None), (1, 2), None)],
+)  # fmt: skip
+def test_the_law_of_nodes_tells_of_other_users(kept, users, says):
+    """A third job starts on the node beside the others that it must not join, by demands that the schedule ignored."""
+    machine = Machine((NodeGroup("thin", 1, 8),))
+
+    def log(**columns):
+        names = [{name: row[k] for name, row in columns.items() if row[k] is not None} for k in (0, 0, 1)]
+        return log_of([(9, 1, more) for more in names], machine.procs)
+
+    free = simulate(Workload.from_log(log(user=users), demands_of(log(user=users), machine)[1]), make_policy("easy"))
+    kept_by = demands_of(log(user=users, exclusive=kept), machine)[1]
+    found = overfull(replace(free, workload=replace(free.workload, demands=kept_by)))
+    wrong = kept[0] == 1  # then already the second one
+    assert found == (None if says is None else (1 if wrong else 2, found[1]))
+    assert says is None or found[1] == f"runs at {1 if wrong else 2} s on node 0, which one of its jobs has exclusively"
+
+
+@pytest.mark.parametrize(
     ("jobs", "machine", "lacks"),
     [
         ([(9, 2, {"requested_gpus": 2}), (9, 1, {"requested_gpus": 1})], GPU, ("gpus",)),
@@ -171,6 +193,7 @@ def test_gpus_on_a_machine_that_has_none_are_refused():
         ([(9, 1, {"requested_job_memory": 9 * KB_OF_GB})] * 2, GPU, ("memory",)),
         ([(9, 1, {}), (9, 1, {"exclusive": 1})], GPU, ("nodes",)),
         ([(9, 1, {"exclusive": 1}), (9, 1, {})], GPU, ("nodes",)),
+        ([(9, 1, {"user": 3, "exclusive": 2}), (9, 1, {"user": 4})], GPU, ("nodes",)),
         (
             [(9, 8, {}), (9, 2, {"requested_gpus": 1})],
             Machine((NodeGroup("gpu", 1, 8, gpus=2), NodeGroup("thin", 1, 8))),
