@@ -1,12 +1,12 @@
 """A simulation by names of policy and estimates; explanation and validation of one."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, demands_by
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -22,7 +22,7 @@ from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
 from schedsim.kernels.corrections import correction_code
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
+from schedsim.machine.node_groups import Machine, NodeGroup
 from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
@@ -33,6 +33,7 @@ from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures, preemption_figures
 from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.slurm.files import SlurmFiles
 from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
@@ -407,12 +408,19 @@ def ready_for(
     partition: str | int | None = None,
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
+    sites: Sequence[SlurmFiles | None] = (None,),
 ) -> Ready:
-    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`."""
+    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`.
+
+    On nodes these are the jobs that have a place by each of some `sites`' files; None: as the log tells.
+    """
     prepared = prepare(log, processors(procs, nodes), drop_wide, partition, requests_from, reading)
     if nodes is None:
         return Ready(prepared, prepared.used, prepared.account, ReadingReport(log.name), None)
-    used, _, left = demands_of(prepared.used, nodes, drop_wide)
+    used, _, left = demands_by(sites[0], prepared.used, nodes, drop_wide)
+    for files in sites[1:]:
+        used, _, more = demands_by(files, used, nodes, drop_wide)
+        left += replace(more, findings=tuple(one for one in more.findings if one.effect == "dropped"))
     return Ready(prepared, used, (prepared.account + left).using(len(used)), left, nodes)
 
 

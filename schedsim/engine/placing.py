@@ -58,8 +58,8 @@ class Placing:
         nodes, empty, one = self.arrays.nodes, self.arrays.empty, self.arrays.one[0]
         for field in FIELDS:
             nodes[field][failed] = 0
-        nodes["n_jobs"][failed], nodes["taken_whole"][failed] = -1, True
-        for field in (*FIELDS, "n_jobs", "taken_whole"):
+        nodes["n_jobs"][failed], nodes["kept"][failed] = -1, True
+        for field in (*FIELDS, "n_jobs", "kept"):
             nodes[field][repaired] = empty[field][repaired]
         one.n_occupied += 1
         one.n_released += of.REMEMBERED + 1  # places are looked for again

@@ -29,9 +29,9 @@ from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
+from schedsim.machine.reserved_nodes import in_processors, reserving
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve

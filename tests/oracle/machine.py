@@ -41,7 +41,7 @@ class Ask:
     pieces: int
     piece: tuple[int, int, int]
     spread: bool = False
-    exclusive: bool = False
+    exclusive: bool | str = False  # "user": other users alone are kept off
     nodes: tuple[int, ...] = ()
     told: tuple = ()  # the nodes of its partition, its constraint and its type of GPU, of which `nodes` is what is left
 
@@ -346,7 +346,10 @@ class Nodes(Machine):
             entry.job.ask,
             [(x.entry.job.ask, x.place[node]) for x in held if node in x.place],
         )
-        if there and (ask.exclusive or box.one_job or any(other.exclusive for other, _ in there)):
+        keeps = {ask.exclusive, *(other.exclusive for other, _ in there)}
+        if there and (box.one_job or True in keeps):
+            return 0
+        if "user" in keeps and any(x.entry.job.user != entry.job.user for x in held if node in x.place):
             return 0
         count = 0
         while all(

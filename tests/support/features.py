@@ -235,6 +235,7 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     "weights": {"weights": mark("weights")},
     "constraints": {"constraints": on_nodes("constraints")},
     "tree": {"tree": on_nodes("tree")},
+    "keeping": {"nodes of users": on_nodes("kept for users")},
     "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
     "pace": {
         "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
@@ -342,6 +343,10 @@ class Case:
             deadline = submit + random.randint(1, 20) if random.random() < 0.4 else -1
             times = step * submit, procs, step * requested, step * run_time
             job = Job(0, *times, random.randint(-1, 2), ask, deadline if deadline < 0 else step * deadline)
+            if "kept for users" in self.marks and self.setup.machine in ("nodes", "one node"):
+                drawn = Random(hash((self.seed, len(jobs), times))).random()
+                ask = replace(ask, exclusive="user" if job.user >= 0 else True) if drawn < 0.3 else ask
+                job = replace(job, ask=ask)
             if self.setup.machine != "nodes" or fits_alone(self.boxes, job):
                 jobs.append(job)
         first = min(job.submit for job in jobs)

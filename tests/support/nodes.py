@@ -10,13 +10,13 @@ from jobcast import JobLog, Workload
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
 from schedsim.machine.topology import Switch, tree_of
-from schedsim.workload.demands import Demands
+from schedsim.workload.demands import Demands, count_users
 from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
 from tests.oracle.machine import Ask, Box, Nodes
 
 
-def demands(boxes, asks):
+def demands(boxes, asks, users):
     """The engine's demands of what the oracle's jobs ask for."""
     nodes, shapes = np.zeros(len(boxes), of.NODE), np.zeros(len(asks), of.DEMAND)
     for node, box in zip(nodes, boxes, strict=True):
@@ -26,20 +26,27 @@ def demands(boxes, asks):
     sets = sorted({ask.nodes for ask in asks})
     serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
     ends = np.cumsum([len(one) for one in sets])
-    alike = sorted({(a.pieces, a.piece, a.spread, a.exclusive, a.nodes) for a in asks})
-    for shape, (pieces, piece, spread, exclusive, one) in zip(shapes, alike, strict=False):
+    keepers = sorted({user for ask, user in zip(asks, users, strict=True) if ask.exclusive == "user"})
+    told = [
+        (a.pieces, a.piece, a.spread, bool(a.exclusive), a.nodes,
+         keepers.index(user) + 1 if user in keepers and a.exclusive is not True else 0)
+        for a, user in zip(asks, users, strict=True)
+    ]  # fmt: skip
+    alike = sorted(set(told))
+    for shape, (pieces, piece, spread, exclusive, one, _) in zip(shapes, alike, strict=False):
         shape.pieces, (shape.procs, shape.gpus, shape.memory) = pieces, piece
         shape.spread, shape.exclusive, shape.node_set = spread, exclusive, sets.index(one)
         shape.end_member = ends[sets.index(one)]
         shape.first_member = shape.end_member - len(one)
-    shape_of = np.array([alike.index((a.pieces, a.piece, a.spread, a.exclusive, a.nodes)) for a in asks])
+    shape_of = np.array([alike.index(one) for one in told])
     shapes = shapes[: len(alike)]
+    counts = count_users(shapes, np.array([one[-1] for one in alike]), max(box.has[0] for box in boxes))
     members = np.concatenate([np.array(one) for one in sets])
     weights = np.array([box.weight for box in boxes])
     for array in (nodes, serves, shapes, shape_of, members, weights):
         array.flags.writeable = False
     weight_of = None if (weights == 1).all() else weights
-    return Demands(nodes, members, serves, shapes, shape_of, weight_of=weight_of, **tree(boxes))
+    return Demands(nodes, members, serves, shapes, shape_of, counts, weight_of=weight_of, **tree(boxes))
 
 
 def tree(boxes):
@@ -64,7 +71,7 @@ def workload_on(boxes, jobs):
     return Workload.from_columns(
         [job.job_id for job in jobs],
         machine_procs=sum(box.has[0] for box in boxes),
-        demands=demands(boxes, by_the_file(boxes, [job.ask for job in jobs])),
+        demands=demands(boxes, by_the_file(boxes, [job.ask for job in jobs]), [job.user for job in jobs]),
         **columns,
     )
 

@@ -57,7 +57,7 @@ def find_rooms(places: NodeArrays, cycle: NodeCycle, demand: Demand, end: int) -
     """Write the room for a job on its usable nodes as they are now; by its requested time it runs until `end`."""
     number = next_usable(cycle, 0)
     while number >= 0:
-        cycle.rooms[number] = room_on(places.nodes[number], demand, end)
+        cycle.rooms[number] = room_on(places.users, places.nodes[number], demand, end)
         number = next_usable(cycle, number + 1)
 
 

@@ -148,9 +148,8 @@ class Held:
     """What a running job has of a node."""
 
     node: int
-    procs: int
-    gpus: int
-    memory: int  # [KB]
+    shape: int
+    pieces: int
 
 
 class Switch:
