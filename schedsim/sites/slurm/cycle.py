@@ -63,6 +63,7 @@ def begin_slots(sim: Arrays, pace: Pace, cycle: NodeCycle) -> None:
     """Begin the plan of a cycle, in which nothing is reserved."""
     one, now = cycle.one[0], sim.state[0].clock.now
     one.n_slots = 1
+    one.listed_at = -1
     one.window_end = _floor(now + pace.window, pace.resolution)
     cycle.begins[0] = _floor(now, pace.resolution)
     cycle.rows[0] = 0
@@ -196,36 +197,34 @@ def _start_between(
     end = begin + job.requested_time
     if listed.n_listed == 0 or len(places.windows) > 0:
         copy_now(places, cycle, demand, begin, end)
-        listed.n_listed = list_slots(sim, at.RUNNING, len(sim.jobs_now))
-        if preempt is not None:
-            listed.n_listed = _without_candidates(sim, places, cycle, preempt, job, end)
+        listed.n_listed = _list_running(sim, places, cycle, preempt, job, end)
         listed.n_released = 0
-    n, i, room = listed.n_listed, listed.n_released, _room_on_usable(cycle)
-    while i < n and _end_of(sim, i) <= begin:
-        room += max(0, release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end))
+    ends, n, i, room = cycle.ends, listed.n_listed, listed.n_released, _room_on_usable(cycle)
+    while i < n and ends[i] <= begin:
+        room += max(0, _release_listed(places, cycle, i, demand, end))
         i += 1
     first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
     if room >= demand.pieces:
         one.n_chosen = choose(places, cycle, nodes, demand)
         start = begin
-    while start == at.NEVER and i < n and _end_of(sim, i) <= later:
+    while start == at.NEVER and i < n and ends[i] <= later:
         last = -1
-        while i < n and _end_of(sim, i) <= later:
-            time = _end_of(sim, i)
-            more = release(places, cycle, sim.jobs_now[sim.scratch[i]].row, demand, end)
+        while i < n and ends[i] <= later:
+            time = ends[i]
+            more = _release_listed(places, cycle, i, demand, end)
             i += 1
             if more >= 0:
                 room += more
                 last = i - 1
                 if bound == at.NEVER:
                     bound = time + FIRST_WINDOW - time % FIRST_WINDOW
-                if i < n and _end_of(sim, i) > bound + window:
+                if i < n and ends[i] > bound + window:
                     break
         if last >= 0 and room >= demand.pieces:
             one.n_chosen = choose(places, cycle, nodes, demand)
-            start = _last_end_on(sim, places, cycle, first, last)
+            start = _last_end_on(cycle, first, last)
         window *= 2
-        while i < n and window <= LONGEST_WINDOW and _end_of(sim, i) > bound + window:
+        while i < n and window <= LONGEST_WINDOW and ends[i] > bound + window:
             window *= 2
     listed.n_released = i
     listed.room = room
@@ -233,26 +232,39 @@ def _start_between(
 
 
 @step
-def _without_candidates(
-    sim: Arrays, places: NodeArrays, cycle: NodeCycle, preempt: PreemptionArrays, job: JobNow, end: int
+def _list_running(
+    sim: Arrays, places: NodeArrays, cycle: NodeCycle, preempt: PreemptionArrays | None, job: JobNow, end: int
 ) -> int:
-    """Release what those of the running jobs listed have that a job may preempt; return how many jobs stay listed."""
-    kept = 0
-    for i in range(cycle.one[0].n_listed):
+    """List the running jobs that have nodes, by their planned ends, unless none has started since; return how many.
+
+    Of those that the job may preempt what they have is released instead.
+    """
+    one, moment = cycle.one[0], places.one[0].n_occupied + places.one[0].n_released
+    if one.listed_at == moment and preempt is None:
+        return one.n_running
+    one.n_running, n = 0, 0
+    for i in range(list_slots(sim, at.RUNNING, len(sim.jobs_now))):
         other = sim.jobs_now[sim.scratch[i]]
-        if preempt.one[0].n_candidates > 0 and is_candidate(sim, preempt, places, cycle, job, other):
-            release(places, cycle, other.row, demand_of(places, job.row), end)
-        else:
-            sim.scratch[kept] = sim.scratch[i]
-            kept += 1
-    return kept
-
-
-@step
-def _end_of(sim: Arrays, i: int) -> int:
-    """Return when the running job that was listed at a place ends as planned."""
-    job = sim.jobs_now[sim.scratch[i]]
-    return job.start + job.current_estimate
+        if preempt is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
+            if preempt.one[0].n_candidates > 0 and is_candidate(sim, preempt, places, cycle, job, other):
+                release(places, cycle, other.row, demand_of(places, job.row), end)
+                continue
+        own, number = demand_of(places, other.row), places.first_part[other.row]
+        if number < 0:
+            continue
+        cycle.ends[one.n_running] = other.start + other.current_estimate
+        one.n_running += 1
+        while number >= 0:
+            part, held = places.parts[number], cycle.held[n]
+            held.node = part.node
+            held.procs = part.pieces * own.procs
+            held.gpus = part.pieces * own.gpus
+            held.memory = part.pieces * own.memory
+            n += 1
+            number = part.next
+        cycle.first_held[one.n_running] = n
+    one.listed_at = moment
+    return one.n_running
 
 
 @step
@@ -294,26 +306,51 @@ def release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end:
         part = places.parts[number]
         node = places.later[part.node]
         change(node, own, part.pieces, of.RELEASE)
-        room = room_on(node, demand, end)
-        if is_in(cycle.usable, part.node):
+        grown = _room_grown(places, cycle, part.node, demand, end)
+        if grown >= 0:
             lies_there = True
-            more += room - cycle.rooms[part.node]
-        cycle.rooms[part.node] = room
+            more += grown
         number = part.next
     return more if lies_there else -1
 
 
 @step
-def _last_end_on(sim: Arrays, places: NodeArrays, cycle: NodeCycle, first: int, last: int) -> int:
+def _release_listed(places: NodeArrays, cycle: NodeCycle, i: int, demand: Demand, end: int) -> int:
+    """Release what the i-th running job listed has; return by how much the room grows, as `release` does."""
+    more, lies_there = 0, False
+    for k in range(cycle.first_held[i], cycle.first_held[i + 1]):
+        held = cycle.held[k]
+        node = places.later[held.node]
+        node.procs += held.procs
+        node.gpus += held.gpus
+        node.memory += held.memory
+        node.n_jobs -= 1
+        node.taken_whole = False
+        grown = _room_grown(places, cycle, held.node, demand, end)
+        if grown >= 0:
+            lies_there = True
+            more += grown
+    return more if lies_there else -1
+
+
+@step
+def _room_grown(places: NodeArrays, cycle: NodeCycle, number: int, demand: Demand, end: int) -> int:
+    """Find the room on a node in `later` again; return by how much it has grown, or -1: the node is not usable."""
+    room = room_on(places.later[number], demand, end)
+    more = room - cycle.rooms[number] if is_in(cycle.usable, number) else -1
+    cycle.rooms[number] = room
+    return more
+
+
+@step
+def _last_end_on(cycle: NodeCycle, first: int, last: int) -> int:
     """Return the last planned end of those jobs released that lie on the nodes of the place found last."""
     for i in range(last, first - 1, -1):
-        number = places.first_part[sim.jobs_now[sim.scratch[i]].row]
-        while number >= 0:
-            part = places.parts[number]
-            if is_in(cycle.usable, part.node) and cycle.taken[part.node] > 0:
-                return _end_of(sim, i)
-            number = part.next
-    return _end_of(sim, last)
+        for k in range(cycle.first_held[i], cycle.first_held[i + 1]):
+            number = cycle.held[k].node
+            if is_in(cycle.usable, number) and cycle.taken[number] > 0:
+                return int(cycle.ends[i])
+    return int(cycle.ends[last])
 
 
 @step

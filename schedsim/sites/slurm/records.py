@@ -158,12 +158,23 @@ class Switch:
     has_part: bool  # nodes lighter than others are on it, all of which the job takes
 
 
+class Held:
+    """What a running job has of a node."""
+
+    node: int
+    procs: int
+    gpus: int
+    memory: int  # [KB]
+
+
 class Cycle:
     """Where the plan of a cycle on nodes stands."""
 
     n_slots: int  # spans of time, each until the next one begins; the last until the end of the window
     window_end: int  # reservations that begin then or later are not kept
-    n_listed: int  # running jobs in `scratch`, by their planned ends; 0: they must be listed, and the nodes copied
+    listed_at: int  # jobs and parts that had taken or released nodes when the running jobs were listed, or -1
+    n_running: int  # running jobs that were listed then
+    n_listed: int  # running jobs in `ends`, by their planned ends; 0: the nodes must be copied
     n_released: int  # of these, those of which the nodes are free in `later`
     last_joined: int  # the last slot of those joined in `joined`, or -1
     last_beyond: int  # the last slot of those joined in `beyond`
@@ -224,6 +235,9 @@ class NodeCycle(NamedTuple):
     leaf_of: Ints  # the switch of each node; read-only; empty as the next two, if no switch counts
     on_leaf: Ints  # nodes by their switches; read-only
     switches: Records[Switch]
+    ends: Ints  # planned ends of the running jobs that have nodes, in ascending order
+    first_held: Ints  # what the i-th of them has is `held[first_held[i]:first_held[i + 1]]`
+    held: Records[Held]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
     one: Records[Cycle]  # one
 
@@ -269,5 +283,6 @@ ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
 SWITCH: Final = record_type(Switch)
+HELD: Final = record_type(Held)
 CYCLE: Final = record_type(Cycle)
 PREEMPTING: Final = record_type(Preempting)

@@ -18,6 +18,7 @@ from schedsim.sites.slurm.multifactor import Priorities, parts_of
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.sites.slurm.records import (
     CYCLE,
+    HELD,
     PACE,
     RANKING,
     RUN,
@@ -185,6 +186,8 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
     runs: Any = np.zeros(n_nodes, RUN)
     one: Any = np.zeros(1, CYCLE)
     leaf_of = np.empty(0, dtype=np.int64) if demands.leaf_of is None else demands.leaf_of
+    most = int(demands.nodes["procs"].sum())  # parts of running jobs, each of a processor at least
+    held: Any = np.empty(most, HELD)
     return NodeCycle(
         begins=np.zeros(n_slots, dtype=np.int64),
         rows=np.zeros(n_slots, dtype=np.int64),
@@ -202,6 +205,9 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         leaf_of=leaf_of,
         on_leaf=np.argsort(leaf_of, kind="stable"),
         switches=_switches(leaf_of, demands.parent_of),
+        ends=np.empty(most, dtype=np.int64),
+        first_held=np.zeros(most + 1, dtype=np.int64),
+        held=held,
         most_on_node=_most_on_node(demands),
         one=one,
     )
