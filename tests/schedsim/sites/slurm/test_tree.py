@@ -98,6 +98,12 @@ def test_all_nodes_of_the_lighter_weights_are_taken_and_then_the_others_on_their
     assert place([A, A, C, C, D], 3, weights=[2, 2, 2, 2, 1]) == [2, 3, 4]  # C is closer to D
 
 
+def test_hops_to_the_switches_above_those_with_a_part_count_too():
+    """Four light nodes are as far from 4 as from 5; but above two of them is one switch, above the others two."""
+    ways = [(0, 0, 0), (0, 0, 1), (1, 0, 0), (1, 1, 0), (0, 1, 0), (1, 2, 0)]
+    assert place(ways, 5, weights=[1, 1, 1, 1, 2, 2]) == [0, 1, 2, 3, 5]
+
+
 def test_nodes_that_fill_the_switches_of_lighter_ones_count_more_than_once_as_in_slurm():
     """Nodes 4 to 6 fill the switch of 2, and count again for that of 3: too few are left above 7, so 0 comes first."""
     ways, weights = [A, B, C, D, C, C, C, (1, 2), (1, 3)], [2, 2, 1, 1, 2, 2, 2, 2, 2]
