@@ -85,7 +85,7 @@ def test_each_pair_of_features_runs_as_the_oracle_says(part):
 def test_forks_and_snapshots_go_on_alike_whatever_the_features(part):
     """From the middle of each schedule; so no file on one feature tests it once more."""
     ran = 0
-    for case in [one for one in covering() if not agent_on_nodes(one)][part::4]:
+    for case in [one for one in covering() if not compiled_apart(one)][part::4]:
         whole, one = case.engine(), case.engine()
         try:
             whole.run()
