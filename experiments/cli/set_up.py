@@ -6,7 +6,7 @@ from typing import Any
 from experiments.cli.options.simulate import CeilOptions, MachineOptions, SiteOptions
 from experiments.compare.measures import titled
 from experiments.console import print_table
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, demands_by
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.data.cleaning import within_requests
@@ -15,7 +15,7 @@ from predictors.data.report import Finding, ReadingReport
 from schedsim.kernels.keys import SCORE
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.dilation import Dilation
-from schedsim.machine.node_groups import Machine, demands_of, read_machine
+from schedsim.machine.node_groups import Machine, read_machine
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import RULES, Outages
 from schedsim.machine.partitions import allocator_named, read_hierarchy, widened
@@ -179,7 +179,7 @@ def set_up(
     rules, log, account = _site_rules(at_site, log, policy.name, kill)
     demands = None
     if nodes is not None:
-        log, demands, left = demands_of(log, nodes, drop_wide)
+        log, demands, left = demands_by(policy.files, log, nodes, drop_wide)
         account += left
     options = _machine_arguments(machine, log)
     rule, of_files = policy.of_log(log)

@@ -54,24 +54,17 @@ def log_identity(log: JobLog) -> dict[str, Any]:
 
 
 @contextmanager
-def run_directory(path: Path, what: str, identity: str, about: Mapping[str, Any]) -> Iterator[None]:
+def run_directory(
+    path: Path,  # the folder; it is made where it is missing
+    what: str,  # kind of work, such as "sweep"; the file `WHAT.json` says which run owns the folder
+    identity: str,  # differs for all other works
+    # what the identity is of, as plain values: the most telling first, to say in what another work differs
+    about: Mapping[str, Any],
+) -> Iterator[None]:
     """Keep a folder for one work and for this process while the block lasts.
 
-    Parameters
-    ----------
-    path : Path
-        The folder; it is made where it is missing.
-    what : str
-        Kind of work, such as "sweep". The file `WHAT.json` says which run owns the folder.
-    identity : str
-        Differs for all other works.
-    about : mapping
-        What the identity is of, as plain values: the most telling first, to say in what another work differs.
-
-    Raises
-    ------
-    JobcastError
-        If another process is at work in it, or it holds something else: not even a lock is left in there then.
+    It is refused where another process is at work in it, or it holds something else: not even a lock is left in there
+    then.
     """
     from filelock import FileLock, Timeout
 
@@ -124,8 +117,6 @@ def _refuse_other(sheet: Path, what: str, identity: str, about: Mapping[str, Any
 def _difference(kept: Mapping[str, Any], wanted: Mapping[str, Any]) -> str:
     """Return the first thing in which two works differ, in words.
 
-    Examples
-    --------
     >>> _difference({"seeds": [1], "rest": {}}, {"seeds": [1, 2], "rest": {}})
     'seeds (1; here 1, 2)'
     >>> _difference({"rest": {"kill": True}}, {"rest": {"kill": False, "by": []}})
@@ -198,34 +189,17 @@ NEEDS: Final = 700e6
 
 
 def run_all(
-    setting: Setting,
-    what: str,
+    setting: Setting,  # the workers, and where to keep what is done
+    what: str,  # what is being done, a word or two for the progress bar, unique within the experiment
+    # of a module's top level; draws nothing by chance but by seeds in its task
     function: "Callable[[Any, Task], pd.DataFrame]",
-    shared: Any,
-    tasks: Sequence[Task],
-    about: Mapping[str, str] | None = None,
+    shared: Any,  # what tasks have in common; goes to each worker once
+    tasks: Sequence[Task],  # small; their `repr` identifies them
+    about: Mapping[str, str] | None = None,  # what else results depend on
 ) -> "list[pd.DataFrame]":
     """Return `function(shared, task)` for each task, in order: the same for any workers and after interruptions.
 
-    Parameters
-    ----------
-    setting : Setting
-        The workers, and where to keep what is done.
-    what : str
-        What is being done, a word or two for the progress bar, unique within the experiment.
-    function : callable
-        Of a module's top level; draws nothing by chance but by seeds in its task.
-    shared : object
-        What tasks have in common; goes to each worker once.
-    tasks : sequence
-        Small; their `repr` identifies them.
-    about : mapping of str to str, optional
-        What else results depend on.
-
-    Raises
-    ------
-    JobcastError
-        If a task raised one, or workers fail (PoolError); what is done stays kept.
+    If a task raises an error, or workers fail, what is done stays kept.
     """
     parts = None if setting.checkpoints is None else Parts(setting.checkpoints)
     paths = [] if parts is None else [parts.path(what, repr(task), dict(about or {})) for task in tasks]

@@ -37,8 +37,6 @@ class Around:
 class LiveStarts:
     """Forecasts starts on a machine with a policy; jobs submitted later are not foreseen.
 
-    Examples
-    --------
     >>> running = LiveJob(1, 0, 8, 100, None, 0, 80.0)
     >>> waiting = LiveJob(2, 5, 4, 50, None, None, 50.0)
     >>> p10, p50, p90 = LiveStarts("easy", 8).forecast([running, waiting], 10, waiting)

@@ -1,14 +1,17 @@
 """What the name of a policy stands for: its file is read once, and all who need it are handed what it says."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Final, Self
 
 from predictors.data.joblog import JobLog
-from predictors.data.report import ReadingReport
+from predictors.data.report import Finding, ReadingReport
 from predictors.tracking.client import stored_agent
 from schedsim.agents.files import PREFIX, NamedAgent, agent_of_file, is_agent, read_agent
+from schedsim.machine.node_groups import Machine, demands_of
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.slurm.files import ANY_LOG, SlurmFiles, is_slurm
+from schedsim.workload.demands import Demands
 
 STORED: Final = ("models:/", "runs:/")  # begin the address of an agent in MLflow
 
@@ -19,6 +22,7 @@ class NamedPolicy:
 
     name: str
     read: Policy | NamedAgent | SlurmFiles
+    site: SlurmFiles | None = None  # what a site's jobs ask of nodes, where the name stands for none of its files
 
     @classmethod
     def of(cls, name: str) -> Self:
@@ -27,8 +31,6 @@ class NamedPolicy:
         `agent:FILE`, a shipped `agent:NAME` and `agent:models:/NAME@ALIAS` are agents; `slurm:FILE` is the policy of a
         slurm.conf (see `schedsim.sites.slurm.files`); the others are those of `schedsim.policies.policy.make_policy`.
 
-        Examples
-        --------
         >>> NamedPolicy.of("agent:random-kept").estimates, NamedPolicy.of("easy").passes.kind
         ('requested', 'counts')
         """
@@ -49,18 +51,17 @@ class NamedPolicy:
         return self.read.estimates if isinstance(self.read, NamedAgent) else "requested"
 
     @property
+    def files(self) -> SlurmFiles | None:
+        """The site's files, by which jobs ask of nodes what the log does not tell."""
+        return self.read if isinstance(self.read, SlurmFiles) else self.site
+
+    @property
     def digest(self) -> str | None:
         """SHA-256 of what its file says; None where its name says all."""
         return None if isinstance(self.read, Policy) else self.read.digest
 
     def of_log(self, log: JobLog) -> tuple[Policy, ReadingReport]:
-        """Return the policy for the jobs of a cleaned log, and what it does not use of its files.
-
-        Raises
-        ------
-        JobcastError
-            If a slurm.conf cannot rank these jobs.
-        """
+        """Return the policy for the jobs of a cleaned log, and what it does not use of its files."""
         if isinstance(self.read, SlurmFiles):
             return self.read.policy(log)
         return self.passes, ReadingReport(log.name)
@@ -69,6 +70,37 @@ class NamedPolicy:
         """Return whether this is an agent that was tuned on a part of one of these logs."""
         origin = self.read.origin if isinstance(self.read, NamedAgent) else {}
         return origin.get("log_sha256") in [log.digest() for log in logs]
+
+
+def at_site(policies: Mapping[str, NamedPolicy]) -> dict[str, NamedPolicy]:
+    """Return policies that are compared: jobs ask of nodes the same under all, by the first slurm.conf among them.
+
+    Another slurm.conf has rules of its own.
+    """
+    site = next((one.read for one in policies.values() if isinstance(one.read, SlurmFiles)), None)
+    return {name: replace(one, site=site) for name, one in policies.items()}
+
+
+def demands_by(
+    files: SlurmFiles | None, log: JobLog, machine: Machine, drop: bool = False
+) -> tuple[JobLog, Demands, ReadingReport]:
+    """Return what the jobs of a cleaned log ask of a machine's nodes by a site's files, if there are any.
+
+    By these jobs have memory that they do not ask for, or take none of the nodes', and keep others off their nodes. The
+    rest is as of `schedsim.machine.node_groups.demands_of`.
+    """
+    if files is None:
+        return demands_of(log, machine, drop)
+    asking = files.asking(log)
+    if files.places_memory:
+        return demands_of(log, machine, drop, asking)
+    without = replace(machine, nodes=tuple(replace(group, memory_gb=None) for group in machine.nodes))
+    used, demands, account = demands_of(log, without, drop, asking)
+    if without != machine:
+        told = files.conf.settings["selecttypeparameters"]
+        text = f"memory of nodes does not count, by {told.name}={told.value}"
+        account += ReadingReport(log.name, (Finding("slurm-no-memory", "noted", text),))
+    return used, demands, account
 
 
 def agent_named(policy: str) -> NamedAgent:

@@ -31,38 +31,17 @@ GLANCE: Final = 2.0  # after how long without a result the workers are checked [
 
 
 def each(
+    # of a module's top level; draws nothing by chance but by seeds in its task
     function: Callable[[Any, Task], Result],
-    shared: Mapping[str, Any],
-    tasks: Sequence[tuple[str, Task]],
-    pool: Pool = HERE,
+    shared: Mapping[str, Any],  # what tasks have in common; it goes to each worker once, when the worker needs it
+    tasks: Sequence[tuple[str, Task]],  # small; begun in this order
+    pool: Pool = HERE,  # the workers
+    # tasks to be done once by one worker of each machine before the others begin, so that what has to be compiled is
+    # compiled once; what they return is forgotten
     warm: Sequence[tuple[str, Task]] = (),
-    needs: float = 0.0,
+    needs: float = 0.0,  # memory without which a worker cannot do them [bytes]
 ) -> Iterator[tuple[int, Result]]:
-    """Yield (number of the task, `function(shared[name], task)`) for each task (name, task), as they are done.
-
-    Parameters
-    ----------
-    function : callable
-        Of a module's top level; draws nothing by chance but by seeds in its task.
-    shared : mapping of str to object
-        What tasks have in common. It goes to each worker once, when the worker needs it.
-    tasks : sequence
-        Small; begun in this order.
-    pool : Pool
-        The workers.
-    warm : sequence
-        Tasks to be done once by one worker of each machine before the others begin, so that what has to be compiled is
-        compiled once. What they return is forgotten.
-    needs : float
-        Memory without which a worker cannot do them [bytes].
-
-    Raises
-    ------
-    PoolError
-        If there is no worker, or a task ran out of memory or ended its workers.
-    JobcastError
-        If a task raised one.
-    """
+    """Yield (number of the task, `function(shared[name], task)`) for each task (name, task), as they are done."""
     if not tasks:
         return
     if pool.alone:

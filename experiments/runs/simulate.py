@@ -1,12 +1,12 @@
 """A simulation by names of policy and estimates; explanation and validation of one."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, demands_by
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -22,7 +22,7 @@ from schedsim.engine.simulation import Simulation
 from schedsim.explain.explain import Explanation, explain
 from schedsim.kernels.corrections import correction_code
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
+from schedsim.machine.node_groups import Machine, NodeGroup
 from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
@@ -33,6 +33,7 @@ from schedsim.results.resource_metrics import resource_figures
 from schedsim.results.schedule import Schedule
 from schedsim.results.site_metrics import by_queue, disturbed_figures, preemption_figures
 from schedsim.sites.cobalt.rules import Rules
+from schedsim.sites.slurm.files import SlurmFiles
 from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
@@ -63,8 +64,6 @@ _ROLE: Final = re.compile(rf"({'|'.join(ROLES)})=([^+]*)")
 def roles_of(name: str) -> dict[str, str] | None:
     """Return the estimates' name of each role; None where one name stands for all roles.
 
-    Examples
-    --------
     >>> roles_of("order=last-two")
     {'running': 'requested', 'candidates': 'requested', 'order': 'last-two'}
     >>> roles_of("cqsim")
@@ -93,8 +92,6 @@ def _unknown(name: str) -> JobcastError:
 def usual_correction(soft_limits: str | None) -> str:
     """Return the correction where none is named: that of the scheduler with these soft limits.
 
-    Examples
-    --------
     >>> usual_correction(None), usual_correction("slurm-23.11")
     ('requested', 'slurm')
     """
@@ -144,25 +141,18 @@ def check_names(
 
 
 def estimates_by_name(
-    name: "str | LoadedModel | SimilarRuns", log: JobLog, workload: Workload, budget: float | None = None
+    # `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
+    # nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
+    # folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
+    # `ROLES`
+    name: "str | LoadedModel | SimilarRuns",
+    log: JobLog,  # the cleaned log, rows as in `workload`
+    workload: Workload,  # the jobs to be simulated
+    # share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
+    # end (`predictors.models.conformal`)
+    budget: float | None = None,
 ) -> Estimates | Separate | RevisedEstimates:
-    """Return the estimates that the scheduler plans by.
-
-    Parameters
-    ----------
-    name : str, LoadedModel or SimilarRuns
-        `requested`, `clairvoyant`, revised estimates (`careful`, `bold`), a registered predictor (both start knowing
-        nothing and learn as jobs end), or a model's address (`models:/NAME@ALIAS`, `models:/NAME/VERSION`, `runs:/…`, a
-        folder) or the model itself: that is served as it is; or the rule of revised estimates; or names by role, see
-        `ROLES`.
-    log : JobLog
-        The cleaned log, rows as in `workload`.
-    workload : Workload
-        The jobs to be simulated.
-    budget : float or None
-        Share of the jobs that may run longer than estimated: a registered predictor is moved until that is so, as jobs
-        end (`predictors.models.conformal`).
-    """
+    """Return the estimates that the scheduler plans by."""
     name = estimates_name(name) if isinstance(name, str) else name
     if budget is not None:
         return forecast(_within(_called(name), budget), log)
@@ -374,8 +364,6 @@ def refuse_unknown_job(log: JobLog, job_id: int) -> None:
 def processors(procs: int | None, nodes: Machine | None) -> int | None:
     """Return the processors of the machine: as its nodes have, else as asked for.
 
-    Examples
-    --------
     >>> from schedsim.machine.node_groups import NodeGroup
     >>> processors(None, Machine((NodeGroup("thin", 2, 8),))), processors(7, None)
     (16, 7)
@@ -420,20 +408,25 @@ def ready_for(
     partition: str | int | None = None,
     requests_from: str | None = None,
     reading: ReadingReport | None = None,
+    sites: Sequence[SlurmFiles | None] = (None,),
 ) -> Ready:
-    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`."""
+    """Return a log's jobs that can be simulated on nodes, or on as many processors; parameters as of `prepare`.
+
+    On nodes these are the jobs that have a place by each of some `sites`' files; None: as the log tells.
+    """
     prepared = prepare(log, processors(procs, nodes), drop_wide, partition, requests_from, reading)
     if nodes is None:
         return Ready(prepared, prepared.used, prepared.account, ReadingReport(log.name), None)
-    used, _, left = demands_of(prepared.used, nodes, drop_wide)
+    used, _, left = demands_by(sites[0], prepared.used, nodes, drop_wide)
+    for files in sites[1:]:
+        used, _, more = demands_by(files, used, nodes, drop_wide)
+        left += replace(more, findings=tuple(one for one in more.findings if one.effect == "dropped"))
     return Ready(prepared, used, (prepared.account + left).using(len(used)), left, nodes)
 
 
 def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """Return the fact of a page on which nodes the logs of a sweep have, from what is kept of them; {} if none has.
 
-    Examples
-    --------
     >>> thin = {"name": "thin", "count": 2, "processors": 8, "partitions": []}
     >>> nodes_told([{"name": "site", "machine": {"nodes": [thin]}}, {"name": "other"}])
     {'nodes': 'site: thin: count 2, processors 8'}
@@ -449,8 +442,6 @@ def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
 def goes_on(nodes: Machine | None, rule: Policy) -> bool:
     """Return whether a policy can plan on this machine: on nodes some count processors alone.
 
-    Examples
-    --------
     >>> from schedsim.machine.node_groups import NodeGroup
     >>> from schedsim.policies.policy import make_policy
     >>> machine = Machine((NodeGroup("thin", 2, 8),))

@@ -36,8 +36,6 @@ def fitted(log: JobLog, predictor: str, seed: int) -> tuple[Predictor, int]:
 def learnt_until(log: JobLog) -> tuple[int, int]:
     """Return the last end of a job that ran [s since the log's first submission], and how many did.
 
-    Examples
-    --------
     >>> from predictors.data.joblog import JobLog
     >>> columns = {"job_id": [1, 2, 3], "submit": [0, 5, 9], "wait": [2, 0, 0], "run_time": [60, 20, 0]}
     >>> learnt_until(JobLog.from_columns(columns, {}))

@@ -75,8 +75,6 @@ def distributions(log: JobLog, seed: int = 0) -> pd.DataFrame:
     ranked probability score [1]_; `relative_crps`, to the distribution by last-two; the pinball losses [s]; and
     `covered_90`, how many lie within the outermost quantiles, where 90 % should.
 
-    References
-    ----------
     .. [1] T. Gneiting, A. Raftery. Strictly proper scoring rules, prediction, and estimation. Journal of the American
        Statistical Association 102(477), 2007. doi:10.1198/016214506000001437
     """
@@ -253,13 +251,9 @@ def calibration(log: JobLog, predictor: str = "similar", *, quick: bool = False,
 def block_band(happened: npt.NDArray[np.bool_], random: np.random.Generator) -> tuple[float, float]:
     """Return the 95 % band of a rate by resampling blocks of neighbours, drawn with replacement.
 
-    References
-    ----------
     .. [1] H. Künsch. The jackknife and the bootstrap for general stationary observations. Annals of Statistics 17(3),
        1989. doi:10.1214/aos/1176347265
 
-    Examples
-    --------
     >>> block_band(np.zeros(200, dtype=bool), np.random.default_rng(0))
     (0.0, 0.0)
     >>> low, high = block_band(np.arange(1000) % 10 == 0, np.random.default_rng(0))

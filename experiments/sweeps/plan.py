@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, at_site
 from experiments.runs.simulate import check_goes_on, ready_for
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
@@ -123,20 +123,20 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
     if bool(logs) == bool(sweep.logs):
         raise JobcastError("A sweep needs logs." if not logs else "Give a sweep's logs once: as files or in memory.")
     given = [_read(one) for one in sweep.logs] or [(log, ReadingReport(log.name), LogFile(log.name)) for log in logs]
-    all_logs = []
-    for jobs, account, source in given:
-        nodes = machine if source.machine is None else read_machine(source.machine)
-        all_logs.append(_planned(sweep, jobs, account, source, nodes, from_file=bool(sweep.logs)))
-    found = _by_name(sweep.kind, all_logs, [source.path for *_, source in given])
     pinned = sweep
     if sweep.kind == "simulate":
-        cases = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
-        pinned = replace(sweep, cases=cases, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
+        now = tuple(_pinned(case) for case in sweep.all_cases if isinstance(case, Case))
+        pinned = replace(sweep, cases=now, policies=(), estimates=(), corrections=(), budget=None, soft_limits=None)
+    cases = [case for case in pinned.all_cases if isinstance(case, Case)]
+    policies = at_site({case.policy: case.named for case in cases})
+    for case in cases:  # all cases of a policy have what was read once
+        vars(case)["named"] = policies[case.policy]
+    all_logs, sites = [], tuple(dict.fromkeys(named.files for named in policies.values())) or (None,)
+    for jobs, account, source in given:
+        nodes = machine if source.machine is None else read_machine(source.machine)
+        all_logs.append(_planned(sweep, jobs, account, source, nodes, sites, from_file=bool(sweep.logs)))
+    found = _by_name(sweep.kind, all_logs, [source.path for *_, source in given])
     cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)
-    policies: dict[str, NamedPolicy] = {}
-    for case in pinned.all_cases:
-        if isinstance(case, Case):  # all cases of a policy have what was read once
-            vars(case)["named"] = policies.setdefault(case.policy, case.named)
     for log, planned in found.items():
         found[log] = replace(planned, of_policies=_of_files(policies.values(), planned.jobs))
     return Plan(pinned, found, cells)
@@ -162,14 +162,23 @@ def _read(source: LogFile) -> tuple[JobLog, ReadingReport, LogFile]:
 
 
 def _planned(
-    sweep: Sweep, jobs: JobLog, account: ReadingReport, source: LogFile, nodes: Machine | None, *, from_file: bool
+    sweep: Sweep,
+    jobs: JobLog,
+    account: ReadingReport,
+    source: LogFile,
+    nodes: Machine | None,
+    sites: Sequence[SlurmFiles | None],
+    *,
+    from_file: bool,
 ) -> PlannedLog:
     path = source.path if from_file else ""
     if sweep.kind == "simulate":
         for case in sweep.all_cases:
             if isinstance(case, Case):
                 check_goes_on(nodes, case.name, case.passes)
-        ready = ready_for(nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account)
+        ready = ready_for(
+            nodes, jobs, source.procs, sweep.drop_wide, source.partition, source.requests_from, account, sites
+        )
         digests = (ready.used.digest(), ready.prepared.log.digest())
         return PlannedLog(ready.used, account + ready.account, path, digests, ready.lacks(sweep.kill), nodes)
     part, others = of_partition(jobs, source.partition)

@@ -43,25 +43,15 @@ _N_GROUPS: Final = b"jobcast.groups"
 
 @dataclass(frozen=True, eq=False)
 class Results:
-    """The table of a sweep.
+    """The table of a sweep."""
 
-    Attributes
-    ----------
-    runs : DataFrame
-        One row a run, in the order of the sweep: log, seed, case.
-    groups : DataFrame
-        Figures by group, if any were asked for; else empty.
-    about : dict
-        Provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
-        `versions`, `code` (SHA-256 of jobcast's source), `git_commit`, `seeds`, `seconds` (all workers together),
-        `wall_seconds`, `finished` (UTC).
-    models : mapping of str to dict
-        Files of trained models, if the sweep was not given a folder to keep them in.
-    """
-
-    runs: pd.DataFrame
-    groups: pd.DataFrame
+    runs: pd.DataFrame  # one row a run, in the order of the sweep: log, seed, case
+    groups: pd.DataFrame  # figures by group, if any were asked for; else empty
+    # provenance: `sweep` (the declaration, as a dictionary), `kind`, `logs` (name, path, sha256, jobs, account),
+    # `versions`, `code` (SHA-256 of jobcast's source), `git_commit`, `seeds`, `seconds` (all workers together),
+    # `wall_seconds`, `finished` (UTC)
     about: dict[str, Any]
+    # files of trained models, if the sweep was not given a folder to keep them in
     models: Mapping[str, Mapping[str, bytes]] = field(default_factory=dict)
 
     __repr__ = short_repr

@@ -136,8 +136,6 @@ def crossed(
     Estimates that never expire are combined with one correction only: the others would give the same schedule. Without
     estimates an agent has those that its file names, another policy the requested times.
 
-    Examples
-    --------
     >>> [case.name for case in crossed(("easy", "easy-sjbf"), ("requested",), ("requested",))]
     ['easy', 'easy-sjbf']
     >>> [case.name for case in crossed(("easy",), ("requested", "tsafrir"), ("requested", "doubling"))]
@@ -390,8 +388,6 @@ class Sweep:
 def first_seeds(count: int, start: int = 1) -> tuple[int, ...]:
     """Return so many seeds; of more than a sweep can have one too many, so that it is refused and not held in memory.
 
-    Examples
-    --------
     >>> first_seeds(3), len(first_seeds(10**9)) - MOST_SEEDS
     ((1, 2, 3), 1)
     """

@@ -56,7 +56,6 @@ def _steps(figures: Any) -> Any:
 
 
 def _log_model(folder: Path, log: JobLog, row: dict[str, Any], seed: int, parent: str) -> None:
-
     saved = open_model(folder, row["model_sha256"])
     figures = {name: value for name, value in row.items() if name not in (*_NAMES, "seed", "seconds")}
     split = f"{row['split']}, protocol {row['protocol']}; then the model learnt from all jobs that ran"

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from experiments.compare.measures import AS_LOGGED
+from experiments.runs.policies import demands_by
 from experiments.runs.simulate import loaded, run_by_name, table_by
 from experiments.runs.train import figures_of, fitted
 from experiments.sweeps.sweep import Case, Cell, Learner
@@ -25,9 +26,10 @@ from predictors.evaluation.evaluate import evaluate
 from predictors.models.similar_jobs import REVISED_ESTIMATES, SimilarRuns
 from predictors.tracking.describe import LoadedModel
 from predictors.tracking.model_folder import Origin, save_model
-from schedsim.machine.node_groups import Machine, demands_of
+from schedsim.machine.node_groups import Machine
 from schedsim.results.metrics import estimate_errors, past_request
 from schedsim.results.resource_metrics import flat
+from schedsim.sites.slurm.files import SlurmFiles
 from schedsim.workload.shaking import shaken
 from schedsim.workload.workload import Workload
 
@@ -94,7 +96,7 @@ def model_folder(cell: Cell) -> str:
 
 _MOST_LOGS: Final = 4
 _logs: dict[str, JobLog] = {}  # what this process has opened, by key
-_shakes: dict[tuple[str, int, bool, Machine | None], tuple[JobLog, Workload]] = {}
+_shakes: dict[tuple[str, int, bool, Machine | None, str | None], tuple[JobLog, Workload]] = {}
 
 
 def _opened(log: bytes | JobLog, key: str) -> JobLog:
@@ -108,14 +110,17 @@ def _opened(log: bytes | JobLog, key: str) -> JobLog:
     return _logs[key]
 
 
-def _jobs_of(log: JobLog, batch: Batch, seed: int) -> tuple[JobLog, Workload]:
-    """Return the jobs of a run; those of the last seed are kept, since all its cases need them."""
+def _jobs_of(log: JobLog, batch: Batch, seed: int, files: SlurmFiles | None) -> tuple[JobLog, Workload]:
+    """Return the jobs of a run; those of the last seed are kept, since all its cases need them.
+
+    By the files of a site jobs may ask of nodes what the log does not tell.
+    """
     kill, machine = batch.options["kill"], batch.machine
-    which = batch.key, seed, kill, machine
+    which = batch.key, seed, kill, machine, None if machine is None or files is None else files.digest
     if which not in _shakes:
         _shakes.clear()
         jobs = log if seed == AS_LOGGED else shaken(log, seed, kill)
-        demands = None if machine is None else demands_of(jobs, machine)[1]
+        demands = None if machine is None else demands_by(files, jobs, machine)[1]
         _shakes[which] = jobs, Workload.from_log(jobs, demands)
     return _shakes[which]
 
@@ -126,7 +131,7 @@ _loaded = lru_cache(maxsize=8)(loaded)
 def _simulated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], None]:
     case = cell.case
     assert isinstance(case, Case)
-    jobs, workload = _jobs_of(log, batch, cell.seed)
+    jobs, workload = _jobs_of(log, batch, cell.seed, case.named.files)
     given = _loaded(case.estimates) if isinstance(case.estimates, str) else case.estimates
     schedule, found = run_by_name(
         jobs, case.named, case.estimates if case.budget is not None else given, case.correction,
@@ -154,7 +159,6 @@ def _evaluated(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], N
 
 
 def _trained(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], Mapping[str, bytes]]:
-
     assert isinstance(cell.case, Learner)
     found = _evaluation(log, cell, batch)
     model, until = fitted(log, cell.case.predictor, cell.seed)
@@ -167,14 +171,12 @@ def _trained(log: JobLog, cell: Cell, batch: Batch) -> tuple[Row, list[Row], Map
 
 
 def _evaluation(log: JobLog, cell: Cell, batch: Batch) -> "Evaluation":
-
     assert isinstance(cell.case, Learner)
     options = {name: batch.options[name] for name in ("train", "protocol")}
     return evaluate(log, [cell.case.predictor], seed=cell.seed, budget=cell.case.budget, **options)
 
 
 def _scored(found: "Evaluation") -> Row:
-
     score = found.scores[-1]
     return {"protocol": found.protocol, "split": found.split, **figures_of(score, found.n_train)}
 

@@ -5,8 +5,6 @@ Intervals by resampling: users (one of them can hold half of the error), seeds, 
 Percentiles of few resampled values make an interval too narrow: with ten, a 95 % interval holds the truth nine times in
 ten. So they are taken further out, as far as Student's t lies beyond the normal distribution [1]_.
 
-References
-----------
 .. [1] T. C. Hesterberg. What teachers should know about the bootstrap: resampling in the undergraduate statistics
    curriculum. The American Statistician 69(4), 2015. doi:10.1080/00031305.2015.1089789
 """

@@ -67,7 +67,7 @@ FURTHER: Final[Mapping[str, str]] = MappingProxyType(  # columns that SWF lacks,
         "requested_job_memory": "memory asked for, of the whole job [KB]",
         "used_job_memory": "largest memory used at a time, of the whole job [KB]",
         "constraint": "features that its nodes must have (code)",
-        "exclusive": "1 where it asked for nodes of its own, 0 where it shares them",
+        "exclusive": "1 where it asked for nodes of its own, 2 for nodes of its user's, 0 where it shares them",
         "reservation": "reservation that it ran in (code)",
         "dependency": "kinds of its dependencies, such as afterok (code)",
         "parents": "scheduler's ids of the jobs that it depends on, with : between them (code)",
@@ -83,6 +83,8 @@ SIGNATURE_BITS: Final = 52  # signs in each word of a signature; a word of a vec
 KNOWN_COLUMNS: Final = (*COLUMNS, *FURTHER)
 CODED: Final = tuple(name for name, text in {**COLUMNS, **FURTHER}.items() if "(code)" in text)
 """Columns of codes that may have names."""
+OWN_NODES: Final = 1  # in the column `exclusive`: it asks for nodes that it shares with no other job
+NODES_OF_USER: Final = 2  # for nodes that it shares with jobs of its user alone
 SIGNED: Final = ("nice", "site_factor")  # columns of numbers that may be below 0
 _NEVER_UNKNOWN: Final = ("job_id", "submit")
 
@@ -250,8 +252,6 @@ class JobLog:
     def replaced(self, columns: Mapping[str, Ints]) -> Self:
         """Return the log with other values in some columns, known for every job.
 
-        Examples
-        --------
         >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5]}, {})
         >>> log.replaced({"wait": np.array([3, 4])})["wait"].tolist()
         [3, 4]

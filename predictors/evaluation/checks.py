@@ -3,8 +3,6 @@
 A check takes `make`, which returns a fresh, unfitted predictor, and a log with users who come back; it raises an
 `AssertionError` that names what is broken. `jobcast check` runs them on the predictors of a package.
 
-Examples
---------
 >>> from predictors.models.baselines import LastTwo
 >>> for check in PREDICTOR_CHECKS:
 ...     check(LastTwo, generate_log(200, seed=3, users=6))

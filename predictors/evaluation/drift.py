@@ -15,8 +15,6 @@ who lose for days on end break the rule between blocks. Blocks without ends do n
 
 An alarm stands until the evidence has fallen to the square root of the threshold; then the test starts again.
 
-References
-----------
 .. [1] J. Shin, A. Ramdas, A. Rinaldo. E-detectors: a nonparametric framework for sequential change detection. The New
    England Journal of Statistics in Data Science 2(2), 2024.
 .. [2] M. Pollak. Average run lengths of an optimal method of detecting a change in distribution. The Annals of

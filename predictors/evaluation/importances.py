@@ -65,8 +65,6 @@ def permuted(
     A row an attribute, the most important first: `growth` of the sum of squared errors is relative to it (0: not
     needed). Attributes of equal information replace each other: all may look unneeded.
 
-    References
-    ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
     """
     import pandas as pd

@@ -9,8 +9,6 @@ error from what the blocks say of it [1]_. One of the two, squared or absolute e
 errors, and the other must not lie below 1: what is learnt for squared errors may pay with absolute ones, and the median
 the other way round.
 
-References
-----------
 .. [1] W. G. Cochran. Sampling Techniques, third edition. Wiley, 1977: the variance of a ratio, chapter 6.
 """
 

@@ -215,17 +215,14 @@ class JobHistory:
 
     # --- going on -----------------------------------------------------------------------------------------------------
 
-    def ended_history(self, keys: Ints, log: JobLog, clock: Ints) -> tuple[Ints, Floats, int]:
+    def ended_history(
+        self,
+        # shape (n_groups, 4); groups to list first, with or without history; see `predictors.history._tables.key_of`
+        keys: Ints,
+        log: JobLog,  # log that starts no earlier than this history's newest event
+        clock: Ints,  # the clock of the history to be, made for its features
+    ) -> tuple[Ints, Floats, int]:
         """Return the groups' records as the log of a later time begins, without queued and running jobs, for its clock.
-
-        Parameters
-        ----------
-        keys : int64 array of shape (n_groups, 4)
-            Groups to list first, with or without history; see `predictors.history._tables.key_of`.
-        log : JobLog
-            Log that starts no earlier than this history's newest event.
-        clock : int64 array
-            The clock of the history to be, made for its features.
 
         Returns
         -------

@@ -37,8 +37,6 @@ def stem(text: str) -> str:
     A keyed hash in the place of a name is its own stem; of one that is made of a stem's hash and a name's, the stem's
     counts, and `NO_STEM` there says that the name has none.
 
-    Examples
-    --------
     >>> stem("relax_0012-2025-04-01.sh"), stem("/scratch/ana/run7/case_b"), stem("job-3f9a77c1"), stem("2025-04-01")
     ('relax sh', 'scratch ana run case b', 'job', '')
     >>> stem("~170331c6c2bf7d~0a1b2c3d4e5f60")
@@ -67,8 +65,6 @@ NAMELESS: Final = Called()  # a job without any name
 def called(executable: str = "", command: str = "", directory: str = "") -> Called:
     """Return what a job of these names is called.
 
-    Examples
-    --------
     >>> called("relax_1").stem == called("relax_2").stem != called("md_1").stem
     True
     >>> called() == Called()
@@ -86,8 +82,6 @@ def called(executable: str = "", command: str = "", directory: str = "") -> Call
 def with_procs(stems: Ints, procs: Ints) -> Ints:
     """Return codes of stems together with numbers of processors, -1 where either is unknown.
 
-    Examples
-    --------
     >>> one, other, none = with_procs(np.array([7, 7, -1]), np.array([4, 8, 4])).tolist()
     >>> one != other, none
     (True, -1)
@@ -108,8 +102,6 @@ def called_in(log: JobLog) -> Ints:
 
     The signatures of a job with a vector are the vector's, whatever other jobs have: nothing hangs on later ones.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 1, 2], "executable": [0, 1, 2]}, {},
     ...                           categories={"executable": ("md_1", "md_2", "7")})
     >>> found = called_in(log)
@@ -156,8 +148,6 @@ def _stems(texts: Sequence[str]) -> tuple[int, int]:
 def signatures(texts: Sequence[str]) -> Ints:
     """Return the signatures of texts, int64 of shape (n, 2), each word of 52 bits.
 
-    Examples
-    --------
     >>> near, far = signatures(["relax_011", "relax_012", "molecular"])[:, 0].tolist()[1:]
     >>> own = signatures(["relax_011"])[0, 0].item()
     >>> (own ^ near).bit_count() < (own ^ far).bit_count()

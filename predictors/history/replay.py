@@ -117,8 +117,6 @@ class LogEvents:
 def log_events(log: JobLog) -> Ints:
     """Return all events of a log by its own times, int64 of shape (n_events, 3); see `LogEvents` for their order.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "wait": [0, 1], "run_time": [5, 0]}, {})
     >>> log_events(log).tolist()  # (time, kind, row): 0 submitted, 1 started, 2 ended
     [[0, 0, 0], [0, 1, 0], [5, 2, 0], [5, 0, 1], [6, 1, 1], [6, 2, 1]]
@@ -130,13 +128,8 @@ def log_events(log: JobLog) -> Ints:
 class LogHistory:
     """The history of one log's jobs, driven by events about its rows: those of a replay, or of a simulation.
 
-    It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them.
-
-    Raises
-    ------
-    JobcastError
-        If `after` does not end before the log begins, by their epochs, or an epoch is not known, or it has kept no
-        groups and the features need them.
+    It holds no formula: `consume` is the step that `JobHistory` takes for one event, taken for a slice of them. `after`
+    must end before the log begins, by their epochs, and have kept groups if the features need them.
     """
 
     def __init__(
@@ -281,8 +274,6 @@ def replay(
 
     The log's own starts and ends drive a `LogHistory`, which explains the parameters.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [0, 0], "run_time": [5, 8],
     ...                            "user": [3, 3]}, {})
     >>> replay(log, ["last_two_mean", "think_time"]).tolist()

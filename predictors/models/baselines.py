@@ -177,13 +177,6 @@ class ColumnForecast:
 class Requested(ColumnPredictor):
     """A job runs as long as its user asked for; one hour where that is unknown.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; neither changes a prediction.
-
-    Examples
-    --------
     >>> import numpy as np
     >>> Requested().predict_one(np.array([600.0])).seconds
     600.0
@@ -199,20 +192,9 @@ class LastTwo(ColumnPredictor):
 
     One ended job only: by the rule `strict` that one, by the rule `reis` the requested time. None: the requested time.
 
-    Parameters
-    ----------
-    cap : bool
-        Keep predictions within [1 s, requested time].
-    as_of : {"strict", "reis"}
-        What counts as ended: `strict`, also what ends in the second of the submission; `reis`, only what ended before.
-
-    References
-    ----------
     .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
        runtime estimates. IEEE Transactions on Parallel and Distributed Systems 18(6), 2007. doi:10.1109/TPDS.2007.70606
 
-    Examples
-    --------
     >>> import numpy as np
     >>> LastTwo().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
     [75.5, 600.0, 60.0]
@@ -228,13 +210,9 @@ class Tsafrir(ColumnPredictor):
 
     As the paper has it, where `LastTwo` keeps fractions and takes one ended job too.
 
-    References
-    ----------
     .. [1] D. Tsafrir, Y. Etsion, D. G. Feitelson. Backfilling using system-generated predictions rather than user
        runtime estimates. IEEE Transactions on Parallel and Distributed Systems 18(6), 2007. doi:10.1109/TPDS.2007.70606
 
-    Examples
-    --------
     >>> import numpy as np
     >>> Tsafrir().predict_rows(np.array([[600.0, 75.0, 76.0], [600.0, 75.0, np.nan]])).tolist()
     [75.0, 600.0]
@@ -248,8 +226,6 @@ class Tsafrir(ColumnPredictor):
 class UserMean(ColumnPredictor):
     """Mean run time of all the user's ended jobs; none: the requested time.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> UserMean().predict_rows(np.array([[600.0, 40.0], [600.0, np.nan]])).tolist()
     [40.0, 600.0]
@@ -266,13 +242,9 @@ class Similar(ColumnPredictor):
     Groups, the most specific first: ended jobs of the same user, processors and requested time; of the same user and
     requested time; user and processors; user; all users' processors and requested time. None: the requested time.
 
-    References
-    ----------
     .. [1] W. Smith, I. Foster, V. Taylor. Predicting application run times using historical information. JSSPP 1998,
        LNCS 1459. doi:10.1007/BFb0053984
 
-    Examples
-    --------
     >>> import numpy as np
     >>> Similar().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
     [75.5, 600.0, 60.0]
@@ -303,21 +275,13 @@ class SimilarLow(Similar):
 class Cesnet(ColumnPredictor):
     """Request x worst run time / request of the user's last 15 jobs, padded: CESNET's rule.
 
-    15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time.
+    15 minutes are added; requests above 24 hours get twice the sum. No ended job of the user: the requested time. The
+    rule never exceeds the request.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; the rule itself never exceeds the request.
-
-    References
-    ----------
     .. [1] D. Klusáček, V. Chlumský. Real-life experience with soft walltimes in a production batch system. JSSPP 2022.
        doi:10.1007/978-3-031-22698-4_10. The padding is that of the deployed hook of 2022,
        https://github.com/CESNET/softwalltime-predictor
 
-    Examples
-    --------
     >>> import numpy as np
     >>> rows = np.array([[7200.0, 0.25], [100_000.0, 0.25], [7200.0, 1.0], [7200.0, np.nan]])
     >>> Cesnet().predict_rows(rows).tolist()
@@ -336,17 +300,8 @@ class Metastack(ColumnPredictor):
     64 that ended. Memory and nodes, which METASTACK compares as well, are not in the history. A mean beyond the request
     is replaced by half the request. Where not even the user is known, the requested time is predicted.
 
-    Parameters
-    ----------
-    cap, as_of
-        As in `Predictor`; the rule itself never exceeds the request.
-
-    References
-    ----------
     .. [1] METASTACK, a fork of Slurm: contribs/predictor. https://github.com/cluslab/metastack
 
-    Examples
-    --------
     >>> import numpy as np
     >>> gone = np.nan
     >>> rows = np.array([[600.0, 75.5, 90.0, 3.0], [600.0, gone, 90.0, 3.0], [60.0, 75.5, 90.0, 3.0],
@@ -387,13 +342,9 @@ class KnnText(ColumnPredictor):
     with vectors, such as embeddings, the angles between these count in the place of names. Without either only request
     and processors count. No ended job: the requested time.
 
-    References
-    ----------
     .. [1] F. Antici, A. Borghesi, Z. Kiziltan. Online job failure and power prediction by nearest neighbours of a job's
        text among a user's last jobs: `francescoantici/UoPC`.
 
-    Examples
-    --------
     >>> import numpy as np
     >>> KnnText().predict_rows(np.array([[600.0, 75.5], [600.0, np.nan], [60.0, 75.5]])).tolist()
     [75.5, 600.0, 60.0]
@@ -410,13 +361,9 @@ class Logged(ColumnPredictor):
     With it a log of a production predictor (JSSPP's soft walltimes, PBS's `soft_walltime`, SWF of 21 fields) is the
     baseline on the same jobs.
 
-    References
-    ----------
     .. [1] D. Klusáček, V. Chlumský. Improving accuracy of walltime estimates in PBS Professional using soft walltimes.
        JSSPP 2022. doi:10.1007/978-3-031-22698-4_10
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "requested_time": [600, 600],
     ...                            "soft_walltime": [90, -1]}, {"soft_walltime": [False, True]})
     >>> Logged().predict(log).tolist()

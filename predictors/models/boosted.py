@@ -119,6 +119,8 @@ _OBJECTIVES: Final = {"squared": "reg:squarederror", "absolute": "reg:absoluteer
 class BoostingPredictor(TreeGrowth, RefittingPredictor):
     """Base of predictors with boosted trees as estimator: the parameters of their growth, and their files."""
 
+    # fewer cost accuracy where a log is long: the newest 60,000, 120,000 and 200,000 of CEA-Curie's jobs leave .681,
+    # .645 and .636 of last-two's squared error to boosted trees
     window: Count = 200_000
 
     def save_estimator(self, folder: Path) -> None:
@@ -137,34 +139,10 @@ class BoostingPredictor(TreeGrowth, RefittingPredictor):
 class Boosted(BoostingPredictor):
     """Gradient-boosted trees on `RICH_FEATURES`.
 
-    Parameters
-    ----------
-    objective : {"squared", "absolute", "quantile"}
-        What is made small: the mean, the median, or the given quantile is predicted.
-    quantile : float
-        Of the objective `quantile`: the share of jobs that run no longer than predicted.
-    target : {"seconds", "residual", "log"}
-        What is learnt: run times; what they lie above the weighted mean of similar jobs; their logarithms.
-    smear : bool
-        Whether predictions from logarithms are scaled so that they sum up to the run times learnt from [2]_; unscaled
-        they are too low on the mean.
-    n_estimators, learning_rate, max_depth, min_child_weight, subsample, colsample
-        As XGBoost's: trees, the share of each that counts, levels, least jobs in a leaf, shares of jobs and of features
-        that a tree sees.
-    random_state : int
-        Seed: equal seeds, equal trees.
-    window : int
-        Newest outcomes that a fit on a stream learns from. Fewer cost accuracy where a log is long: the newest 60,000,
-        120,000 and 200,000 of CEA-Curie's jobs leave .681, .645 and .636 of last-two's squared error to boosted trees.
-
-    References
-    ----------
     .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
     .. [2] N. Duan. Smearing estimate: a nonparametric retransformation method. Journal of the American Statistical
        Association 78(383), 1983. doi:10.1080/01621459.1983.10478017
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> boosted = Boosted(n_estimators=5).fit(log)
@@ -176,9 +154,13 @@ class Boosted(BoostingPredictor):
     packages = ("xgboost",)
     features = RICH_FEATURES
 
+    # what is made small: the mean, the median, or the given quantile is predicted
     objective: Literal["squared", "absolute", "quantile"] = "squared"
-    quantile: OpenShare = 0.5
+    quantile: OpenShare = 0.5  # of the objective `quantile`: the share of jobs that run no longer than predicted
+    # what is learnt: run times; what they lie above the weighted mean of similar jobs; their logarithms
     target: Literal["seconds", "residual", "log"] = "seconds"
+    # whether predictions from logarithms are scaled so that they sum up to the run times learnt from [2]_; unscaled
+    # they are too low on the mean
     smear: bool = True
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
@@ -296,24 +278,9 @@ class Average(RefittingPredictor):
     hold most of the error. They err differently: their plain mean has less squared error than each of them on most
     logs, and weights learnt for them do no better.
 
-    Parameters
-    ----------
-    n_boosted : int
-        Trees of each booster.
-    n_forest : int
-        Extra trees of each kind, each grown on half of the jobs, drawn with replacement.
-    random_state : int
-        Seed: equal seeds, equal trees.
-    window : int
-        Newest outcomes that a fit on a stream learns from; see `Boosted`.
-
-    References
-    ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
        doi:10.1007/s10994-006-6226-1
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> average = Average(n_boosted=5, n_forest=3).fit(log)
@@ -325,10 +292,10 @@ class Average(RefittingPredictor):
     packages = ("sklearn", "xgboost")
     features = WIDE_FEATURES
 
-    n_boosted: Count = 300
-    n_forest: Count = 60
-    random_state: Seed = 0
-    window: Count = 200_000
+    n_boosted: Count = 300  # trees of each booster
+    n_forest: Count = 60  # extra trees of each kind, each grown on half of the jobs, drawn with replacement
+    random_state: Seed = 0  # seed: equal seeds, equal trees
+    window: Count = 200_000  # newest outcomes that a fit on a stream learns from; see `Boosted`
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
         """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""

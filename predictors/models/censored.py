@@ -32,25 +32,9 @@ class Censored(BoostingPredictor):
     but the newest fifth of the jobs, and then such that half of these (by Kaplan and Meier's estimate, with the
     running jobs) run longer than predicted, or that predictions sum up to what they ran.
 
-    Parameters
-    ----------
-    predicts : {"median", "mean"}
-        What the correction aims at.
-    distribution : {"extreme", "logistic", "normal"}
-        Of the logarithm of run times around the value that the features predict. The first leans to the short side, as
-        jobs do that may fail early but are killed at their request.
-    scale : float
-        How wide that is.
-    window : int
-        Newest outcomes that a fit on a stream learns from; see `Boosted`.
-
-    References
-    ----------
     .. [1] A. Barnwal, H. Cho, T. Hocking. Survival regression with accelerated failure time model in XGBoost. Journal
        of Computational and Graphical Statistics 31(4), 2022. doi:10.1080/10618600.2022.2067548
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> censored = Censored(n_estimators=5).fit(log)
@@ -62,9 +46,11 @@ class Censored(BoostingPredictor):
     packages = ("xgboost",)
     features = RICH_FEATURES
 
-    predicts: Literal["median", "mean"] = "median"
+    predicts: Literal["median", "mean"] = "median"  # what the correction aims at
+    # of the logarithm of run times around the value that the features predict; the first leans to the short side, as
+    # jobs do that may fail early but are killed at their request
     distribution: Literal["extreme", "logistic", "normal"] = "extreme"
-    scale: Positive = 1.0
+    scale: Positive = 1.0  # how wide that is
 
     @property
     def learns_from_running(self) -> bool:

@@ -15,8 +15,6 @@ little: up by `step` (1 - budget) when the job ran longer than predicted, down b
 run the rate of the first is the budget, whatever the jobs and the predictor do, unless the limit itself is outrun more
 often [1]_.
 
-References
-----------
 .. [1] I. Gibbs, E. Candès. Adaptive conformal inference under distribution shift. NeurIPS 2021.
    doi:10.48550/arXiv.2106.00170
 .. [2] A. N. Angelopoulos, R. F. Barber, S. Bates. Online conformal prediction with decaying step sizes. ICML 2024.
@@ -394,22 +392,9 @@ class WithBudget(Wrapper):
     issued, and teaches the predictor inside. A job that outran its very request counts as run for that long: no
     prediction within the request could have been long enough.
 
-    Parameters
-    ----------
-    predictor : Predictor or None
-        What to have inside, as in `Wrapper`; None: `Similar()`.
-    budget : float or None
-        Share of the jobs that may run longer than predicted; None leaves the predictions as they are.
-    coverage : float
-        Share of the jobs that shall run between `lower` and `upper` of their prediction.
+    `shares_` says how far the prediction is moved from that of the predictor inside, and the ends of the interval from
+    it.
 
-    Attributes
-    ----------
-    shares_ : tuple of three float
-        How far the prediction is moved from that of the predictor inside, and the ends of the interval from it.
-
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(2000, seed=1)
     >>> careful = WithBudget(predictor=Similar(), budget=0.1).fit(log)
@@ -423,8 +408,9 @@ class WithBudget(Wrapper):
     name = "with-budget"
     default = Similar
 
+    # share of the jobs that may run longer than predicted; None leaves the predictions as they are
     budget: OpenShare | None = 0.05
-    coverage: OpenShare = 0.9
+    coverage: OpenShare = 0.9  # share of the jobs that shall run between `lower` and `upper` of their prediction
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -66,13 +66,6 @@ class Chain(Wrapper):
     So there is an estimate better than the request from the first jobs that end, long before the predictor inside is
     fitted. `Prediction.answered_by` names its source.
 
-    Parameters
-    ----------
-    predictor : Predictor or None
-        The first link, as in `Wrapper`; None: `Average()`.
-
-    Examples
-    --------
     >>> from predictors.registry import make_predictor
     >>> chain = make_predictor("chain", predictor="boosted", settings={"n_estimators": 5})
     >>> chain

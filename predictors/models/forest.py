@@ -114,8 +114,6 @@ def fit_encoding(
 ) -> Encoding:
     """Learn which categories get a column.
 
-    Examples
-    --------
     >>> rows = np.array([[4.0, 7.0], [4.0, 9.0], [8.0, 9.0]])
     >>> fit_encoding(rows, [False, True]).transform([[4.0, 9.0], [4.0, 5.0]]).tolist()
     [[4.0, 0.0, 1.0], [4.0, 0.0, 0.0]]
@@ -172,28 +170,9 @@ class Forest(RefittingPredictor):
     encoded; by default only the most frequent ones of each attribute get a column. The paper's encoding is
     `one_hot=None`.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_features : float
-        Share of the encoded columns that are tried at a split.
-    min_samples_leaf : int
-        Fewest jobs in a leaf.
-    max_nodes : int
-        Nodes that the whole forest may have; a tree is grown on `max_nodes / (2 n_estimators)` jobs.
-    one_hot : int or None
-        Categories of an attribute that get a column of their own, the most frequent ones; None: all.
-    random_state : int
-        Seed: equal seeds, equal forests.
-
-    References
-    ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
     .. [2] V. Reis. Learning job run-times in HPC systems. Master's report, MoSIG, Grenoble.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> forest = Forest(n_estimators=5).fit(log)
@@ -205,12 +184,14 @@ class Forest(RefittingPredictor):
     packages = ("sklearn",)
     features = REIS_FEATURES
 
-    n_estimators: Count = 100
-    max_features: Share = 0.6
-    min_samples_leaf: Count = 1
+    n_estimators: Count = 100  # trees
+    max_features: Share = 0.6  # share of the encoded columns that are tried at a split
+    min_samples_leaf: Count = 1  # fewest jobs in a leaf
+    # nodes that the whole forest may have; a tree is grown on `max_nodes / (2 n_estimators)` jobs
     max_nodes: Annotated[int, whole(3)] = 1_000_000
+    # categories of an attribute that get a column of their own, the most frequent ones; None: all
     one_hot: Count | None = 16
-    random_state: Seed = 0
+    random_state: Seed = 0  # seed: equal seeds, equal forests
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
         """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""

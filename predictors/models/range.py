@@ -38,8 +38,6 @@ LONGEST: Final = 2.0**53  # no run is longer [s]: an estimator's answer beyond i
 def no_estimate(estimates: Floats) -> Bools:
     """Return which answers of an estimator are none.
 
-    Examples
-    --------
     >>> no_estimate(np.array([600.0, np.nan, np.inf, 1e300])).tolist()
     [False, True, True, True]
     """
@@ -80,8 +78,6 @@ def _in_range(estimates: Floats, requested: Floats, cap: bool, out: Floats) -> N
 def in_range(estimates: Floats, requested: Floats, cap: bool) -> Floats:
     """Return predictions: estimates where there are any, else the requested time; within the range if `cap`.
 
-    Examples
-    --------
     >>> estimates, requested = np.array([50.0, 700.0, 0.0, np.nan, np.nan]), np.array([600.0] * 4 + [np.nan])
     >>> in_range(estimates, requested, cap=True).tolist()
     [50.0, 600.0, 1.0, 600.0, 3600.0]
@@ -96,8 +92,6 @@ def in_range(estimates: Floats, requested: Floats, cap: bool) -> Floats:
 def is_in_range(seconds: float, request: float, cap: bool) -> bool:
     """Return whether a prediction is one that the rule gives: finite, and not moved by it.
 
-    Examples
-    --------
     >>> is_in_range(600.0, 600.0, cap=True), is_in_range(601.0, 600.0, cap=True), is_in_range(601.0, 600.0, cap=False)
     (True, False, True)
     """

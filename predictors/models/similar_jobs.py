@@ -38,21 +38,6 @@ class SimilarRuns:
     Means are rounded down to whole seconds and kept in [1 s, request]. While a job waits, its estimates follow the
     sample; at its start the sample is frozen.
 
-    Parameters
-    ----------
-    runs : int
-        Ended jobs to keep of each user, and of each (user, requested time).
-    request_weight : float
-        Weight of the requested time among them, above 0.
-    candidate : {"mean", "geometric"}
-        Which mean a candidate is tried with.
-    factor : float
-        What it is multiplied by, above 0.
-    quantile : float
-        Of the running jobs, above 0, at most 1.
-
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 60], "run_time": [40, 50], "user": [7, 7],
     ...                            "requested_procs": [1, 1], "requested_time": [600, 600]}, {})
     >>> revised, answers = SimilarRuns().forecast(log), np.empty((1, 24))
@@ -63,11 +48,11 @@ class SimilarRuns:
     (1, [1.0, 40.0, 77.0, 51.0, 40.0, 600.0, inf])
     """
 
-    runs: int = 10
-    request_weight: float = 0.1
-    candidate: Literal["mean", "geometric"] = "mean"
-    factor: float = 0.85
-    quantile: float = 0.5
+    runs: int = 10  # ended jobs to keep of each user, and of each (user, requested time)
+    request_weight: float = 0.1  # weight of the requested time among them, above 0
+    candidate: Literal["mean", "geometric"] = "mean"  # which mean a candidate is tried with
+    factor: float = 0.85  # what it is multiplied by, above 0
+    quantile: float = 0.5  # of the running jobs, above 0, at most 1
 
     def __post_init__(self) -> None:
         if self.runs < 1:
@@ -81,13 +66,7 @@ class SimilarRuns:
             raise JobcastError(f"SimilarRuns needs a quantile above 0 and at most 1; got {self.quantile}.")
 
     def forecast(self, log: JobLog) -> "SimilarRunsForecast":
-        """Return the revised estimates on the jobs of `log` while its events go by; it starts knowing nothing.
-
-        Raises
-        ------
-        JobcastError
-            If a requested time is unknown or below 1 s.
-        """
+        """Return the revised estimates on the jobs of `log` while its events go by; it starts knowing nothing."""
         return SimilarRunsForecast(self, log)
 
 
@@ -170,8 +149,6 @@ def estimates_name(name: str) -> str:
 def make_revised_estimates(name: str) -> SimilarRuns:
     """Return a rule of revised estimates by its name.
 
-    Examples
-    --------
     >>> make_revised_estimates("careful").factor
     0.85
     """

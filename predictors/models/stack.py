@@ -199,22 +199,13 @@ class Stack(Average):
     after 50 more. Everybody's errors, half after 2,000 jobs, count as three of the user's jobs. The other half of the
     answer is the plain mean of `Average`. A fit learns the first weights from its newest fifth of jobs, which the
     members have then not seen. Every outcome of a stream moves them on, and refits of the members leave them as they
-    are. Members are kept within the request.
+    are; with `refit_every` None a stream moves neither. Members are kept within the request.
 
-    Parameters
-    ----------
-    refit_every, cap, as_of
-        As in `RefittingPredictor`; with `refit_every` None a stream does not move the weights either.
-
-    References
-    ----------
     .. [1] J. M. Bates, C. W. J. Granger. The combination of forecasts. Operational Research Quarterly 20(4), 1969.
        doi:10.1057/jors.1969.103
     .. [2] N. Cesa-Bianchi, G. Lugosi. Prediction, learning, and games. Cambridge University Press, 2006.
        doi:10.1017/CBO9780511546921
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> stack = Stack(n_boosted=5, n_forest=3).fit(log)

@@ -147,8 +147,6 @@ def check_tree(tree: Any, n_features: int, where: str, width: int = 1) -> None:
 def node_budget(n_trees: int, total: int = 1_000_000) -> int:
     """Return the leaves, or jobs, that each of `n_trees` may have so that the forest keeps within `total` nodes.
 
-    Examples
-    --------
     >>> node_budget(100)
     5000
     """

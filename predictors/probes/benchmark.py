@@ -4,8 +4,6 @@ After the two benchmarks of the paper: a 100 MB token passed around a ring for t
 100 MB of random data for five. Connections are made and ranks are brought together before the clock runs, so that
 neither counts as congestion; within a benchmark only the calls themselves keep ranks together.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022 (section III.C).
 """

@@ -6,8 +6,6 @@ far that is done in shadow: what would have been held is noted, and no job is.
 
 This module needs the standard library only, as the decision on soft limits does.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource Utilization Aware Job Scheduling to Mitigate
    Performance Variability. International Parallel and Distributed Processing Symposium, 2022.
    doi:10.1109/IPDPS53621.2022.00040

@@ -6,8 +6,6 @@ rounded up to minutes and padded, as a site does since 2021 [1]_.
 
 This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
 
-References
-----------
 .. [1] D. Klusáček, V. Chlumský. Real-life experience with soft walltimes. Job Scheduling Strategies for Parallel
    Processing, 2022. doi:10.1007/978-3-031-22698-4_10
 """

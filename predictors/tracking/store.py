@@ -86,16 +86,14 @@ class Store:
                 "NAME`, or set JOBCAST_HOME or MLFLOW_TRACKING_URI to where yours is."
             )
 
-    def ensure(self, create: Callable[[str], None]) -> None:
+    def ensure(
+        self,
+        create: Callable[[str], None],  # makes the tables of a store, given its URI
+    ) -> None:
         """Make the SQLite file if it is missing, once, however many processes ask.
 
         The first to take the lock makes the database under another name; it gets its own when it is complete, so that
         a file that is there can always be used, without a lock.
-
-        Parameters
-        ----------
-        create : callable of str
-            Makes the tables of a store, given its URI.
         """
         if self.file is None or self.file.is_file():
             return

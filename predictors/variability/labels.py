@@ -7,8 +7,6 @@ training part alone, so that no label of it moves when the future does; `whole` 
 The std is the sample's, with n - 1 in the denominator. Fewer than five runs give no label: the largest z that one of
 n runs can have among themselves is (n - 1) / sqrt(n), which passes 1.5 from n = 5 on.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """

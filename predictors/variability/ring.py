@@ -126,14 +126,9 @@ class CounterRing:
         now: float,  # the start [s]; samples with now - window <= time < now count
         nodes: npt.ArrayLike | None = None,  # ids of the job's nodes; absent: all
     ) -> Floats:
-        """Return the features of the window before `now`.
+        """Return the features of the window before `now`, in the order of `WINDOW_FEATURES`; NaN where none is known.
 
         `EmptyWindow` says that there is no value at all. Samples that are gone from the ring raise JobcastError.
-
-        Returns
-        -------
-        float64 array of shape (3 m,)
-            In the order of `WINDOW_FEATURES`; NaN where no value of a counter is known.
         """
         found = self.windows(now, nodes)
         if not found.counts.any():

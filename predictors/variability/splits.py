@@ -9,8 +9,6 @@ rows learnt from never depend on the rows judged:
   classes are measured against what was normal among them (`as_of`), or among all runs (`whole`).
 * random: k parts drawn by chance, each with its share of every class; measured against what was normal in the others.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """

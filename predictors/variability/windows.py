@@ -203,8 +203,6 @@ def windows(
     They are in the order of `starts`. A window without samples is all NaN: see `Windows.empty` and `Windows.require`.
     It refuses `nodes` that do not fit the starts, and parts that do not follow one another.
 
-    Examples
-    --------
     >>> block = Telemetry(np.arange(6) * 60.0, np.array([3, 7]), np.ones((6, 2, 90), dtype=np.float32))
     >>> found = windows(block, [300.0, 2000.0], [[3], [7]])
     >>> found.counts[:, 0].tolist(), found.values[0, :3].tolist(), found.empty.tolist()

@@ -79,34 +79,21 @@ KINDS: Final[Mapping[str, Kind]] = MappingProxyType(
 class NamedAgent:
     """An agent and its frame.
 
-    Parameters
-    ----------
-    agent : Linear, RandomPicks, Shared, Pooled or Dras
-        The agent that picks.
-    reserve : {"kept", "oldest", "again"}
-        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
-    window : int
-        Jobs that it sees, 1 to 56.
-    base : str
-        Name of the policy in which it picks: easy, easy+promise and the like; or greedy, where it picks among the jobs
-        that fit, without reservations, like DRAS's Decima-PG.
-    estimates : str
-        Name of the estimates that the policy plans by and the features are made of, as `jobcast simulate --estimates`
-        takes it.
-    origin : mapping of str to text, number or None
-        Where it comes from: digest of the log, the part it was tuned on, objective, seed, version.
-
-    Examples
-    --------
     >>> NamedAgent(OLDEST_FIRST).policy.window
     50
     """
 
-    agent: Scored | Pooled
+    agent: Scored | Pooled  # the agent that picks
+    # {"kept", "oldest", "again"}: which job holds the reservation, see `schedsim.policies.agents.RESERVES`
     reserve: Reserve = "kept"
-    window: int = 50
+    window: int = 50  # jobs that it sees, 1 to 56
+    # name of the policy in which it picks: easy, easy+promise and the like; or greedy, where it picks among the jobs
+    # that fit, without reservations, like DRAS's Decima-PG
     base: str = "easy"
+    # name of the estimates that the policy plans by and the features are made of, as `jobcast simulate --estimates`
+    # takes it
     estimates: str = "requested"
+    # where it comes from: digest of the log, the part it was tuned on, objective, seed, version
     origin: Mapping[str, str | int | float | None] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
@@ -180,21 +167,11 @@ def check_suffix(path: str | PathLike[str]) -> None:
         raise JobcastError(f"{path}: an agent file ends in {' or '.join(SUFFIXES)}; give it such a name.")
 
 
-def read_agent(path: str | PathLike[str], window: int | None = None) -> NamedAgent:
-    """Return the agent of a file.
-
-    Parameters
-    ----------
-    path : path-like
-        The file; its content decides the form.
-    window : int, optional
-        The only window that the caller can use.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such file; or it is damaged, of a later version, of other features or of another window.
-    """
+def read_agent(
+    path: str | PathLike[str],  # the file; its content decides the form
+    window: int | None = None,  # the only window that the caller can use
+) -> NamedAgent:
+    """Return the agent of a file."""
     data = _content(path)
     about, arrays = _parsed(data, str(path))
     _check_about(about, str(path))
@@ -310,8 +287,6 @@ def is_agent(policy: str) -> bool:
 def agent_of_file(name: str) -> NamedAgent:
     """Return the agent of a file, or of a name of `SHIPPED`.
 
-    Examples
-    --------
     >>> agent_of_file("random-oldest").reserve
     'oldest'
     """

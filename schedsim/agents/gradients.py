@@ -23,8 +23,6 @@ SMALLEST: Final = 1e-8  # added to its denominator
 def first_weights(shape: Shape, seed: int) -> Singles:
     """Return uniform weights by Glorot and Bengio (AISTATS 2010), biases of zero, shape (shape.parameters,).
 
-    Examples
-    --------
     >>> weights = first_weights(Shape(44, dense=(40, 10)), seed=1)
     >>> weights.dtype.name, len(weights), bool(abs(weights[3:]).max() < 0.35)
     ('float32', 6713, True)
@@ -304,8 +302,6 @@ class Adam:
 def softmax(scores: Any, of: Ints) -> Floats:
     """Return the chances of each job, shape (n, window): zero behind the first `of` places, and summing to 1.
 
-    Examples
-    --------
     >>> softmax(np.zeros((2, 4)), np.array([2, 4])).tolist()
     [[0.5, 0.5, 0.0, 0.0], [0.25, 0.25, 0.25, 0.25]]
     """
@@ -319,8 +315,6 @@ def softmax(scores: Any, of: Ints) -> Floats:
 def entropy(chances: Floats, of: Ints) -> Floats:
     """Return the entropy of chances relative to the largest for as many jobs, shape (n,); 1 for a single job.
 
-    Examples
-    --------
     >>> entropy(np.array([[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]]), np.array([2, 3])).round(3).tolist()
     [1.0, 0.0]
     """

@@ -10,8 +10,6 @@ end of the job set.
 The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """
@@ -27,9 +25,10 @@ import numpy as np
 
 from predictors.core.arrays import Floats, Singles
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.core.files import whole_file
 from predictors.core.hash_random import mixed
+from predictors.core.model_files import DAMAGE, read_stored
 from predictors.core.validation import check_whole
-from schedsim.agents.checkpoints import Checkpoints, Episode
 from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.engine.learning import Picks, Reward
 from schedsim.engine.simulation import Simulation
@@ -69,48 +68,29 @@ EPISODE: Final = 104
 class DrasSettings:
     """How an agent of DRAS is made and learns; the defaults are the paper's at a tenth of Theta.
 
-    Parameters
-    ----------
-    kind : {"pg", "dql", "decima"}
-        Policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among
-        the jobs that fit.
-    reward : str or Reward
-        The reward of a pick, or its name in `REWARDS`.
-    window : int
-        Jobs that it sees.
-    dense : tuple of int
-        Neurons of the two dense layers.
-    inputs : {"scaled", "raw", "permuted"}
-        Inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
-        numbers stand at the place of another job.
-    returns : {"printed", "full"}
-        Whether rewards are summed to the end of the update or of the job set. In the second case policy gradient learns
-        at the end of each job set, update after update; Q-learning waits for the first value of the next update.
-    instants : int
-        Scheduling instants between two updates.
-    rate : float
-        Step size of Adam.
-    reserve : {"kept", "oldest", "again"}
-        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`.
-    explore, explore_decay, explore_floor : float
-        Chance with which Q-learning picks any job; its factor at each update; its smallest value.
-
-    Examples
-    --------
     >>> DrasSettings("pg", 436).shape.parameters, DrasSettings("dql", 436).shape.parameters
     (259453, 215304)
     """
 
+    # policy gradient, Q-learning, or the paper's Decima-PG: policy gradient without reservations, which picks among the
+    # jobs that fit
     kind: Literal["pg", "dql", "decima"]
     nodes: int
-    reward: str | Reward = "theta"
-    window: int = 50
-    dense: tuple[int, int] = (400, 100)
+    reward: str | Reward = "theta"  # the reward of a pick, or its name in `REWARDS`
+    window: int = 50  # jobs that it sees
+    dense: tuple[int, int] = (400, 100)  # neurons of the two dense layers
+    # inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
+    # numbers stand at the place of another job
     inputs: Literal["scaled", "raw", "permuted"] = "scaled"
+    # whether rewards are summed to the end of the update or of the job set; in the second case policy gradient learns
+    # at the end of each job set, update after update; Q-learning waits for the first value of the next update
     returns: Literal["printed", "full"] = "printed"
-    instants: int = 10
-    rate: float = 0.001
+    instants: int = 10  # scheduling instants between two updates
+    rate: float = 0.001  # step size of Adam
+    # {"kept", "oldest", "again"}: which job holds the reservation, see `schedsim.policies.agents.RESERVES`
     reserve: Reserve = "kept"
+    # explore, explore_decay, explore_floor: chance with which Q-learning picks any job; its factor at each update; its
+    # smallest value
     explore: float = 1.0
     explore_decay: float = 0.995
     explore_floor: float = 0.01
@@ -148,6 +128,21 @@ class DrasSettings:
         return REWARDS[self.reward] if isinstance(self.reward, str) else self.reward
 
 
+@dataclass(frozen=True)
+class Episode:
+    """The training on one job set."""
+
+    name: str  # of the job set
+    # how many there were
+    jobs: int
+    picks: int
+    updates: int
+    reward: float  # sum over the picks. More picks earn more: look at `reward / picks` too.
+    mean_wait: float  # of its jobs [s]
+    explore: float  # chance of exploring at its end
+    refused: int  # updates left out because a score was not finite, and targets that were cut
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """One workload under an agent."""
@@ -177,19 +172,15 @@ class Run:
 
 
 class DrasLearner:
-    """Moves the weights of a network by equations 3 and 4; an argument of `Simulation.learn`.
+    """Moves the weights of a network by equations 3 and 4; an argument of `Simulation.learn`."""
 
-    Parameters
-    ----------
-    weights : float32 array
-        Initial weights.
-    seed : int
-        Of the exchange of shuffled rewards.
-    frozen : bool
-        Whether it counts picks but learns nothing.
-    """
-
-    def __init__(self, settings: DrasSettings, weights: Singles, seed: int, frozen: bool = False) -> None:
+    def __init__(
+        self,
+        settings: DrasSettings,
+        weights: Singles,  # initial weights
+        seed: int,  # of the exchange of shuffled rewards
+        frozen: bool = False,  # whether it counts picks but learns nothing
+    ) -> None:
         self.settings, self.seed, self.frozen = settings, seed, frozen
         self.instants, self.reward = settings.instants, settings.earns
         self.explore = settings.explore if settings.kind == "dql" and not frozen else 0.0
@@ -336,30 +327,14 @@ def policy_of(settings: DrasSettings, agent: Dras) -> Policy:
 
 
 def run(
-    workload: Workload,
-    agent: Dras,
-    settings: DrasSettings,
-    seed: int,
-    learning: bool = False,
-    estimates: EstimatesOf | None = None,
+    workload: Workload,  # for a machine of `settings.nodes` processors
+    agent: Dras,  # the initial agent; its seed is not used
+    settings: DrasSettings,  # how it was made and learns; Adam and the mean of past updates start again
+    seed: int,  # of the draws
+    learning: bool = False,  # whether its weights move; a frozen agent does not explore
+    estimates: EstimatesOf | None = None,  # estimates for the scheduler and the network; by default the requested times
 ) -> Run:
-    """Run a workload under an agent that learns, or is frozen.
-
-    Parameters
-    ----------
-    workload : Workload
-        For a machine of `settings.nodes` processors.
-    agent : Dras
-        The initial agent; its seed is not used.
-    settings : DrasSettings
-        How it was made and learns. Adam and the mean of past updates start again.
-    seed : int
-        Of the draws.
-    learning : bool
-        Whether its weights move; a frozen agent does not explore.
-    estimates : function of a workload, optional
-        Estimates for the scheduler and the network; by default the requested times.
-    """
+    """Run a workload under an agent that learns, or is frozen."""
     if agent.shape != settings.shape:
         raise JobcastError(f"The settings have a network of {settings.shape}, the agent one of {agent.shape}.")
     floor = min(settings.explore, settings.explore_floor)
@@ -402,31 +377,16 @@ class Training:
 
 
 def train(
-    workloads: Sequence[Workload],
+    workloads: Sequence[Workload],  # the job sets, for a machine of `settings.nodes` processors
     settings: DrasSettings,
-    seed: int,
-    estimates: EstimatesOf | None = None,
-    keep_every: int = 1,
-    progress: Callable[[int, int], object] | None = None,
+    seed: int,  # of the first weights and all draws
+    estimates: EstimatesOf | None = None,  # estimates for the scheduler and the network; by default the requested times
+    keep_every: int = 1,  # job sets between two kept agents; the last agent is always kept
+    progress: Callable[[int, int], object] | None = None,  # is called with the job sets done and all of them
+    # a folder from which a stopped training continues after the last job set, to the same bits
     checkpoint: Path | None = None,
 ) -> Training:
-    """Train an agent on job sets, one after the other, each on an idle machine.
-
-    Parameters
-    ----------
-    workloads : sequence of Workload
-        The job sets, for a machine of `settings.nodes` processors.
-    seed : int
-        Of the first weights and all draws.
-    estimates : function of a workload, optional
-        Estimates for the scheduler and the network; by default the requested times.
-    keep_every : int
-        Job sets between two kept agents; the last agent is always kept.
-    progress : function, optional
-        Is called with the job sets done and all of them.
-    checkpoint : Path, optional
-        A folder from which a stopped training continues after the last job set, to the same bits.
-    """
+    """Train an agent on job sets, one after the other, each on an idle machine."""
     check_whole(seed, "a training's seed", 0, (1 << 62) - 1)
     check_whole(keep_every, "the job sets between two kept agents", 1)
     first = untrained(settings, seed)
@@ -461,3 +421,94 @@ def _identity(settings: DrasSettings, seed: int, keep_every: int, estimates: Est
     named = "requested" if estimates is None else getattr(estimates, "__qualname__", type(estimates).__qualname__)
     known = asdict(replace(settings, reward=settings.earns)) | {"seed": seed, "keep": keep_every, "estimates": named}
     return json.dumps(known, sort_keys=True)
+
+
+class Checkpoints:
+    """The folder of one training: the learner's state after each job set, and the weights of the agents kept.
+
+    `learner.npz` is written last and whole, so that a stopped training continues after the last complete job set.
+    Nothing is unpickled.
+    """
+
+    def __init__(
+        self,
+        folder: Path,  # created if missing
+        identity: str,  # distinguishes this training from others
+    ) -> None:
+        self.folder, self.identity = folder, identity
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def keep(self, learner: DrasLearner, curve: Sequence[Episode], digests: Sequence[str], is_kept: bool) -> None:
+        """Store the state of a training, and its weights separately if the agent is kept."""
+        if is_kept:
+            _write(self._agent(len(curve)), {"weights": learner.weights})
+        about = {"training": self.identity, "job sets": list(digests), "curve": [asdict(one) for one in curve]}
+        numbers = [learner.explore, learner.updates, learner.picks, learner.refused, learner.earned]
+        arrays = {
+            "about": np.array(json.dumps(about)),
+            "weights": learner.weights,
+            "mean": learner.adam.mean,
+            "square": learner.adam.square,
+            "steps": np.array(learner.adam.steps),
+            "sums": learner.sums,
+            "counts": learner.counts,
+            "pool": learner.pool,
+            "numbers": np.array(numbers, np.float64),
+        }
+        _write(self.folder / "learner.npz", arrays)
+
+    def resume(self, learner: DrasLearner, digests: Sequence[str]) -> list[Episode]:
+        """Set a learner to the stored state; return the job sets done, none if nothing is stored."""
+        path = self.folder / "learner.npz"
+        if not path.exists():
+            return []
+        arrays = _read(path)
+        try:
+            about = json.loads(str(arrays["about"]))
+            curve = [Episode(**one) for one in about["curve"]]
+            done, training = about["job sets"], about["training"]
+        except (KeyError, TypeError, ValueError) as error:
+            raise JobcastError(f"{path}: is damaged ({error}); give another folder, or delete this one.") from error
+        if training != self.identity or done != list(digests[: len(done)]):
+            what = "settings, seed or estimates" if training != self.identity else "job sets"
+            raise JobcastError(f"{path}: is of a training with other {what}; give another folder, or delete this one.")
+        shapes = {name: (array.shape, array.dtype.kind in "fiu") for name, array in arrays.items()}
+        lacking = [name for name, shape in _shapes(learner).items() if shapes.get(name) != (shape, True)]
+        lacking += [name for name in ("sums", "counts", "pool") if name not in arrays or arrays[name].ndim != 1]
+        if lacking:
+            raise JobcastError(f"{path}: is damaged ({', '.join(lacking)}); give another folder, or delete this one.")
+        learner.take(arrays["weights"])
+        learner.adam.mean[:], learner.adam.square[:] = arrays["mean"], arrays["square"]
+        learner.adam.steps = int(arrays["steps"])
+        learner.sums, learner.counts, learner.pool = arrays["sums"], arrays["counts"], arrays["pool"]
+        explore, updates, picks, refused, earned = arrays["numbers"].tolist()
+        learner.explore, learner.earned = explore, earned
+        learner.updates, learner.picks, learner.refused = int(updates), int(picks), int(refused)
+        return curve
+
+    def weights(self, done: int) -> Singles:
+        """Return the weights of a kept agent."""
+        return np.asarray(_read(self._agent(done))["weights"])
+
+    def _agent(self, done: int) -> Path:
+        return self.folder / f"agent-{done:04d}.npz"
+
+
+def _shapes(learner: DrasLearner) -> dict[str, tuple[int, ...]]:
+    """Return the shapes of a learner's arrays, without those that grow."""
+    adam = learner.adam
+    found = {"weights": learner.weights.shape, "mean": adam.mean.shape, "square": adam.square.shape}
+    return found | {"steps": (), "numbers": (5,)}
+
+
+def _write(path: Path, arrays: dict[str, Any]) -> None:
+    """Write arrays, whole or not at all; weights do not get smaller by compression."""
+    with whole_file(path) as part, part.open("wb") as file:
+        np.savez(file, allow_pickle=False, **arrays)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        return read_stored(path.read_bytes())
+    except DAMAGE as error:
+        raise JobcastError(f"{path}: cannot be read ({error}); give another folder, or delete this one.") from error

@@ -19,8 +19,6 @@ WEIGHTS: Final = 107  # purpose of the draws of first weights
 def first_pooled(seed: int, hidden: tuple[int, int] = (16, 16)) -> Pooled:
     """Return an untrained network: uniform weights by Glorot and Bengio (AISTATS 2010), biases of zero.
 
-    Examples
-    --------
     >>> first_pooled(1) == first_pooled(1), first_pooled(1) == first_pooled(2)
     (True, False)
     """

@@ -19,35 +19,21 @@ class App:
 
     The shares divide its time on a machine without contention: its sensitivity. The loads are its effect on others.
 
-    Parameters
-    ----------
-    compute, network, io, metadata : float
-        Shares of its time, each 0 to 1, together 1: computing, communicating, moving data to and from the file system,
-        waiting for metadata.
-    sends : float
-        What each of its nodes sends over the network [bytes/s].
-    spread : float
-        How far it sends, from 0 (to neighbours) to 1 (all to all).
-    moves : float
-        What each of its nodes reads from and writes to the file system, in sum [bytes/s].
-    calls : float
-        Metadata operations of each node [1/s].
-
-    Examples
-    --------
     >>> App("stencil", compute=0.8, network=0.2, sends=1e9, spread=0.3).workload
     'network'
     """
 
     name: str
+    # compute, network, io, metadata: shares of its time, each 0 to 1, together 1: computing, communicating, moving data
+    # to and from the file system, waiting for metadata
     compute: float = 1.0
     network: float = 0.0
     io: float = 0.0
     metadata: float = 0.0
-    sends: float = 0.0
-    spread: float = 0.0
-    moves: float = 0.0
-    calls: float = 0.0
+    sends: float = 0.0  # what each of its nodes sends over the network [bytes/s]
+    spread: float = 0.0  # how far it sends, from 0 (to neighbours) to 1 (all to all)
+    moves: float = 0.0  # what each of its nodes reads from and writes to the file system, in sum [bytes/s]
+    calls: float = 0.0  # metadata operations of each node [1/s]
 
     def __post_init__(self) -> None:
         shares = {name: getattr(self, name) for name in ("compute", "network", "io", "metadata")}
@@ -102,8 +88,6 @@ ALONE: Final[Mapping[str, int]] = MappingProxyType(
 def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[App, ...]:
     """Return applications by name.
 
-    Examples
-    --------
     >>> [app.workload for app in apps_named(["AMG", "SWFFT", "LBANN"])]
     ['compute', 'network', 'io']
     """

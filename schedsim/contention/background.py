@@ -87,53 +87,32 @@ _STORM: Final = -4
 class Background:
     """Load from outside; utilisations as shares of the capacity, times in seconds.
 
-    Parameters
-    ----------
-    tau : float
-        Correlation time of the utilisations, and mean length of bursts. Its ratio to the jobs' lengths decides whether
-        the present predicts the near future.
-    network, io, metadata : float
-        Mean utilisation of the uplinks, the file system and the metadata server, without bursts and storms.
-    spread : float
-        Standard deviation of each.
-    together : float
-        Correlation between the uplinks.
-    burst_leaves : float
-        Share of the leaves that have bursts.
-    burst_pause : float
-        Mean pause between a leaf's bursts, in `tau`.
-    burst_low, burst_high : float
-        A burst's height is uniform between these.
-    storms : float
-        Mean number of storms a day; 0 for none. A storm loads all uplinks, the file system and the metadata server.
-    storm_length : float
-        Mean length of storms.
-    storm_tail : float
-        Heights of storms are Pareto's from 0.2 on with this exponent; the smaller, the heavier the tail.
-    step : int
-        Length of a step.
-
-    Examples
-    --------
     >>> quiet = Background.none()
     >>> quiet.block(seed=1, leaves=2, number=0)[0].tolist()
     [0.0, 0.0, 0.0, 0.0]
     """
 
+    # correlation time of the utilisations, and mean length of bursts; its ratio to the jobs' lengths decides whether
+    # the present predicts the near future
     tau: float = 1800.0
+    # network, io, metadata: mean utilisation of the uplinks, the file system and the metadata server, without bursts
+    # and storms
     network: float = 0.10
     io: float = 0.20
     metadata: float = 0.20
-    spread: float = 0.08
-    together: float = 0.5
-    burst_leaves: float = 0.25
-    burst_pause: float = 8.0
+    spread: float = 0.08  # standard deviation of each
+    together: float = 0.5  # correlation between the uplinks
+    burst_leaves: float = 0.25  # share of the leaves that have bursts
+    burst_pause: float = 8.0  # mean pause between a leaf's bursts, in `tau`
+    # burst_low, burst_high: a burst's height is uniform between these
     burst_low: float = 0.10
     burst_high: float = 0.50
+    # mean number of storms a day; 0 for none; a storm loads all uplinks, the file system and the metadata server
     storms: float = 0.0
-    storm_length: float = 7200.0
+    storm_length: float = 7200.0  # mean length of storms
+    # heights of storms are Pareto's from 0.2 on with this exponent; the smaller, the heavier the tail
     storm_tail: float = 1.5
-    step: int = 60
+    step: int = 60  # length of a step
 
     def __post_init__(self) -> None:
         if self.step < 1 or not (isfinite(self.tau) and self.step <= self.tau <= _DAY * 30):
@@ -219,21 +198,13 @@ def _block(background: Background, seed: int, leaves: int, number: int) -> Float
 class Noise:
     """A job that always runs, on the nodes set apart.
 
-    Parameters
-    ----------
-    amplitude : float
-        Most that each of its nodes sends [bytes/s].
-    period : int
-        Its load is constant for this long, uniform from 0 to the amplitude by hash(seed, number of the period); if it
-        is no multiple of the background's step, the load changes at the next step [s].
-
-    Examples
-    --------
     >>> Noise(amplitude=1e9).sends(seed=1, now=0) == Noise(amplitude=1e9).sends(seed=1, now=119)
     True
     """
 
-    amplitude: float = 12.5e9
+    amplitude: float = 12.5e9  # most that each of its nodes sends [bytes/s]
+    # its load is constant for this long, uniform from 0 to the amplitude by hash(seed, number of the period); if it is
+    # no multiple of the background's step, the load changes at the next step [s]
     period: int = 120
 
     def __post_init__(self) -> None:

@@ -41,47 +41,27 @@ _SPREAD_LENGTH: Final = 0.7  # of the logarithm
 class Campaign:
     """A plan of control jobs.
 
-    Parameters
-    ----------
-    days : int
-        Its length; 212 days are August to February.
-    alone : mapping of str to int
-        The applications, and the undisturbed run times of their control jobs [s].
-    nodes : int
-        Nodes of a control job.
-    load : float
-        Share of the machine that other jobs would keep busy if undisturbed; disturbed, they take longer.
-    topology, background, noise, fabric, episodes : Topology, Background, Noise, Fabric, Episodes
-        Of the machine, see `ContentionModel`.
-    allocator : str
-        See `ALLOCATORS`.
-    lost : float
-        Share of lost samples.
-    sample_period : int
-        Seconds between samples.
-    seed : int
-        Seed of all hashes.
-
-    Examples
-    --------
     >>> data = Campaign(days=1, alone={"AMG": 280, "LBANN": 260}, seed=1).collect()
     >>> len(data.runs), data.machine.shape, sorted(set(data.runs.application.tolist()))
     (5, (5, 270), ['AMG', 'LBANN'])
     """
 
-    days: int = 212
+    days: int = 212  # its length; 212 days are August to February
+    # the applications, and the undisturbed run times of their control jobs [s]
     alone: Mapping[str, int] = field(default_factory=lambda: dict(ALONE))
-    nodes: int = 16
+    nodes: int = 16  # nodes of a control job
+    # share of the machine that other jobs would keep busy if undisturbed; disturbed, they take longer
     load: float = 0.6
+    # topology, background, noise, fabric, episodes: of the machine, see `ContentionModel`
     topology: Topology = field(default_factory=lambda: Topology(16, 32))
     background: Background = field(default_factory=Background)
     noise: Noise | None = None
     fabric: Fabric = field(default_factory=Fabric)
     apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))
-    allocator: str = "scattered"
-    lost: float = 0.0
-    sample_period: int = 10
-    seed: int = 0
+    allocator: str = "scattered"  # see `ALLOCATORS`
+    lost: float = 0.0  # share of lost samples
+    sample_period: int = 10  # seconds between samples
+    seed: int = 0  # seed of all hashes
     episodes: Episodes | None = None
 
     def __post_init__(self) -> None:

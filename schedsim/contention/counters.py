@@ -190,22 +190,14 @@ class Probes:
 
     A node's Send meets the penalty of its own leaf's uplink, its Recv that of its predecessor's, an AllReduce the worst
     of all; within one leaf all are undisturbed.
-
-    Parameters
-    ----------
-    send, receive, reduce : float
-        t0: waits on an idle machine, over 10, 10 and 5 rounds [s].
-    weight : float
-        Share of the penalty that counts.
-    jitter : float
-        Standard deviation of the logarithm of each node's wait.
     """
 
+    # send, receive, reduce: t0: waits on an idle machine, over 10, 10 and 5 rounds [s]
     send: float = 0.08
     receive: float = 0.08
     reduce: float = 0.10
-    weight: float = 0.5
-    jitter: float = 0.05
+    weight: float = 0.5  # share of the penalty that counts
+    jitter: float = 0.05  # standard deviation of the logarithm of each node's wait
 
     def __post_init__(self) -> None:
         for name in ("send", "receive", "reduce", "weight", "jitter"):

@@ -10,8 +10,6 @@ on Frontier and Perlmutter [1]_ these are four to eight times as rare: in five m
 on one of the two machines, for four days and up to three times as slow. The 95th percentile of an application was 1.1
 to 1.3 times its median there, by drift and all else; how much of that is drift was not measured.
 
-References
-----------
 .. [1] Parallel Software and Systems Group. hpcgroup/perf-variability, repeated runs of AMG2023, MILC, deepCAM and
    nanoGPT, December 2024 to April 2025.
 """
@@ -38,21 +36,6 @@ _LEADS: Final = 8  # correlation times that a block is reached from
 class Episodes:
     """Episodes and drift of single applications.
 
-    Parameters
-    ----------
-    every : float
-        Days between the episodes of one application on average; 0: no episodes.
-    length : float
-        Mean length of episodes in days.
-    low, high : float
-        The work takes 1 + u times as long in an episode, u uniform between these.
-    drift : float
-        Standard deviation of the logarithm of the slowly changing factor; 0: no drift.
-    drift_days : float
-        Its correlation time.
-
-    Examples
-    --------
     >>> calm = Episodes(every=0, drift=0)
     >>> calm.factor(seed=1, application="AMG", clock=10**7)
     1.0
@@ -60,12 +43,13 @@ class Episodes:
     True
     """
 
-    every: float = 150.0
-    length: float = 4.0
+    every: float = 150.0  # days between the episodes of one application on average; 0: no episodes
+    length: float = 4.0  # mean length of episodes in days
+    # low, high: the work takes 1 + u times as long in an episode, u uniform between these
     low: float = 0.2
     high: float = 1.0
-    drift: float = 0.05
-    drift_days: float = 30.0
+    drift: float = 0.05  # standard deviation of the logarithm of the slowly changing factor; 0: no drift
+    drift_days: float = 30.0  # its correlation time
 
     def __post_init__(self) -> None:
         for name in ("every", "low", "high", "drift"):

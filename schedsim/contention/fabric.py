@@ -14,32 +14,18 @@ from schedsim.machine.topology import Topology
 class Fabric:
     """A fat tree of leaf switches and a parallel file system.
 
-    Parameters
-    ----------
-    injection : float
-        What a node can send and receive [bytes/s]; 12.5e9 is 100 Gbit/s.
-    oversubscription : float
-        What a leaf's nodes can send over what its uplink carries: the uplink's capacity is nodes x injection / this.
-    files : float
-        Capacity of the file system [bytes/s].
-    calls : float
-        Operations of its metadata server [1/s].
-    most : float
-        Largest utilisation that counts, so that penalties stay finite; with 0.95 the largest penalty is 19.
-    clip_network, clip_io : float
-        Largest slow-down of a job by the network, and by the file system.
-
-    Examples
-    --------
     >>> Fabric().uplink(Topology(16, 32)) / 1e9
     200.0
     """
 
-    injection: float = 12.5e9
+    injection: float = 12.5e9  # what a node can send and receive [bytes/s]; 12.5e9 is 100 Gbit/s
+    # what a leaf's nodes can send over what its uplink carries: the uplink's capacity is nodes x injection / this
     oversubscription: float = 2.0
-    files: float = 60e9
-    calls: float = 60e3
+    files: float = 60e9  # capacity of the file system [bytes/s]
+    calls: float = 60e3  # operations of its metadata server [1/s]
+    # largest utilisation that counts, so that penalties stay finite; with 0.95 the largest penalty is 19
     most: float = 0.95
+    # clip_network, clip_io: largest slow-down of a job by the network, and by the file system
     clip_network: float = 4.0
     clip_io: float = 6.0
 

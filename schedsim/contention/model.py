@@ -99,21 +99,7 @@ class Slowdown:
 
 
 class ContentionState:
-    """The state of the model in one simulation at one moment; made by `ContentionModel.begun`.
-
-    Attributes
-    ----------
-    model : ContentionModel
-        Its parameters.
-    now : int
-        The engine's second that it has reached.
-    load : float64 array of shape (leaves + 2,)
-        Utilisation of the uplinks, the file system and its metadata server; up to date after `look`.
-    asks : dict of int to Ask
-        The asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`.
-    probed : float64 array of shape (9,) or None
-        The probes of the job that started last, on its nodes before its start; None before the first.
-    """
+    """The state of the model in one simulation at one moment; made by `ContentionModel.begun`."""
 
     def __init__(self, model: "ContentionModel", workload: Workload) -> None:
         self.model = model
@@ -134,12 +120,14 @@ class ContentionState:
         self._frames: deque[Frame] = deque()
         self._rates: Rates = np.empty((model.topology.nodes, len(COUNTERS)), dtype=np.float32)
         self._noise_share = np.zeros(leaves) if model.noise is None else model.noise.leaving(model.topology)
+        # utilisation of the uplinks, the file system and its metadata server; up to date after `look`
         self.load: Floats = np.zeros(leaves + 2)
         self._sink = model.sink
+        # the asks of a RUSH gate that are under way, by row; while they run, their nodes send `model.probing`
         self.asks: dict[int, Ask] = {}
-        self.probed: Floats | None = None
+        self.probed: Floats | None = None  # of the job that started last, on its nodes before its start, shape (9,)
         self._probing = False
-        self.now = -model.lead - 1  # so that there is a sample at -lead
+        self.now = -model.lead - 1  # the engine's second that it has reached: so that there is a sample at -lead
         self._stale = True
         self._step()
 
@@ -339,48 +327,6 @@ class ContentionModel:
 
     A job's `Workload.run_time` is its work: its undisturbed run time.
 
-    Parameters
-    ----------
-    applications : sequence of str
-        The application of each job, by row of the workload.
-    topology : Topology
-        The machine; its nodes set apart are the noise job's.
-    apps : mapping of str to App
-        The applications by name.
-    background : Background
-        Load from outside; its step is the model's.
-    noise : Noise, optional
-        A job that always runs on the nodes set apart.
-    fabric : Fabric
-        Capacities and clips.
-    probes : Probes
-        The benchmarks run before each job.
-    seed : int
-        Seed of all hashes, with a purpose and a job id or a number of time steps.
-    sink : Sink, optional
-        Gets every sample of the counters.
-    sample_period : int
-        Seconds between samples.
-    lead : int
-        Seconds before second 0 at which the samples begin.
-    origin : int
-        The model's clock at second 0 of the simulation [s]; outside loads and samples are by that clock.
-    jitter : float
-        Standard deviation of the logarithm of a job's work, which varies even on a quiet machine.
-    lost : float
-        Share of the samples of single nodes that are lost.
-    keep : int
-        How many seconds of loads to keep, for windows into the past (`ContentionState.window`).
-    episodes : Episodes, optional
-        Slow changes of single applications, unknown to the oracle (`ContentionState.slowdown`).
-    probing : float
-        How much each node of a job sends to the others during a gate's ask about the job [bytes/s]; 0 unless the ask
-        runs probes.
-    at_start : callable, optional
-        Called just before each start, with the present state, the job's row and its nodes.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[16, 16], requested=[900, 900], run_time=[300, 300],
@@ -390,23 +336,28 @@ class ContentionModel:
     [305, 334]
     """
 
-    applications: Sequence[str]
+    applications: Sequence[str]  # the application of each job, by row of the workload
+    # the machine; its nodes set apart are the noise job's
     topology: Topology = field(default_factory=lambda: Topology(16, 32))
-    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))
-    background: Background = field(default_factory=Background)
-    noise: Noise | None = None
-    fabric: Fabric = field(default_factory=Fabric)
-    probes: Probes = field(default_factory=Probes)
-    seed: int = 0
-    sink: Sink | None = None
-    sample_period: int = 10
-    lead: int = 300
-    origin: int = 0
-    jitter: float = 0.015
-    lost: float = 0.0
-    keep: int = 0
+    apps: Mapping[str, App] = field(default_factory=lambda: dict(APPS))  # the applications by name
+    background: Background = field(default_factory=Background)  # load from outside; its step is the model's
+    noise: Noise | None = None  # a job that always runs on the nodes set apart
+    fabric: Fabric = field(default_factory=Fabric)  # capacities and clips
+    probes: Probes = field(default_factory=Probes)  # the benchmarks run before each job
+    seed: int = 0  # seed of all hashes, with a purpose and a job id or a number of time steps
+    sink: Sink | None = None  # gets every sample of the counters
+    sample_period: int = 10  # seconds between samples
+    lead: int = 300  # seconds before second 0 at which the samples begin
+    origin: int = 0  # the model's clock at second 0 of the simulation [s]; outside loads and samples are by that clock
+    jitter: float = 0.015  # standard deviation of the logarithm of a job's work, which varies even on a quiet machine
+    lost: float = 0.0  # share of the samples of single nodes that are lost
+    keep: int = 0  # how many seconds of loads to keep, for windows into the past (`ContentionState.window`)
+    # slow changes of single applications, unknown to the oracle (`ContentionState.slowdown`)
     episodes: Episodes | None = None
+    # how much each node of a job sends to the others during a gate's ask about the job [bytes/s]; 0 unless the ask runs
+    # probes
     probing: float = 0.0
+    # called just before each start, with the present state, the job's row and its nodes
     at_start: Callable[[ContentionState, int, npt.NDArray[np.int64]], None] | None = None
 
     def __post_init__(self) -> None:

@@ -27,32 +27,17 @@ EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
 
 @dataclass(frozen=True)
 class Reward:
-    """What a pick earns.
+    """What a pick earns."""
 
-    Parameters
-    ----------
-    equation : {"capability", "capacity", "none"}
-        "capability" is equation 1 of DRAS: the wait of the job picked by the longest wait in the queue, its processors
-        by the machine's, and the processors in use by the machine's, weighted and summed. "capacity" is equation 2: the
-        mean of -1 / estimate [1/h] over the queue. A job that starts counts as in use, and as out of the queue. The
-        second is a mean, so that a longer queue of longer jobs scores better.
-    shares : tuple of float
-        Weights of the three parts of equation 1.
-    least_wait : int
-        Floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as no job waits.
-    shuffled : bool
-        Whether a learner exchanges each reward for that of some earlier pick: a control that can learn nothing from
-        them.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such equation, or a number is out of its range.
-    """
-
+    # {"capability", "capacity", "none"}: "capability" is equation 1 of DRAS: the wait of the job picked by the longest
+    # wait in the queue, its processors by the machine's, and the processors in use by the machine's, weighted and
+    # summed. "capacity" is equation 2: the mean of -1 / estimate [1/h] over the queue; a job that starts counts as in
+    # use, and as out of the queue; the second is a mean, so that a longer queue of longer jobs scores better
     equation: str = "capability"
-    shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)
+    shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)  # weights of the three parts of equation 1
+    # floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as no job waits
     least_wait: int = 0
+    # whether a learner exchanges each reward for that of some earlier pick: a control that can learn nothing from them
     shuffled: bool = False
 
     def __post_init__(self) -> None:
@@ -65,25 +50,14 @@ class Reward:
 
 @dataclass(frozen=True, eq=False)
 class Picks:
-    """The picks since the last update, in their order; the arrays are overwritten once the learner returns.
+    """The picks since the last update, in their order; the arrays are overwritten once the learner returns."""
 
-    Parameters
-    ----------
-    seen : float32 array of shape (n, rows, 2)
-        What the network saw; for the kind "dql" of the job picked alone.
-    place, of : int64 arrays of shape (n,)
-        Place of the job picked, and jobs in the window.
-    reward : float64 array of shape (n,)
-        What each pick earned.
-    value : float64 array of shape (n,)
-        The greatest of the network's scores.
-    """
-
-    seen: Singles
+    seen: Singles  # shape (n, rows, 2); what the network saw; for the kind "dql" of the job picked alone
+    # place, of: shape (n,); place of the job picked, and jobs in the window
     place: Ints
     of: Ints
-    reward: Floats
-    value: Floats
+    reward: Floats  # shape (n,); what each pick earned
+    value: Floats  # shape (n,); the greatest of the network's scores
 
     __repr__ = short_repr
 

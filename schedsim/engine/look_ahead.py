@@ -5,8 +5,6 @@ as long as is estimated and none came any more. Of the orders the one with the l
 at the next instant all are tried again. Nothing that is not known yet is read: neither run times nor later submissions.
 Choosing among rules by simulating them is known as self-tuning (Streit) or portfolio scheduling (Deng et al.).
 
-References
-----------
 .. [1] Streit. A self-tuning job scheduler family with dynamic policy switching. JSSPP 2002.
    doi:10.1007/3-540-36180-4_1
 .. [2] Deng, Song, Ren, Iosup. Exploring portfolio scheduling for long-term execution of scientific workloads in IaaS

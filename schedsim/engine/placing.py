@@ -19,18 +19,10 @@ _MUTABLE = ("nodes", "later", "later_as_of", "at_promise", "promise_as_of", "tri
 
 @dataclass(frozen=True, eq=False)
 class Placing:
-    """The nodes and which job has what of them, at one moment of a simulation.
+    """The nodes and which job has what of them, at one moment of a simulation."""
 
-    Parameters
-    ----------
-    arrays : NodeArrays
-        As the kernels take them.
-    earlier : tuple of int64 arrays of shape (n, 3)
-        What was written into `arrays.spots` before; forks share it.
-    """
-
-    arrays: NodeArrays
-    earlier: tuple[Ints, ...] = ()
+    arrays: NodeArrays  # as the kernels take them
+    earlier: tuple[Ints, ...] = ()  # shape (n, 3); what was written into `arrays.spots` before; forks share it
 
     @classmethod
     def of(cls, workload: Workload) -> "Placing | None":
@@ -66,8 +58,8 @@ class Placing:
         nodes, empty, one = self.arrays.nodes, self.arrays.empty, self.arrays.one[0]
         for field in FIELDS:
             nodes[field][failed] = 0
-        nodes["n_jobs"][failed], nodes["taken_whole"][failed] = -1, True
-        for field in (*FIELDS, "n_jobs", "taken_whole"):
+        nodes["n_jobs"][failed], nodes["kept"][failed] = -1, True
+        for field in (*FIELDS, "n_jobs", "kept"):
             nodes[field][repaired] = empty[field][repaired]
         one.n_occupied += 1
         one.n_released += of.REMEMBERED + 1  # places are looked for again

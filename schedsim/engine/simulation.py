@@ -29,9 +29,9 @@ from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.reasons import Reasons, no_reasons
 from schedsim.kernels.records import Arrays, Picker
 from schedsim.machine.allocators import Allocator
-from schedsim.machine.node_groups import in_processors, reserving
 from schedsim.machine.nodes import placed
 from schedsim.machine.outages import Outages
+from schedsim.machine.reserved_nodes import in_processors, reserving
 from schedsim.machine.run_times import Progress, RunTimes
 from schedsim.policies import traits
 from schedsim.policies.agents import AgentArrays, ObservingAgent, Reserve
@@ -348,16 +348,14 @@ class Simulation:
             )
         vars(self).update(vars(kept.fork()) | {"workload": self.workload})
 
-    def fork(self, estimates: Estimates | Separate | RevisedEstimates | None = None) -> Self:
-        """Return an independent copy, in time proportional to the live jobs.
-
-        Parameters
-        ----------
-        estimates : optional
-            What the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
-            loop must have a method `fork`. A forecast given here first reads all that has happened so far, so give a
-            fresh one. Memory is shared with the original: do not run both at once in threads.
-        """
+    def fork(
+        self,
+        # what the copy believes of the jobs still to be submitted; by default the same, for which a forecast in the
+        # loop must have a method `fork`; a forecast given here first reads all that has happened so far, so give a
+        # fresh one; memory is shared with the original: do not run both at once in threads
+        estimates: Estimates | Separate | RevisedEstimates | None = None,
+    ) -> Self:
+        """Return an independent copy, in time proportional to the live jobs."""
         new = copy.copy(self)
         new._source = self._source.fork() if estimates is None else Source.of(estimates, self.workload)
         new._refuse()
@@ -559,8 +557,6 @@ def simulate(
 ) -> Schedule:
     """Run a whole workload under a policy; the parameters are those of `Simulation`.
 
-    Examples
-    --------
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([0, 1], submit=[0, 1], procs=[6, 8], requested=[10, 10], run_time=[9, 10],
     ...                           machine_procs=8)

@@ -25,23 +25,13 @@ QUANTILES: Final = (0.1, 0.5, 0.9)
 class Sampler(Protocol):
     """Draws run times of live jobs, given how long they have run already."""
 
-    def run_times(self, rows: Ints, elapsed: Ints, uniform: Floats) -> Ints:
-        """Return one run time for each draw and job.
-
-        Parameters
-        ----------
-        rows : int64 array of shape (n_live,)
-            The jobs' rows in the workload.
-        elapsed : int64 array of shape (n_live,)
-            How long each has run [s]; -1 for waiting jobs.
-        uniform : float64 array of shape (n_draws, n_live)
-            Numbers in [0, 1): the quantile of each draw.
-
-        Returns
-        -------
-        int64 array of shape (n_draws, n_live)
-            Whole run times [s], beyond `elapsed`.
-        """
+    def run_times(
+        self,
+        rows: Ints,  # shape (n_live,); the jobs' rows in the workload
+        elapsed: Ints,  # shape (n_live,); how long each has run [s]; -1 for waiting jobs
+        uniform: Floats,  # shape (n_draws, n_live); numbers in [0, 1): the quantile of each draw
+    ) -> Ints:
+        """Return one run time [s], beyond `elapsed`, for each draw and job, shape (n_draws, n_live)."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,19 +47,11 @@ class Requested:
 
 @dataclass(frozen=True, eq=False)
 class StartForecast:
-    """When a job will start; times in seconds on the workload's clock.
-
-    Parameters
-    ----------
-    now : int
-        Time of the forecast.
-    starts : int64 array of shape (n_draws,)
-        Its start in each of the draws, ascending; all the same if it has started already.
-    """
+    """When a job will start; times in seconds on the workload's clock."""
 
     job_id: int
-    now: int
-    starts: Ints
+    now: int  # time of the forecast
+    starts: Ints  # shape (n_draws,); its start in each of the draws, ascending; all the same if it has started already
 
     __repr__ = short_repr
 

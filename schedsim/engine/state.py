@@ -29,21 +29,11 @@ from schedsim.policies.agents import AgentArrays
 
 @dataclass(eq=False)
 class EventLog:
-    """Append-only log; the kernels write into the last chunk, earlier ones are frozen and may be shared.
+    """Append-only log; the kernels write into the last chunk, earlier ones are frozen and may be shared."""
 
-    Parameters
-    ----------
-    events : int64 array of shape (room, 3)
-        The last chunk: time, kind, job row.
-    notes : int64 array of shape (room,)
-        For a start 4 * estimate + how it started; for an end the estimate valid then.
-    past : list of (events, notes)
-        Frozen chunks.
-    """
-
-    events: Ints
-    notes: Ints
-    past: list[tuple[Ints, Ints]] = field(default_factory=list)
+    events: Ints  # shape (room, 3); the last chunk: time, kind, job row
+    notes: Ints  # shape (room,); for a start 4 * estimate + how it started; for an end the estimate valid then
+    past: list[tuple[Ints, Ints]] = field(default_factory=list)  # frozen chunks
 
     __repr__ = short_repr
 
@@ -123,24 +113,12 @@ class State:
     @classmethod
     def empty(
         cls,
-        jobs: Ints,
-        capacities: int = 0,
-        changes: Changes | None = None,
-        agent: AgentArrays | None = None,
+        jobs: Ints,  # shape (n_jobs, 7); the columns of `Job`, C-contiguous
+        capacities: int = 0,  # how many numbers of processors a knapsack has
+        changes: Changes | None = None,  # where jobs change while they wait
+        agent: AgentArrays | None = None,  # where one picks
     ) -> Self:
-        """Return a state without a job or a policy.
-
-        Parameters
-        ----------
-        jobs : int64 array of shape (n_jobs, 7)
-            The columns of `Job`, C-contiguous.
-        capacities : int
-            How many numbers of processors a knapsack has.
-        changes : Changes, optional
-            Where jobs change while they wait.
-        agent : AgentArrays, optional
-            Where one picks.
-        """
+        """Return a state without a job or a policy."""
         jobs_now, lists = _room(LEAST_SLOTS)
         one: Any = np.zeros(1, at.STATE)
         one["clock"]["spare_slot"] = one["clock"]["picked"] = one["queue"]["spare_row"] = -1
@@ -285,26 +263,16 @@ def _copied(source: Any) -> Any:
 
 
 def changes_of(
-    steps: int = 0,
+    steps: int = 0,  # most estimate steps of a job
+    # shape (n_jobs,); the number of each job's group, and of each group's lead, where estimates are revised by group
     groups: tuple[Ints, Ints] | None = None,
+    # site_jobs, sets, accounts: where the site has rules
     site_jobs: Records[SiteJob] | None = None,
     sets: Records[NodeSet] | None = None,
     accounts: Records[Account] | None = None,
-    slots: int = LEAST_SLOTS,
+    slots: int = LEAST_SLOTS,  # jobs for which there is room
 ) -> Changes:
-    """Return the arrays of what changes jobs while they wait.
-
-    Parameters
-    ----------
-    steps : int
-        Most estimate steps of a job.
-    groups : int64 arrays of shape (n_jobs,) and (n_groups,), optional
-        The number of each job's group, and of each group's lead, where estimates are revised by group.
-    site_jobs, sets, accounts : arrays of records, optional
-        Where the site has rules.
-    slots : int
-        Jobs for which there is room.
-    """
+    """Return the arrays of what changes jobs while they wait."""
     group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
     no_sets: Any = np.empty(0, at.NODE_SET)
     no_accounts: Any = np.empty(0, at.ACCOUNT)

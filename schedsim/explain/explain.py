@@ -30,67 +30,37 @@ MOST_INSTANTS: Final = 1000
 
 @dataclass(frozen=True)
 class Stretch:
-    """Consecutive instants at which the same rule kept a job waiting because of the same other job; or its start.
+    """Consecutive instants at which the same rule kept a job waiting because of the same other job; or its start."""
 
-    Parameters
-    ----------
-    first, last : int
-        Their first and last second.
-    instants : int
-        How many of them were examined.
-    finding : Reason
-        What was noted at the last one, other jobs by their job ids.
-    would_end : int
-        When the job would have ended by its estimate, had it started at the last one [s].
-    """
-
+    # first, last: their first and last second
     first: int
     last: int
-    instants: int
-    finding: Reason
-    would_end: int
+    instants: int  # how many of them were examined
+    finding: Reason  # what was noted at the last one, other jobs by their job ids
+    would_end: int  # when the job would have ended by its estimate, had it started at the last one [s]
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """Why a job started when it did; jobs by their ids, times in seconds on the log's own clock.
+    """Why a job started when it did; jobs by their ids, times in seconds on the log's own clock."""
 
-    Parameters
-    ----------
-    job_id, procs, requested, estimate : int
-        The job; its estimate at its start.
-    submit, start : int
-        When it was submitted and when it started.
-    started_by : str
-        See `schedsim.results.schedule.STARTED_BY`.
-    chain : tuple of Stretch
-        What kept it waiting; the last entry is its start.
-    passed_by : tuple of (job id, start, how)
-        Jobs submitted after it that started before it.
-    instants, looked_at : int
-        Scheduling instants from its submission to its start, and how many of them were examined.
-    demand : str
-        What it asks of nodes, where jobs take GPUs and memory of them; else empty.
-    stopped : tuple of (start, end, job id)
-        Its runs that were stopped for another job, and for which.
-    stops : tuple of (job id, second)
-        Jobs that were stopped for it, and when.
-    """
-
+    # job_id, procs, requested, estimate: the job; its estimate at its start
     job_id: int
     procs: int
     requested: int
     estimate: int
+    # submit, start: when it was submitted and when it started
     submit: int
     start: int
-    started_by: str
-    chain: tuple[Stretch, ...]
-    passed_by: tuple[tuple[int, int, str], ...]
+    started_by: str  # see `schedsim.results.schedule.STARTED_BY`
+    chain: tuple[Stretch, ...]  # what kept it waiting; the last entry is its start
+    passed_by: tuple[tuple[int, int, str], ...]  # jobs submitted after it that started before it
+    # instants, looked_at: scheduling instants from its submission to its start, and how many of them were examined
     instants: int
     looked_at: int
-    demand: str = ""
-    stopped: tuple[tuple[int, int, int], ...] = ()
-    stops: tuple[tuple[int, int], ...] = ()
+    demand: str = ""  # what it asks of nodes, where jobs take GPUs and memory of them; else empty
+    stopped: tuple[tuple[int, int, int], ...] = ()  # its runs that were stopped for another job, and for which
+    stops: tuple[tuple[int, int], ...] = ()  # jobs that were stopped for it, and when
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""

@@ -27,59 +27,30 @@ RULES: Final[tuple[Rule, ...]] = get_args(Rule)
 
 @dataclass(frozen=True)
 class Reason:
-    """What happened to a waiting job at one instant; jobs as rows of the workload, times in seconds.
+    """What happened to a waiting job at one instant; jobs as rows of the workload, times in seconds."""
 
-    Parameters
-    ----------
-    rule : str
-        See `Rule`.
-    free : int
-        Processors free when its turn came.
-    head : int, optional
-        The job that headed the queue blocked.
-    shadow : int, optional
-        When by the estimates the head can start; for a promise, the latest start promised to it.
-    extra : int, optional
-        Processors that the head leaves free then; unknown where places count instead of numbers.
-    reserved : int, optional
-        When the job's own reservation is.
-    collides : int, optional
-        When the reservations of others would leave it too few processors, had it started.
-    blockers : tuple of int
-        The jobs whose reservations those are.
-    reason : str
-        What the gate says, or why it is held.
-    room : int, optional
-        Under a ceiling on utilisation, processors that the job could use.
-    due : int, optional
-        When a job that is postponed joins the queue at the latest.
-    place, choices : int, optional
-        Where an agent picked the job: its place in the agent's window, from 1, and how many jobs that held.
-    score : float, optional
-        The agent's score, if it scores.
-    lacking : tuple of str, optional
-        Where jobs take GPUs and memory of nodes, which of `LACKING` a job without a place lacks; empty: each suffices,
-        but not all on one node.
-    free_gpus, free_memory : int, optional
-        GPUs and memory [KB] free then on the nodes that it may use; `free` is then of these nodes, too. A node where
-        memory does not count has none.
-    """
-
-    rule: Rule
-    free: int
-    head: int | None = None
+    rule: Rule  # see `Rule`
+    free: int  # processors free when its turn came
+    head: int | None = None  # the job that headed the queue blocked
+    # when by the estimates the head can start; for a promise, the latest start promised to it
     shadow: int | None = None
-    extra: int | None = None
-    reserved: int | None = None
-    collides: int | None = None
-    blockers: tuple[int, ...] = ()
-    reason: str = ""
-    room: int | None = None
-    due: int | None = None
+    extra: int | None = None  # processors that the head leaves free then; unknown where places count instead of numbers
+    reserved: int | None = None  # when the job's own reservation is
+    collides: int | None = None  # when the reservations of others would leave it too few processors, had it started
+    blockers: tuple[int, ...] = ()  # the jobs whose reservations those are
+    reason: str = ""  # what the gate says, or why it is held
+    room: int | None = None  # under a ceiling on utilisation, processors that the job could use
+    due: int | None = None  # when a job that is postponed joins the queue at the latest
+    # place, choices: where an agent picked the job: its place in the agent's window, from 1, and how many jobs that
+    # held
     place: int | None = None
     choices: int | None = None
-    score: float | None = None
+    score: float | None = None  # the agent's score, if it scores
+    # where jobs take GPUs and memory of nodes, which of `LACKING` a job without a place lacks; empty: each suffices,
+    # but not all on one node
     lacking: tuple[str, ...] | None = None
+    # free_gpus, free_memory: GPUs and memory [KB] free then on the nodes that it may use; `free` is then of these
+    # nodes, too; a node where memory does not count has none
     free_gpus: int | None = None
     free_memory: int | None = None
 

@@ -71,8 +71,6 @@ class Recorded:
 class Stepper:
     """Walk a simulation from one scheduling instant to the next and examine those asked for.
 
-    Examples
-    --------
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
     >>> w = Workload.from_columns([1, 2, 3], submit=[0, 1, 2], procs=[6, 8, 2], requested=[10, 10, 9],
@@ -115,13 +113,7 @@ class Stepper:
         self.simulation.run(until=until)
 
     def look(self) -> Instant:
-        """Go through the next instant with passes that note reasons; return the notes.
-
-        Raises
-        ------
-        ValueError
-            If nothing is left to happen.
-        """
+        """Go through the next instant, which there must be, with passes that note reasons; return the notes."""
         now, simulation = self.next_time(), self.simulation
         if now is None:
             raise ValueError("The simulation is at its end.")

@@ -105,37 +105,20 @@ _no_table = _viewing(2, "A")
 
 @lean
 def advance(
+    # places, shapes: shape (n, 33); where the arrays of each simulation are
     places: Ints,
     shapes: Ints,
-    actions: Ints,
-    stops: Ints,
-    due: Bools,
-    tallies: Records[Tally],
-    reward: int,
-    rewards: Floats,
+    actions: Ints,  # shape (n,); the places picked; of a place without a job, the first job is taken, and counted
+    stops: Ints,  # shape (n,); why each simulation stands, see `schedsim.kernels.records`
+    due: Bools,  # shape (n,); which are to be advanced; those that pick next, or have ended, are so no more
+    tallies: Records[Tally],  # shape (n,)
+    reward: int,  # which one
+    rewards: Floats,  # shape (n,); where the rewards since the last pick are written
+    # shape (n,); where it is written how many places may be picked; 1, which does nothing, where an episode has ended:
+    # then what is seen is zero
     n_jobs: Ints,
 ) -> int:
-    """Advance the simulations that are due to their next pick or their end; return how many have paused before.
-
-    Parameters
-    ----------
-    places, shapes : int64 arrays of shape (n, 33) and (n, 33, 3)
-        Where the arrays of each simulation are.
-    actions : int64 array of shape (n,)
-        The places picked; of a place without a job, the first job is taken, and counted.
-    stops : int64 array of shape (n,)
-        Why each simulation stands, see `schedsim.kernels.records`.
-    due : bool array of shape (n,)
-        Which are to be advanced; those that pick next, or have ended, are so no more.
-    tallies : array of `Tally`, shape (n,)
-    reward : int
-        Which one.
-    rewards : float64 array of shape (n,)
-        Where the rewards since the last pick are written.
-    n_jobs : int64 array of shape (n,)
-        Where it is written how many places may be picked; 1, which does nothing, where an episode has ended: then
-        what is seen is zero.
-    """
+    """Advance the simulations that are due to their next pick or their end; return how many have paused before."""
     paused = 0
     for i in range(len(stops)):
         if not due[i]:

@@ -48,31 +48,6 @@ class FromOutside:
 class Episodes:
     """The episodes of a workload, and the simulations in which they begin.
 
-    Parameters
-    ----------
-    workload : Workload, or path of a job log
-        Jobs and machine.
-    base : str or Policy
-        What the agent picks under: an order and EASY, with or without a promise, no backfilling or greedy; without an
-        agent, a gate or a ceiling. A head that keeps its place (`balanced`) goes with `kept` and `oldest`.
-    reserve : {"kept", "oldest", "again"}
-        Which job holds the reservation, see `schedsim.policies.agents.RESERVES`; greedy backfilling has none.
-    window : int
-        How many jobs the agent sees.
-    estimates : str, int64 array of shape (n_jobs,) or Separate
-        One of `ESTIMATES`, or numbers given beforehand.
-    episode : str or int
-        One of `LENGTHS`, or a number of jobs.
-    start : {"warm", "cold"}
-        How an episode begins.
-
-    Raises
-    ------
-    JobcastError
-        If a part can't be used.
-
-    Examples
-    --------
     >>> jobs = Workload.from_columns(range(5), submit=[0, 9, 9, 700_000, 900_000], procs=[1] * 5, requested=[60] * 5,
     ...                              run_time=[30] * 5, machine_procs=2)
     >>> Episodes(jobs, episode="week").rows.tolist(), Episodes(jobs, episode=2).rows.tolist()
@@ -81,13 +56,17 @@ class Episodes:
 
     def __init__(
         self,
-        workload: Workload | str | os.PathLike[str],
+        workload: Workload | str | os.PathLike[str],  # jobs and machine
+        # what the agent picks under: an order and EASY, with or without a promise, no backfilling or greedy; without an
+        # agent, a gate or a ceiling; a head that keeps its place (`balanced`) goes with `kept` and `oldest`
         base: str | Policy = "easy",
+        # {"kept", "oldest", "again"}: which job holds the reservation, see `schedsim.policies.agents.RESERVES`; greedy
+        # backfilling has none
         reserve: Reserve = "kept",
-        window: int = 50,
-        estimates: Any = "requested",
-        episode: str | int = "log",
-        start: str = "warm",
+        window: int = 50,  # how many jobs the agent sees
+        estimates: Any = "requested",  # one of `ESTIMATES`, or numbers given beforehand, shape (n_jobs,)
+        episode: str | int = "log",  # one of `LENGTHS`, or a number of jobs
+        start: str = "warm",  # {"warm", "cold"}: how an episode begins
     ) -> None:
         self.workload = _workload(workload)
         self.policy = _policy(base, reserve, window)

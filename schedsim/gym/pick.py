@@ -171,13 +171,7 @@ def split(seen: Any, window: int) -> dict[str, Any]:
 
 
 def episode_given(options: dict[str, Any] | None, n: int) -> int | None:
-    """Return the episode that the options of a reset name, or None.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such episode, or another option.
-    """
+    """Return the episode that the options of a reset name, or None."""
     if not options:
         return None
     if not isinstance(options, dict) or set(options) != {"episode"}:

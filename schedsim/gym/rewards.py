@@ -4,8 +4,6 @@ A reward may know how long jobs ran, which an observation never does: it is paid
 read when the agent is used. Those that are sums over the jobs add up, from an episode's first pick on, to the measure
 itself; jobs that wait when it begins count in the waits.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021, equations 1
    and 2. doi:10.1109/IPDPS49936.2021.00090
 """
@@ -90,13 +88,6 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
 def reward_named(name: str) -> Reward:
     """Return a reward by its name.
 
-    Raises
-    ------
-    JobcastError
-        If there is none.
-
-    Examples
-    --------
     >>> reward_named("slowdwn")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No reward 'slowdwn'; did you mean 'slowdown'? Known: wait, ...

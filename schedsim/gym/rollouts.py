@@ -25,32 +25,14 @@ _NOT_STARTED: Final = -1
 
 
 class Rollouts:
-    """Simulations side by side, each in an episode of its own.
-
-    Parameters
-    ----------
-    episodes : Episodes
-        What there is to run.
-    reward : Reward
-        What is paid.
-    n : int
-        How many simulations.
-
-    Attributes
-    ----------
-    seen : float32 array of shape (n, window * 12 + n_context)
-        What the agents see now.
-    rewards : float64 array of shape (n,)
-        Since the last pick.
-    n_jobs : int64 array of shape (n,)
-        How many jobs of each window may be picked; at the end of an episode 1, a pick that does nothing.
-    """
+    """Simulations side by side, `n` of them, each in an episode of its own."""
 
     def __init__(self, episodes: Episodes, reward: Reward, n: int) -> None:
         self.episodes, self.reward = episodes, reward
         window = episodes.policy.window
-        self.seen = np.zeros((n, window * N_FEATURES + N_CONTEXT), dtype=np.float32)
-        self.rewards = np.zeros(n)
+        self.seen = np.zeros((n, window * N_FEATURES + N_CONTEXT), dtype=np.float32)  # what the agents see now
+        self.rewards = np.zeros(n)  # since the last pick
+        # how many jobs of each window may be picked; at the end of an episode 1, a pick that does nothing
         self.n_jobs = np.zeros(n, dtype=np.int64)
         self.masks = (np.arange(window) < np.arange(window + 1)[:, None]).astype(np.int8)
         self.tallies: Any = np.zeros(n, TALLY)

@@ -48,24 +48,20 @@ class Allocator(Protocol):
     def by_identity(self) -> bool:
         """Whether it may refuse a job although enough nodes are free."""
 
-    def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:
-        """Return the nodes of a job, ascending, or None if it has no place.
-
-        Parameters
-        ----------
-        free : bool array of shape (nodes,)
-            Which nodes are free; not to be changed.
-        procs, job_id : int
-            How many nodes the job needs, and its number.
-        """
+    def place(
+        self,
+        free: Bools,  # shape (nodes,); which nodes are free; not to be changed
+        # procs, job_id: how many nodes the job needs, and its number
+        procs: int,
+        job_id: int,
+    ) -> Ints | None:
+        """Return the nodes of a job, ascending, or None if it has no place."""
 
 
 @dataclass(frozen=True)
 class Scattered:
     """Nodes drawn by hash(seed, job id, node), as on a machine with free nodes anywhere.
 
-    Examples
-    --------
     >>> allocator = Scattered(Topology(leaves=4, per_leaf=4), seed=1)
     >>> allocator.place(allocator.topology.usable, 4, job_id=7).tolist()
     [7, 9, 11, 15]
@@ -92,8 +88,6 @@ class Scattered:
 class FirstFit:
     """The free nodes with the lowest numbers.
 
-    Examples
-    --------
     >>> FirstFit(Topology(2, 4)).place(np.array([0, 1, 0, 1, 1, 1, 1, 1]) > 0, 3, job_id=7).tolist()
     [1, 3, 4]
     """
@@ -112,8 +106,6 @@ class FirstFit:
 class BestFit:
     """As few leaves as possible: the tightest one that holds the job; else the emptiest leaves, then the tightest.
 
-    Examples
-    --------
     >>> allocator, free = BestFit(Topology(3, 4)), np.array([1, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 1]) > 0
     >>> allocator.place(free, 2, job_id=7).tolist(), allocator.place(free, 6, job_id=7).tolist()
     ([6, 7], [0, 1, 2, 3, 6, 7])
@@ -145,8 +137,6 @@ class BestFit:
 class Contiguous:
     """The first row of consecutive free nodes that is long enough; without one, the job has no place.
 
-    Examples
-    --------
     >>> allocator, free = Contiguous(Topology(2, 4)), np.array([1, 1, 0, 1, 1, 1, 0, 1]) > 0
     >>> allocator.place(free, 3, job_id=7).tolist(), allocator.place(free, 4, job_id=7)
     ([3, 4, 5], None)
@@ -173,8 +163,6 @@ ALLOCATORS: Final[Mapping[str, type[Scattered] | type[FirstFit] | type[BestFit] 
 def make_allocator(name: str, topology: Topology, seed: int = 0) -> Allocator:
     """Return an allocator by its name.
 
-    Examples
-    --------
     >>> make_allocator("first-fit", Topology.flat(100)).by_identity
     False
     """

@@ -68,8 +68,6 @@ class Constraint:
     def matched(self, having: Callable[[str], Bools]) -> Bools:
         """Return which nodes match what it says of single ones; `having` tells those with a feature.
 
-        Examples
-        --------
         >>> has = {"a": np.array([True, False, False]), "b": np.array([False, True, False])}
         >>> has["c"] = np.array([False, True, True])
         >>> for text in ("a|b&c", "a|(b&c)", "[a|b]&c"):
@@ -95,8 +93,6 @@ def _matched(plain: str, having: Callable[[str], Bools]) -> Bools:
 def read_constraint(text: str) -> Constraint | None:
     """Return what a constraint says; None if Slurm would refuse it.
 
-    Examples
-    --------
     >>> read_constraint("ib, (h100 | a100)").plain, read_constraint("[rack1|rack2]&ib").choices
     ('ib&(h100|a100)', ('rack1', 'rack2'))
     >>> read_constraint("[ib*2&(a|b)*4]").count, read_constraint("ib&&h100"), read_constraint("(ib")

@@ -3,8 +3,6 @@
 A job that meets a utilisation above the limit takes longer by a factor of (seed, job), the same under every policy.
 Utilisation is processors in use over processors of the machine, the job itself included.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """
@@ -30,19 +28,6 @@ class Dilation:
 
     Simulate with `kill=False`, so that the request does not cut dilated runs.
 
-    Parameters
-    ----------
-    limit : float
-        Utilisation above which jobs take longer; equal is not above.
-    low, high : float
-        The factor is uniform between these.
-    by : {"start", "mean"}
-        Whether the utilisation right after the job's start counts, or its mean over the undilated run.
-    seed : int
-        Seed of the factors.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> w = Workload.from_columns([1, 2], submit=[0, 0], procs=[50, 46], requested=[100, 100], run_time=[100, 100],
@@ -51,11 +36,13 @@ class Dilation:
     [100, 120]
     """
 
-    limit: float = 0.95
+    limit: float = 0.95  # utilisation above which jobs take longer; equal is not above
+    # low, high: the factor is uniform between these
     low: float = 1.052
     high: float = 1.211
+    # whether the utilisation right after the job's start counts, or its mean over the undilated run
     by: Literal["start", "mean"] = "start"
-    seed: int = 0
+    seed: int = 0  # seed of the factors
 
     def __post_init__(self) -> None:
         if not 0 <= self.limit <= 1:

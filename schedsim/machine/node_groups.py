@@ -18,6 +18,7 @@ partitions = ["gpu", "batch"]
 features = ["ib", "nvme"]  # that a job's constraint may name
 one_job = true             # a node serves one job at a time
 weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
+# switch = "leaf1"         # Slurm's loops take nodes of few leaf switches; see `schedsim.machine.topology`
 ```
 
 Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
@@ -33,8 +34,8 @@ not tell it does not ask for; and what no group of the file names, features or t
 
 import os
 import re
-from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
@@ -47,15 +48,12 @@ import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
 from predictors.core.declarations import STRICT, check_fields, declared, known_keys, read_toml
 from predictors.core.errors import JobcastError, counted
-from predictors.core.validation import LATEST
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import NODES_OF_USER, OWN_NODES, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 from schedsim.kernels.records import NEVER
 from schedsim.machine.constraints import NAME, Constraint, read_constraint
-from schedsim.machine.failures import FailureProcess
-from schedsim.machine.outages import Outages, Pieces, Reservation, where
-from schedsim.machine.topology import MOST_NODES
-from schedsim.workload.demands import KB_OF_GB, Demands
+from schedsim.machine.topology import MOST_NODES, Switch, Tree, tree_of
+from schedsim.workload.demands import KB_OF_GB, Demands, count_users
 from schedsim.workload.workload import MOST_PROCS
 
 RULES: Final[Mapping[str, Any]] = MappingProxyType(
@@ -80,7 +78,6 @@ RULES: Final[Mapping[str, Any]] = MappingProxyType(
 )
 MOST_IN_A_NODE: Final = 1_000_000
 MOST_WEIGHT: Final = 1 << 32
-MOST_RESERVED: Final = 1 << 27  # most reservations times kinds of nodes that they distinguish
 MOST_MEMORY: Final = 1 << 62  # larger requests count as this [KB]: no machine has it
 
 
@@ -106,6 +103,8 @@ class NodeGroup:
         Whether a node serves one job at a time.
     weight : int
         Slurm's loops take nodes of the lowest weight first.
+    switch : str, optional
+        Their leaf switch; a list such as `leaf[1-4]` has equal parts of them, in turn.
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
@@ -120,6 +119,7 @@ class NodeGroup:
     weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
     features: tuple[Annotated[str, Field(min_length=1)], ...] = ()
     gpu_type: Annotated[str, Field(min_length=1)] | None = None
+    switch: Annotated[str, Field(min_length=1)] | None = None
 
     @property
     def words(self) -> str:
@@ -131,6 +131,7 @@ class NodeGroup:
         words += f", partitions {' '.join(self.partitions)}" if self.partitions else ""
         words += f", features {' '.join(self.features)}" if self.features else ""
         words += f", weight {self.weight}" if self.weight != 1 else ""
+        words += "" if self.switch is None else f", switch {self.switch}"
         return words + (", one_job" if self.one_job else "")
 
     @property
@@ -147,6 +148,8 @@ class Machine:
     ----------
     source : str
         Where it was read, for messages.
+    switches : tuple of Switch
+        Those that the groups name, and those above them; empty: all below one.
 
     Examples
     --------
@@ -159,6 +162,7 @@ class Machine:
 
     nodes: tuple[NodeGroup, ...]
     source: str = "the machine"
+    switches: tuple[Switch, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -176,6 +180,9 @@ class Machine:
                 f"{self.source}: a machine has at most {MOST_PROCS:,} processors; got {self.procs:,}. Count sockets or "
                 "nodes in place of processors, in the log too."
             )
+        for switch in self.switches:
+            check_fields(switch, f"{self.source}: switches")
+        _ = self.tree
 
     @property
     def n_nodes(self) -> int:
@@ -201,7 +208,12 @@ class Machine:
         >>> Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64, one_job=True))).words
         'thin: count 2, processors 8; gpu: count 1, processors 8, gpus 4, memory_gb 64, one_job'
         """
-        return "; ".join(group.words for group in self.nodes)
+        return "; ".join([*(group.words for group in self.nodes), *(switch.words for switch in self.switches)])
+
+    @cached_property
+    def tree(self) -> Tree | None:
+        """The switches of its nodes, if they have any."""
+        return tree_of([(one.name, one.count, one.switch) for one in self.nodes], self.switches, self.source)
 
     @cached_property
     def partitions(self) -> tuple[str, ...]:
@@ -254,7 +266,7 @@ def _check_names(group: NodeGroup, where: str) -> None:
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
     """Return the machine that a TOML file declares."""
-    table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes",), os.fspath(path))
+    table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes", "switches"), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
         for key, then in (("partitions", "they serve all"), ("features", "they have none")):
@@ -262,10 +274,12 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
                 raise JobcastError(
                     f"{path}: nodes {number} ({group.name!r}): {key} names none; leave it out: then {then}."
                 )
-    return Machine(made.nodes, os.fspath(path))
+    return Machine(made.nodes, os.fspath(path), made.switches)
 
 
-def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLog, Demands, ReadingReport]:
+def demands_of(
+    log: JobLog, machine: Machine, drop: bool = False, asking: JobLog | None = None
+) -> tuple[JobLog, Demands, ReadingReport]:
     """Return what the jobs of a cleaned log ask of a machine's nodes.
 
     Parameters
@@ -274,6 +288,8 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
         Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
     drop : bool
         Leave out jobs that fit on no node instead of refusing the log.
+    asking : JobLog, optional
+        The same jobs with the memory and exclusivity that they have by a site's rules; by default as in the log.
 
     Returns
     -------
@@ -298,7 +314,8 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     ('2 nodes with 6 processors each', '1 node with 4 processors and 2 GPUs')
     """
     report = ReportBuilder(log.name, RULES, place="job")
-    found = _demands(log, machine)
+    asking = log if asking is None else asking
+    found, memory = _demands(asking, machine), _memory(asking)
     fits = found.fits
     if not fits.all():
         if not drop:
@@ -312,107 +329,22 @@ def demands_of(log: JobLog, machine: Machine, drop: bool = False) -> tuple[JobLo
     job_id = log.values["job_id"]
     _note_ignored(report, log, machine, found.shapes["pieces"][found.shape_of])
     if (found.nodes["memory"] < of.UNLIMITED).any():
-        report.add("unknown-memory", job_id[_memory(log) <= 0], "requested_memory")
+        report.add("unknown-memory", job_id[memory[fits] <= 0], "requested_memory")
     if machine.partitions:
         column = log.partition_column
         report.add("unknown-partition", job_id[~log.known(column)], column)
     return log, found, report.close()
 
 
-def reserving(demands: Demands, outages: Outages) -> Demands:
-    """Return demands on nodes with reservations for maintenance or for others.
-
-    Raises
-    ------
-    JobcastError
-        If a reservation gives a number of processors instead of nodes, or nodes that the machine lacks.
-
-    Examples
-    --------
-    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})
-    >>> _, demands, _ = demands_of(log, Machine((NodeGroup("thin", 2, 4),)))
-    >>> reserving(demands, Outages([Reservation(5, 9, nodes=((1, 2),))])).closed.tolist()
-    [[False, True]]
-    """
-    n_nodes = len(demands.nodes)
-    for one in outages.reservations:
-        if one.procs is not None:
-            raise JobcastError(
-                f"{where(one)}nodes of a machine file differ: name the reserved ones, such as 0-{n_nodes - 1}, "
-                f"in place of their number {one.procs}."
-            )
-    outages.check_machine(n_nodes)
-    windows = np.array([(one.start, one.end) for one in outages.reservations], dtype=np.int64).reshape(-1, 2)
-    whole = ((0, n_nodes),)
-    return demands.reserving(
-        windows, *_kinds([whole if one.nodes is None else one.nodes for one in outages.reservations], n_nodes)
-    )
-
-
-def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
-    """Return which kinds of nodes are reserved each time, shape (n, n_kinds), and the kind of each node.
-
-    Examples
-    --------
-    >>> closed, kind_of = _kinds([((0, 2), (3, 4)), ((2, 3),)], 5)
-    >>> closed.tolist(), kind_of.tolist()
-    ([[False, False, True], [False, True, False]], [2, 2, 1, 2, 0])
-    """
-    edges = np.unique([0, n_nodes, *(edge for pieces in reserved for piece in pieces for edge in piece)])
-    if len(reserved) * len(edges) > MOST_RESERVED:
-        raise JobcastError(
-            f"{len(reserved):,} reservations of {len(edges) - 1:,} different groups of nodes are too many; "
-            "leave the small ones out."
-        )
-    taken = np.zeros((len(reserved), len(edges) - 1), dtype=np.bool_)
-    for row, pieces in zip(taken, reserved, strict=True):
-        for first, end in np.searchsorted(edges, np.array(pieces).reshape(-1, 2)).tolist():
-            row[first:end] = True
-    if not len(taken):
-        return np.empty((0, 1), dtype=np.bool_), np.zeros(n_nodes, dtype=np.int64)
-    closed, kind = np.unique(taken, axis=1, return_inverse=True)
-    return closed, np.repeat(kind.reshape(-1), np.diff(edges))
-
-
-def in_processors(demands: Demands, outages: Outages) -> Outages:
-    """Return reserved and failed nodes as numbers of reserved processors, in spans that do not overlap.
-
-    Examples
-    --------
-    >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})
-    >>> _, demands, _ = demands_of(log, Machine((NodeGroup("thin", 2, 4),)))
-    >>> both = Outages([Reservation(5, 9, nodes=((1, 2),)), Reservation(7, 20)])
-    >>> [(one.start, one.end, one.procs) for one in in_processors(demands, both).reservations]
-    [(5, 7, 4), (7, 9, 8), (9, 20, 8)]
-    """
-    procs, n_nodes = demands.nodes["procs"], len(demands.nodes)
-    closing, opening = defaultdict[int, list[Pieces]](list), defaultdict[int, list[Pieces]](list)
-    for one in outages.reservations:
-        pieces = ((0, n_nodes),) if one.nodes is None else one.nodes
-        closing[one.start].append(pieces)
-        opening[one.end].append(pieces)
-    failing, times = FailureProcess.of_nodes(outages, n_nodes), np.zeros(n_nodes, dtype=np.int64)  # each is reserved
-    spans: list[tuple[int, int, int]] = []
-    since, level = -LATEST, 0
-    for second in sorted({*closing, *opening, *outages.seconds.tolist(), LATEST}):
-        if level:
-            spans.append((since, second, level))
-        for sign, changes in ((1, closing), (-1, opening)):
-            for first, end in (piece for pieces in changes.pop(second, ()) for piece in pieces):
-                times[first:end] += sign
-        failing.advance(second)
-        since, level = second, int(procs[(times > 0) | failing.is_down].sum())
-    return Outages(tuple(Reservation(*span) for span in spans))
-
-
 def _demands(log: JobLog, machine: Machine) -> Demands:
     """Return what the jobs of a log ask for, including those that fit nowhere."""
     nodes, procs = machine.table(), log.procs
-    gpus = _first_known(log, "requested_gpus", "allocated_gpus")
+    gpus = first_known(log, "requested_gpus", "allocated_gpus")
     memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
-    n_nodes = _first_known(log, "requested_nodes", "nodes")
+    n_nodes = first_known(log, "requested_nodes", "nodes")
     pieces = np.where(n_nodes > 0, n_nodes, np.where(gpus > 0, gpus, procs))
     node_set, sets = _node_sets(log, machine, n_nodes)
+    exclusive, keeper = _exclusive(log)
     table = np.stack(
         [
             pieces,
@@ -420,8 +352,9 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
             -(-gpus // pieces),
             -(-memory // pieces),
             n_nodes > 0,
-            log.filled("exclusive") == 1,
+            exclusive > 0,
             node_set,
+            keeper,
         ],
         axis=1,
     )
@@ -430,6 +363,7 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
     names = ("pieces", "procs", "gpus", "memory", "spread", "exclusive", "node_set")
     for place, name in enumerate(names):
         shapes[name] = unique[:, place]
+    users = count_users(shapes, unique[:, -1], int(nodes["procs"].max()))  # type: ignore[arg-type]
     ends = np.cumsum(sets.sum(axis=1))
     shapes["end_member"] = ends[shapes["node_set"]]
     shapes["first_member"] = shapes["end_member"] - sets.sum(axis=1)[shapes["node_set"]]
@@ -438,10 +372,24 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
         array.flags.writeable = False
     weights = [group.weight for group in machine.nodes]
     weight_of = None if set(weights) == {1} else np.repeat(weights, [group.count for group in machine.nodes])
-    return Demands(nodes, members, sets, shapes, shape_of, weight_of=weight_of)  # type: ignore[arg-type]
+    tree = {} if machine.tree is None else machine.tree._asdict()
+    return Demands(nodes, members, sets, shapes, shape_of, users, weight_of=weight_of, **tree)  # type: ignore[arg-type]
 
 
-def _first_known(log: JobLog, *columns: str) -> Ints:
+def _exclusive(log: JobLog) -> tuple[Ints, Ints]:
+    """Return how exclusive each job is, and of the users that keep nodes to their own jobs the number, from 1 on.
+
+    The number is 0 for other users, and for jobs that share nodes with none: so do jobs of unknown users that would
+    keep them to their user.
+    """
+    exclusive, user = log.filled("exclusive"), log.filled("user")
+    exclusive = np.where((exclusive == NODES_OF_USER) & ~log.known("user"), OWN_NODES, exclusive)
+    users = np.unique(user[exclusive == NODES_OF_USER])
+    keeps = np.isin(user, users) & log.known("user") & (exclusive != OWN_NODES)
+    return exclusive, np.where(keeps, np.searchsorted(users, user) + 1, 0)
+
+
+def first_known(log: JobLog, *columns: str) -> Ints:
     """Return the first value above 0 of some columns in each row, else 0."""
     found = np.zeros(len(log), dtype=np.int64)
     for column in columns:

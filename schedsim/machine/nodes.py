@@ -62,13 +62,7 @@ class Nodes:
         return self.allocator.place(free, int(self.procs[row]), int(self.job_id[row]))
 
     def start(self, row: int) -> Ints:
-        """Allocate and return the nodes of a job.
-
-        Raises
-        ------
-        JobcastError
-            If the allocator finds no place, or one that is not free.
-        """
+        """Allocate and return the nodes of a job; refuse an allocator's answer that is not free."""
         nodes = self.place(row)
         if nodes is None or len(nodes) != self.procs[row] or not self.free[nodes].all():
             raise JobcastError(
@@ -151,8 +145,6 @@ class NodeSets:
 def intervals(nodes: Ints) -> list[Interval]:
     """Return ascending numbers as intervals (first, last), both included.
 
-    Examples
-    --------
     >>> intervals(np.array([3, 4, 5, 9]))
     [(3, 5), (9, 9)]
     """
@@ -164,8 +156,6 @@ def intervals(nodes: Ints) -> list[Interval]:
 def interval_set(held: list[Interval]) -> str:
     """Return intervals as Batsim writes them.
 
-    Examples
-    --------
     >>> interval_set([(1, 2), (5, 5)])
     '1-2 5'
     """

@@ -60,14 +60,7 @@ class Clock:
     first: str = ""  # place of that first time
 
     def read(self, text: object, at: str) -> int:
-        """Return a time.
-
-        Raises
-        ------
-        JobcastError
-            If it is no time, has no offset from UTC, is of another sort than the first, or a date while the log has
-            none.
-        """
+        """Return a time; it must be of the same sort as the first one."""
         word = str(text).strip()
         sort: Sort = "seconds" if re.fullmatch(r"-?[0-9]+", word) else "dates"
         if self.sort is None:
@@ -93,16 +86,13 @@ class Clock:
         return int(moment.timestamp()) - self.epoch
 
 
-def read_outages(path: str | os.PathLike[str], origin: int = 0, epoch: int | None = None) -> Outages:
-    """Return a machine's reservations and failures from a CSV or TOML file.
-
-    Parameters
-    ----------
-    path : path
-        The file; TOML by its suffix, else CSV.
-    origin, epoch : int
-        Of the log that is simulated, see `Clock`.
-    """
+def read_outages(
+    path: str | os.PathLike[str],  # the file; TOML by its suffix, else CSV
+    # origin, epoch: of the log that is simulated, see `Clock`
+    origin: int = 0,
+    epoch: int | None = None,
+) -> Outages:
+    """Return a machine's reservations and failures from a CSV or TOML file."""
     clock = Clock(origin, epoch)
     text = read_text(path, WHAT)
     return _from_toml(Path(path), text, clock) if Path(path).suffix == ".toml" else _from_csv(path, text, clock)

@@ -28,25 +28,14 @@ RULES: Final[tuple[Interrupted, ...]] = ("requeue", "drop")
 
 @dataclass(frozen=True)
 class Reservation:
-    """A span in which processors are closed to jobs.
+    """A span in which processors are closed to jobs."""
 
-    Parameters
-    ----------
-    start, end : int
-        From second `start` to before second `end`, on the workload's clock.
-    procs : int, optional
-        How many processors; without them and `nodes`, the whole machine.
-    nodes : tuple of (int, int), optional
-        Which nodes, as pieces (first, last + 1); with an allocator or a machine file.
-    at : str
-        Where it was read, for messages.
-    """
-
+    # start, end: from second `start` to before second `end`, on the workload's clock
     start: int
     end: int
-    procs: int | None = None
-    nodes: Pieces | None = None
-    at: str = field(default="", compare=False)
+    procs: int | None = None  # how many processors; without them and `nodes`, the whole machine
+    nodes: Pieces | None = None  # which nodes, as pieces (first, last + 1); with an allocator or a machine file
+    at: str = field(default="", compare=False)  # where it was read, for messages
 
     def __post_init__(self) -> None:
         for name, second in (("start", self.start), ("end", self.end)):
@@ -58,27 +47,14 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Change:
-    """Nodes fail, or are repaired.
+    """Nodes fail, or are repaired."""
 
-    Parameters
-    ----------
-    time : int
-        Second on the workload's clock.
-    kind : {"fail", "repair"}
-        What happens.
-    procs : int, optional
-        How many nodes: failures are drawn from nodes that are up, repairs take those that failed first.
-    nodes : tuple of (int, int), optional
-        Which nodes instead, as pieces (first, last + 1); with an allocator or a machine file.
-    at : str
-        Where it was read, for messages.
-    """
-
-    time: int
-    kind: Literal["fail", "repair"]
+    time: int  # second on the workload's clock
+    kind: Literal["fail", "repair"]  # what happens
+    # how many nodes: failures are drawn from nodes that are up, repairs take those that failed first
     procs: int | None = None
-    nodes: Pieces | None = None
-    at: str = field(default="", compare=False)
+    nodes: Pieces | None = None  # which nodes instead, as pieces (first, last + 1); with an allocator or a machine file
+    at: str = field(default="", compare=False)  # where it was read, for messages
 
     def __post_init__(self) -> None:
         check_whole(self.time, f"{where(self)}the time of a change")
@@ -117,20 +93,6 @@ def _check_amount(part: Part, procs: int | None, nodes: Pieces | None) -> None:
 class Outages:
     """The reservations of a machine, and the failures of its nodes.
 
-    Parameters
-    ----------
-    reservations : iterable of Reservation
-        In any order; they may overlap.
-    changes : iterable of Change
-        In any order; within a second repairs come first.
-    interrupted : {"requeue", "drop"}
-        What happens to a job on a node that fails: it waits again, with no work done and its old submission; or it is
-        gone.
-    seed : int
-        hash(seed, number of the failure) draws the nodes that fail.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -141,10 +103,12 @@ class Outages:
     [50, 0]
     """
 
-    reservations: tuple[Reservation, ...] = ()
-    changes: tuple[Change, ...] = ()
+    reservations: tuple[Reservation, ...] = ()  # in any order; they may overlap
+    changes: tuple[Change, ...] = ()  # in any order; within a second repairs come first
+    # {"requeue", "drop"}: what happens to a job on a node that fails: it waits again, with no work done and its old
+    # submission; or it is gone
     interrupted: Interrupted = "requeue"
-    seed: int = 0
+    seed: int = 0  # hash(seed, number of the failure) draws the nodes that fail
 
     def __post_init__(self) -> None:
         if self.interrupted not in RULES:
@@ -230,8 +194,6 @@ class Outages:
 def size_of(pieces: Pieces) -> int:
     """Return how many nodes these are.
 
-    Examples
-    --------
     >>> size_of(((0, 4), (2, 6)))
     6
     """

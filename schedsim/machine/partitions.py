@@ -49,24 +49,13 @@ MOST_CELLS: Final = 4_000_000
 class Level:
     """Partitions of one size.
 
-    Parameters
-    ----------
-    size : int
-        Nodes of each.
-    starts : tuple of int
-        The first node of each.
-    skip : int
-        Nodes left out in the middle, between two halves of the partition.
-
-    Examples
-    --------
     >>> Level(4, (0, 2), skip=2).pieces
     (((0, 2), (4, 6)), ((2, 4), (6, 8)))
     """
 
-    size: int
-    starts: tuple[int, ...]
-    skip: int = 0
+    size: int  # nodes of each
+    starts: tuple[int, ...]  # the first node of each
+    skip: int = 0  # nodes left out in the middle, between two halves of the partition
 
     def __post_init__(self) -> None:
         if not isinstance(self.starts, tuple | list):
@@ -105,18 +94,12 @@ class Level:
 class Hierarchy:
     """All partitions of a machine.
 
-    Parameters
-    ----------
-    levels : tuple of Level
-        The partitions by size, including the whole machine; a size may occur once with and once without a gap.
-
-    Examples
-    --------
     >>> Hierarchy.binary(12, 2).sizes
     (2, 4, 8, 12)
     """
 
     nodes: int
+    # the partitions by size, including the whole machine; a size may occur once with and once without a gap
     levels: tuple[Level, ...]
 
     def __post_init__(self) -> None:
@@ -161,16 +144,12 @@ class Hierarchy:
         return cls(nodes, (*levels, Level(nodes, (0,))))
 
     @classmethod
-    def mira(cls, odd: bool = False) -> Self:
+    def mira(
+        cls,
+        odd: bool = False,  # whether 4 K partitions may also be 2 K nodes, a gap of 2 K, and 2 K nodes
+    ) -> Self:
         """Return the partitions of Mira: 512 x 2^k nodes to 32 K, 12 K, 24 K and the whole 48 K.
 
-        Parameters
-        ----------
-        odd : bool
-            Whether 4 K partitions may also be 2 K nodes, a gap of 2 K, and 2 K nodes.
-
-        Examples
-        --------
         >>> [f"{size / 1024:g} K" for size in Hierarchy.mira().sizes]
         ['0.5 K', '1 K', '2 K', '4 K', '8 K', '12 K', '16 K', '24 K', '32 K', '48 K']
         """
@@ -233,8 +212,6 @@ class Partitions:
 
     Jobs must ask for exactly the nodes of a partition, see `widened`.
 
-    Examples
-    --------
     >>> allocator, free = Partitions(Hierarchy.binary(8)), np.array([1, 1, 1, 1, 0, 1, 1, 1]) > 0
     >>> allocator.place(free, 1, job_id=7).tolist(), allocator.place(free, 2, job_id=8).tolist()
     ([5], [6, 7])
@@ -274,23 +251,14 @@ class Partitions:
 class Within:
     """Another allocator that keeps some jobs to certain nodes: a queue on a part of the machine.
 
-    Parameters
-    ----------
-    sets : tuple of tuple of (int, int)
-        Sets of nodes, each as pieces (first, last + 1).
-    set_of : mapping of int to int
-        The set of a job, by its id; other jobs may have all nodes.
-
-    Examples
-    --------
     >>> small = Within(Partitions(Hierarchy.binary(8)), sets=(((4, 8),),), set_of={1: 0})
     >>> small.place(small.topology.usable, 2, job_id=1).tolist(), small.place(small.topology.usable, 2, 2).tolist()
     ([4, 5], [0, 1])
     """
 
     allocator: Allocator
-    sets: tuple[Pieces, ...]
-    set_of: Mapping[int, int]
+    sets: tuple[Pieces, ...]  # sets of nodes, each as pieces (first, last + 1)
+    set_of: Mapping[int, int]  # the set of a job, by its id; other jobs may have all nodes
     by_identity: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -335,8 +303,6 @@ def widened(workload: Workload, allocator: Allocator | None) -> Workload:
 
     `asked_procs` keeps what they asked for, for Cobalt's score.
 
-    Examples
-    --------
     >>> w = Workload.from_columns([1, 2], submit=[0, 5], procs=[3, 8], requested=[60, 60], run_time=[30, 60],
     ...                           machine_procs=8)
     >>> wide = widened(w, Partitions(Hierarchy.binary(8)))
@@ -358,23 +324,15 @@ ALLOCATOR_NAMES: Final = (*ALLOCATORS, "partitions")
 
 
 def allocator_named(
-    name: str, nodes: int, per_leaf: int | None = None, seed: int = 0, hierarchy: Hierarchy | None = None
+    name: str,  # one of `ALLOCATOR_NAMES`
+    nodes: int,
+    per_leaf: int | None = None,  # nodes of a leaf switch; by default all are on one
+    seed: int = 0,  # for allocators that draw
+    # for `partitions`; by default Mira's where the machine has as many nodes, else `Hierarchy.binary`
+    hierarchy: Hierarchy | None = None,
 ) -> Allocator:
     """Return an allocator by its name, for a machine of this many nodes.
 
-    Parameters
-    ----------
-    name : str
-        One of `ALLOCATOR_NAMES`.
-    per_leaf : int, optional
-        Nodes of a leaf switch; by default all are on one.
-    seed : int
-        For allocators that draw.
-    hierarchy : Hierarchy, optional
-        For `partitions`; by default Mira's where the machine has as many nodes, else `Hierarchy.binary`.
-
-    Examples
-    --------
     >>> allocator_named("partitions", 100).allocated(np.array([3, 65])).tolist()
     [4, 100]
     """

@@ -26,8 +26,6 @@ class Placements:
 
         `pieces` has the number of pieces of each job, which its last parts add up to.
 
-        Examples
-        --------
         >>> Placements.of(np.array([[1, 0, 2], [1, 3, 1], [0, 4, 1], [1, 5, 3]]), np.array([1, 3])).node.tolist()
         [4, 5]
         """

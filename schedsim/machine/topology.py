@@ -1,15 +1,39 @@
-"""Topology: leaf switches and their nodes, some of them set apart from jobs."""
+"""Topology: leaf switches and their nodes, some of them set apart from jobs; and the tree of a machine file's switches.
 
+```toml
+[[nodes]]
+name = "thin"
+count = 64
+processors = 64
+switch = "leaf[1-4]"       # 16 nodes on each, in turn; without [[switches]] all hang below one top switch
+[[switches]]
+name = "leaf[1-2]"
+parent = "spine1"
+[[switches]]
+name = "leaf[3-4]"
+parent = "spine2"
+[[switches]]
+name = "spine[1-2]"        # without a parent: below one top switch
+```
+"""
+
+import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Final, Self
+from typing import Annotated, Any, ClassVar, Final, NamedTuple, Self
 
 import numpy as np
+from pydantic import Field
 
 from predictors.core.arrays import Bools, Ints
-from predictors.core.errors import JobcastError
+from predictors.core.declarations import STRICT
+from predictors.core.errors import JobcastError, counted
+from predictors.data.slurm.hosts import host_count, hostnames
 
 MOST_NODES: Final = 10_000_000
+MOST_SWITCHES: Final = 65_534  # as many as Slurm has numbers for
+_LONG_NUMBER: Final = re.compile(r"\d{10}")
 
 
 @dataclass(frozen=True)
@@ -18,25 +42,14 @@ class Topology:
 
     A workload's processor is one node here.
 
-    Parameters
-    ----------
-    leaves : int
-        Leaf switches.
-    per_leaf : int
-        Nodes of each.
-    apart : tuple of int
-        Nodes that no job may have, ascending: those of a noise job, or of services.
-
-    Examples
-    --------
     >>> machine = Topology(leaves=16, per_leaf=32).with_apart(1 / 16)
     >>> machine.nodes, machine.for_jobs, machine.apart[:4]
     (512, 480, (0, 16, 32, 48))
     """
 
-    leaves: int
-    per_leaf: int
-    apart: tuple[int, ...] = ()
+    leaves: int  # leaf switches
+    per_leaf: int  # nodes of each
+    apart: tuple[int, ...] = ()  # nodes that no job may have, ascending: those of a noise job, or of services
 
     def __post_init__(self) -> None:
         whole = all(isinstance(n, int | np.integer) for n in (self.leaves, self.per_leaf))
@@ -88,3 +101,119 @@ class Topology:
     def spread(self, nodes: Ints) -> Ints:
         """Return how many of these nodes each leaf has, shape (leaves,)."""
         return np.bincount(nodes // self.per_leaf, minlength=self.leaves)
+
+
+@dataclass(frozen=True)
+class Switch:
+    """A switch of a tree, or several with the same one above them.
+
+    Parameters
+    ----------
+    name : str
+        `leaf[1-8]` are eight, as Slurm lists hosts.
+    parent : str, optional
+        The switch above.
+    """
+
+    __pydantic_config__: ClassVar[Any] = STRICT
+
+    name: Annotated[str, Field(min_length=1)]
+    parent: Annotated[str, Field(min_length=1)] | None = None
+
+    @property
+    def words(self) -> str:
+        """Its keys, as in a machine file."""
+        return f"switch {self.name}" + ("" if self.parent is None else f", parent {self.parent}")
+
+
+class Tree(NamedTuple):
+    """A tree of switches, numbered as declared, else as nodes name them; the nodes are on its leaves."""
+
+    leaf_of: Ints  # the switch of each node, shape (n_nodes,)
+    parent_of: Ints  # the switch above each switch, -1 for the top one, shape (n_switches,)
+
+
+def tree_of(groups: Sequence[tuple[str, int, str | None]], switches: Sequence[Switch], source: str) -> Tree | None:
+    """Return the tree of the switches of groups of nodes, given as (name, nodes, switch); None if they name none.
+
+    Examples
+    --------
+    >>> groups = [("thin", 4, "leaf[1-2]"), ("gpu", 1, "leaf3")]
+    >>> leaf_of, parent_of = tree_of(groups, (), "machine.toml")
+    >>> leaf_of.tolist(), parent_of.tolist()
+    ([0, 0, 1, 1, 2], [3, 3, 3, -1])
+    >>> tree = [Switch("leaf[1-2]", "a"), Switch("leaf3", "b"), Switch("b", "a"), Switch("a")]
+    >>> tree_of(groups, tree, "machine.toml").parent_of.tolist()
+    [4, 4, 3, 4, -1]
+    """
+    parents = _declared(switches, source)
+    if all(switch is None for *_, switch in groups):
+        if switches:
+            raise JobcastError(f"{source}: no [[nodes]] names one of the [[switches]]; give each its switch.")
+        return None
+    leaves, nodes = list[str](), list[int]()  # switches with nodes, and how many nodes in turn
+    for name, count, switch in groups:
+        if switch is None:
+            raise JobcastError(f"{source}: nodes {name!r} have no switch, and others have; give each its switch.")
+        own = _names(switch, f"{source}: nodes {name!r}: switch")
+        if count % len(own):
+            raise JobcastError(
+                f"{source}: nodes {name!r}: {counted(count, 'node')} cannot lie in equal parts on the "
+                f"{len(own)} switches {switch!r}; make a group of each."
+            )
+        for one in own:
+            if switches and one not in parents:
+                raise JobcastError(f"{source}: nodes {name!r}: switch {one!r} is none of the [[switches]]; add it.")
+            parents.setdefault(one, None)
+        leaves += own
+        nodes += [count // len(own)] * len(own)
+    below = {parent: name for name, parent in reversed(parents.items())}
+    for one in leaves:
+        if one in below:
+            raise JobcastError(
+                f"{source}: switch {one!r} has nodes, and {below[one]!r} below it; put the nodes on a switch of their "
+                "own."
+            )
+    number = {name: i for i, name in enumerate(parents)}
+    parent_of = [-1 if parent is None else number[parent] for parent in parents.values()]
+    if parent_of.count(-1) > 1:
+        parent_of = [*(len(parent_of) if parent < 0 else parent for parent in parent_of), -1]
+    return Tree(np.repeat([number[one] for one in leaves], nodes), np.array(parent_of))
+
+
+def _declared(switches: Sequence[Switch], source: str) -> dict[str, str | None]:
+    """Return the name of the switch above each switch."""
+    parents: dict[str, str | None] = {}
+    for switch in switches:
+        for name in _names(switch.name, f"{source}: switch"):
+            if name in parents:
+                raise JobcastError(f"{source}: 2 switches are called {name!r}; rename one, or leave it out.")
+            parents[name] = switch.parent
+    reach_top: set[str] = set()
+    for name in parents:
+        way, above = dict[str, None](), name
+        while above not in reach_top:
+            way[above] = None
+            parent = parents[above]
+            if parent is None:
+                break
+            if parent not in parents:
+                raise JobcastError(
+                    f"{source}: switch {above!r}: parent {parent!r} is none of the [[switches]]; add it, or leave "
+                    "parent out."
+                )
+            if parent in way:
+                raise JobcastError(f"{source}: switch {parent!r} is above itself, by {above!r}; change a parent.")
+            above = parent
+        reach_top |= way.keys()
+    return parents
+
+
+def _names(text: str, where: str) -> list[str]:
+    """Return the names in a list of switches."""
+    if _LONG_NUMBER.search(text) or host_count(text) > MOST_SWITCHES:
+        raise JobcastError(f"{where} {text[:80]!r} is too long a list: a tree has at most {MOST_SWITCHES:,} switches.")
+    names = hostnames(text)
+    if not names:
+        raise JobcastError(f"{where} {text[:80]!r} names none; write a name, or a list such as leaf[1-4].")
+    return names

@@ -5,8 +5,6 @@ An agent picks from a window at the front of the queue until the job picked does
 scores `Linear`, `RandomPicks` and the networks of `schedsim.policies.networks`; for any other object the engine pauses
 and calls its method `choose` with what the pass has encoded (see `Observation`), or `pick` with the rows of the jobs.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """
@@ -41,23 +39,15 @@ MOST_WEIGHT: Final = 1e9  # with larger weights sums of features could not tell 
 
 @dataclass(frozen=True, eq=False)
 class Choice:
-    """What an agent chooses from.
+    """What an agent chooses from."""
 
-    Parameters
-    ----------
-    now, free : int
-        Time [s], processors free.
-    rows : int64 array of shape (n,)
-        Rows of the jobs in its window, in the order of the queue. At level 1 the front of the queue: the job picked
-        starts, or a job is reserved if it does not fit. At level 2 those that may be backfilled.
-    level : int
-        1 or 2.
-    """
-
+    # now, free: time [s], processors free
     now: int
     free: int
+    # shape (n,); rows of the jobs in its window, in the order of the queue; at level 1 the front of the queue: the job
+    # picked starts, or a job is reserved if it does not fit; at level 2 those that may be backfilled
     rows: Ints
-    level: int
+    level: int  # 1 or 2
 
     __repr__ = short_repr
 
@@ -71,27 +61,14 @@ class Agent(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Observation:
-    """What an agent sees at a pick, see `schedsim.kernels.agents.observation`: no run time of a job.
+    """What an agent sees at a pick, see `schedsim.kernels.agents.observation`: no run time of a job."""
 
-    Parameters
-    ----------
-    jobs : float32 array of shape (window, 12)
-        The features of each job of the window, see `FEATURES`; zero behind the last job.
-    context : float32 array of shape (n_context,)
-        See `schedsim.kernels.agents.observation.CONTEXT`.
-    n : int
-        How many jobs are in the window: the places 0 to n - 1 may be picked.
-    now : int
-        Time [s].
-    level : int
-        1 at the front of the queue, 2 among the candidates for backfills.
-    """
-
+    # shape (window, 12); the features of each job of the window, see `FEATURES`; zero behind the last job
     jobs: at.Observed
-    context: at.Observed
-    n: int
-    now: int
-    level: int
+    context: at.Observed  # shape (n_context,); see `schedsim.kernels.agents.observation.CONTEXT`
+    n: int  # how many jobs are in the window: the places 0 to n - 1 may be picked
+    now: int  # time [s]
+    level: int  # 1 at the front of the queue, 2 among the candidates for backfills
 
     __repr__ = short_repr
 
@@ -118,20 +95,13 @@ class ObservingAgent(Protocol):
 class Linear:
     """Picks the job with the greatest weighted sum of features; of equal ones the first in the queue.
 
-    Parameters
-    ----------
-    weights : tuple of float
-        One for each of `FEATURES`, within -1e9 and 1e9.
-
-    Examples
-    --------
     Longest waiting first is first come, first served:
 
     >>> OLDEST_FIRST.weights[FEATURES.index("wait")]
     1.0
     """
 
-    weights: tuple[float, ...]
+    weights: tuple[float, ...]  # one for each of `FEATURES`, within -1e9 and 1e9
 
     def __post_init__(self) -> None:
         if not isinstance(self.weights, Sequence | np.ndarray) or len(self.weights) != len(FEATURES):

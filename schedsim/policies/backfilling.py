@@ -3,8 +3,6 @@
 Each is a value. `order` ranks the jobs behind the blocked head, both as candidates and for further reservations; by
 default it is the order of the queue.
 
-References
-----------
 .. [1] Mu'alem & Feitelson. Utilization, predictability, workloads, and user runtime estimates in scheduling the IBM
    SP2 with backfilling. IEEE TPDS 12(6), 2001. doi:10.1109/71.932708
 """
@@ -13,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Final, Literal
+from typing import ClassVar, Final, Literal
 
 import numpy as np
 
@@ -43,17 +41,10 @@ MOST_SLACK: Final = 10**12  # longest slack of a promise [s]: longer than any lo
 class NoBackfilling:
     """No job passes a blocked head."""
 
+    kind: ClassVar[Pass] = "counts"  # the pass that does it
+    depth: ClassVar[int | None] = 0  # how many blocked jobs hold reservations; None stands for all
+
     order: Order | None = None
-
-    @property
-    def kind(self) -> Pass:
-        """The pass that does it."""
-        return "counts"
-
-    @property
-    def depth(self) -> int | None:
-        """How many blocked jobs hold reservations."""
-        return 0
 
 
 @dataclass(frozen=True)
@@ -94,64 +85,44 @@ class Easy:
 
 @dataclass(frozen=True)
 class Conservative:
-    """Conservative backfilling [1]_: every waiting job holds a reservation, and no job may delay another.
+    """Conservative backfilling [1]_: every waiting job holds a reservation, and no job may delay another."""
 
-    Parameters
-    ----------
-    order : Order, optional
-        Ranks the jobs behind the blocked head.
-    keep : bool
-        Whether a reservation, once given, only moves forward; else each pass plans all of them again.
-    """
+    depth: ClassVar[int | None] = None
 
-    order: Order | None = None
-    keep: bool = False
+    order: Order | None = None  # ranks the jobs behind the blocked head
+    keep: bool = False  # whether a reservation, once given, only moves forward; else each pass plans all of them again
 
     @property
     def kind(self) -> Pass:
         """The pass that does it."""
         return "compress" if self.keep else "profile"
 
-    @property
-    def depth(self) -> int | None:
-        """How many blocked jobs hold reservations: None, which stands for all."""
-        return None
-
 
 @dataclass(frozen=True)
 class Greedy:
     """Each job that fits starts; there are no reservations."""
 
+    kind: ClassVar[Pass] = "greedy"
+    depth: ClassVar[int | None] = 0
+
     order: Order | None = None
-
-    @property
-    def kind(self) -> Pass:
-        """The pass that does it."""
-        return "greedy"
-
-    @property
-    def depth(self) -> int | None:
-        """How many blocked jobs hold reservations."""
-        return 0
 
 
 @dataclass(frozen=True)
 class Knapsack:
     """The most valuable set of the first jobs of the queue starts, without reservations.
 
-    Parameters
-    ----------
-    reward : {"capability", "capacity", "capability-mean", "capacity-mean"}
-        The value of a set: a sum over its jobs, or the rewards of [1]_ as printed, with means. Then
-        `capability-mean` is the mean wait over the longest one, plus the mean share of the machine, plus the share in
-        use; `capacity-mean` is minus the mean of 1 / estimate over the jobs of the window that are left.
-
-    References
-    ----------
     .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
        doi:10.1109/IPDPS49936.2021.00090
     """
 
+    kind: ClassVar[Pass] = "knapsack"
+    depth: ClassVar[int | None] = 0
+    order: ClassVar[None] = None  # the value of a set decides
+
+    # the value of a set: a sum over its jobs, or the rewards of [1]_ as printed, with means; then `capability-mean` is
+    # the mean wait over the longest one, plus the mean share of the machine, plus the share in use; `capacity-mean` is
+    # minus the mean of 1 / estimate over the jobs of the window that are left
     reward: Reward = "capability"
 
     def __post_init__(self) -> None:
@@ -161,21 +132,6 @@ class Knapsack:
     def sums(self, procs: int, window: int) -> int:
         """Return how many best sets its dynamic programme keeps: per number of processors and, for means, of jobs."""
         return (procs + 1) * (window + 1 if REWARDS[self.reward] >= at.CAPABILITY_MEAN else 1)
-
-    @property
-    def order(self) -> None:
-        """Ranks nothing: the value of a set decides."""
-        return
-
-    @property
-    def kind(self) -> Pass:
-        """The pass that does it."""
-        return "knapsack"
-
-    @property
-    def depth(self) -> int | None:
-        """How many blocked jobs hold reservations."""
-        return 0
 
 
 class OwnPass(ABC):
@@ -212,30 +168,20 @@ class Promise:
     A job that first heads the queue blocked keeps its shadow time by *requested* times, and no backfill may break it by
     requested times, however good or bad the estimates are.
 
-    Parameters
-    ----------
-    slack : int
-        How much later than that shadow time the guaranteed start lies [s].
-    growth : float
-        Further slack for each second that the head had waited by then [s]; with a negative value, a job that waited
-        long gets a firmer promise.
-    least, most : int
-        Bounds of the slack [s]; `slack` lies between them.
-    kept : bool
-        Whether the head also keeps its place until it starts, where the order would let another job come first.
-
-    Examples
-    --------
     >>> Promise(slack=3600, growth=0.1, most=7200).slack_after(waited=20_000)
     5600
     >>> Promise(slack=3600, growth=-0.1, least=900).slack_after(waited=20_000)
     1600
     """
 
-    slack: int = 0
+    slack: int = 0  # how much later than that shadow time the guaranteed start lies [s]
+    # further slack for each second that the head had waited by then [s]; with a negative value, a job that waited long
+    # gets a firmer promise
     growth: float = 0.0
+    # least, most: bounds of the slack [s]; `slack` lies between them
     least: int = 0
     most: int = MOST_SLACK
+    # whether the head also keeps its place until it starts, where the order would let another job come first
     kept: bool = False
 
     def __post_init__(self) -> None:

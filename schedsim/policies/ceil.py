@@ -14,8 +14,6 @@ CEIL [1]_ is both on any order. Read here as follows:
   requested time - `lead`), which is a scheduling instant. Backfills come from the queue first, then from the postponed
   jobs, by the same rules.
 
-Examples
---------
 >>> from schedsim.engine.simulation import simulate
 >>> from schedsim.machine.dilation import Dilation
 >>> from schedsim.policies.policy import make_policy
@@ -30,8 +28,6 @@ Examples
 easy 54.0 0.9814814814814815
 easy+ceil 50.0 0.0
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """
@@ -58,28 +54,17 @@ LONGEST_LEAD: Final = 10**9
 class Postponing:
     """When jobs with a deadline are postponed, and until when.
 
-    Parameters
-    ----------
-    low : float
-        All join the queue while less than this share of the machine is in use.
-    lead : int
-        A single one joins this long before it must start to end by its deadline, if it runs as long as requested [s].
-    backfill : bool
-        Whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start.
-    looks : {"after", "before", "both"}
-        When utilisation counts: after the pass, before it, or both.
-
-    Examples
-    --------
     >>> Postponing(low=1.5)
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: Postponed jobs are released below a share of the machine, 0 to 1; got 1.5.
     """
 
-    low: float = LOW
+    low: float = LOW  # all join the queue while less than this share of the machine is in use
+    # a single one joins this long before it must start to end by its deadline, if it runs as long as requested [s]
     lead: int = LEAD
+    # whether postponed jobs may be backfilled behind those of the queue; else only jobs of the queue start
     backfill: bool = True
-    looks: Looks = "after"
+    looks: Looks = "after"  # {"after", "before", "both"}: when utilisation counts: after the pass, before it, or both
 
     def __post_init__(self) -> None:
         if not (isinstance(self.low, Real) and isfinite(self.low) and 0 <= self.low <= 1):
@@ -104,17 +89,12 @@ class Postponing:
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A limit on how much of the machine may be in use.
+    """A limit on how much of the machine may be in use."""
 
-    Parameters
-    ----------
-    share : float
-        Share of the machine that no start may lift utilisation above, except starts of jobs that alone need as much.
-    refused : {"reserves", "passed over"}
-        Whether a head that only the ceiling stops holds its reservation, or the policy tries the next job.
-    """
-
+    # share of the machine that no start may lift utilisation above, except starts of jobs that alone need as much
     share: float = CEILING
+    # {"reserves", "passed over"}: whether a head that only the ceiling stops holds its reservation, or the policy tries
+    # the next job
     refused: Refused = "reserves"
 
     def __post_init__(self) -> None:
@@ -133,8 +113,6 @@ def most_in_use(ceiling: float, procs: int) -> int:
 
     The share counts as the decimal number that it is written as.
 
-    Examples
-    --------
     >>> most_in_use(0.95, 4392), most_in_use(0.57, 100)
     (4172, 57)
     """
@@ -144,8 +122,6 @@ def most_in_use(ceiling: float, procs: int) -> int:
 def share_of(share: float, procs: int) -> int:
     """Return the smallest number of processors that is at least a share of the machine.
 
-    Examples
-    --------
     >>> share_of(0.95, 4392), share_of(0.6, 10)
     (4173, 6)
     """

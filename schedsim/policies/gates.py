@@ -9,56 +9,31 @@ from schedsim.machine.run_times import Progress
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A job that the policy would start now.
+    """A job that the policy would start now."""
 
-    Parameters
-    ----------
-    row : int
-        Its row in the workload.
-    now : int
-        Time [s].
-    free : int
-        Processors free now.
-    holds : int
-        How often a gate has held it, where the verdict counts.
-    by_end, by_timer : bool
-        Whether this instant has ends, or a timer woke the scheduler; else it has only submissions.
-    nodes : int64 array, optional
-        The nodes that it would get, where there is an allocator; it holds none until the verdict.
-    run_times : Progress, optional
-        The model of run times as of now, where there is one, see `schedsim.machine.run_times`.
-    held_at : int, optional
-        When a gate last held it, where the verdict counts [s]; None: never.
-    """
-
-    row: int
-    now: int
-    free: int
-    holds: int
+    row: int  # its row in the workload
+    now: int  # time [s]
+    free: int  # processors free now
+    holds: int  # how often a gate has held it, where the verdict counts
+    # by_end, by_timer: whether this instant has ends, or a timer woke the scheduler; else it has only submissions
     by_end: bool
     by_timer: bool
+    # the nodes that it would get, where there is an allocator; it holds none until the verdict
     nodes: Ints | None = None
+    # the model of run times as of now, where there is one, see `schedsim.machine.run_times`
     run_times: Progress | None = None
-    held_at: int | None = None
+    held_at: int | None = None  # when a gate last held it, where the verdict counts [s]; None: never
 
     __repr__ = short_repr
 
 
 class Verdict(NamedTuple):
-    """A gate's answer.
-
-    Parameters
-    ----------
-    recheck : int, optional
-        Wake the scheduler in that many seconds, to ask about the job again.
-    counts : bool
-        Whether a hold is counted (`Candidate.holds`).
-    """
+    """A gate's answer."""
 
     start: bool
     reason: str = ""
-    recheck: int | None = None
-    counts: bool = True
+    recheck: int | None = None  # wake the scheduler in that many seconds, to ask about the job again
+    counts: bool = True  # whether a hold is counted (`Candidate.holds`)
 
 
 class Gate(Protocol):

@@ -4,8 +4,6 @@
 RLScheduler's kernel [1]_ by default. `Dras` is a network of DRAS [2]_, over the numbers of the jobs in the window and
 of every node of the machine; `Shape` says its sizes. `schedsim.agents.learning` trains it.
 
-References
-----------
 .. [1] Zhang, Dai, He, Bao, Xie. RLScheduler: an automated HPC batch job scheduler using reinforcement learning. SC
    2020. doi:10.1109/SC41405.2020.00035
 .. [2] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
@@ -41,21 +39,29 @@ NO_NET: Final = np.empty(0, np.float32)
 NO_NET.flags.writeable = False  # as the others are, or the kernels would be compiled again
 
 
+class StoredNetwork:
+    """Base of networks as agents: two are equal where all that is stored of them is."""
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """Return all that there is to store of it: arrays of numbers."""
+        raise NotImplementedError
+
+    @cached_property
+    def _identity(self) -> tuple[Any, ...]:
+        stored = self.arrays().items()
+        return tuple((name, array.shape, hashlib.sha256(array.tobytes()).digest()) for name, array in stored)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
 @dataclass(frozen=True, eq=False)
-class Shared:
+class Shared(StoredNetwork):
     """Picks the job with the greatest score of one network, which sees one job at a time.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        Layer by layer: the weights from each input to all outputs, then the biases; see `count`.
-    hidden : tuple of int
-        Neurons of the hidden layers, one to five of them.
-    activation : {"relu", "tanh"}
-        Of the hidden layers.
-
-    Examples
-    --------
     RLScheduler's network has eight features and 961 parameters; over twelve features it has more:
 
     >>> Shared.count((32, 16, 8)), Shared.count((32, 16, 8), features=8)
@@ -65,9 +71,10 @@ class Shared:
     predictors.core.errors.JobcastError: A shared network has 1 to 5 hidden layers; got 0.
     """
 
+    # shape (n,); layer by layer: the weights from each input to all outputs, then the biases; see `count`
     weights: Floats
-    hidden: tuple[int, ...] = (32, 16, 8)
-    activation: Activation = "relu"
+    hidden: tuple[int, ...] = (32, 16, 8)  # neurons of the hidden layers, one to five of them
+    activation: Activation = "relu"  # {"relu", "tanh"}: of the hidden layers
 
     __repr__ = short_repr
 
@@ -120,23 +127,11 @@ class Shared:
         activation: Any = _at_place(tuple(ACTIVATIONS), arrays["activation"], "activation")
         return cls(arrays["weights"], tuple(arrays["hidden"].tolist()), activation)
 
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        return self.hidden, self.activation, hashlib.sha256(self.weights.tobytes()).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Shared) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
-
 
 @dataclass(frozen=True)
 class Shape:
     """The sizes of a network of DRAS.
 
-    Examples
-    --------
     The paper's networks; its count for DRAS-DQL on Cori, 161,764,004, is that of 12,176 rows in place of 12,078, and
     its convolution of 4,368 neurons for DRAS-DQL on Theta has 4,362:
 
@@ -180,35 +175,21 @@ class Shape:
 
 
 @dataclass(frozen=True, eq=False)
-class Dras:
+class Dras(StoredNetwork):
     """Picks by a network of DRAS, by the greatest score or drawn by the scores' softmax.
 
     It sees the nodes of first fit, whatever the allocator: a job gets the free nodes of the lowest numbers. So the
     machine must have as many processors as the network sees nodes, and none may fail.
-
-    Parameters
-    ----------
-    weights : float32 array of shape (shape.parameters,)
-        As `schedsim.kernels.agents.scoring` says.
-    seed : int
-        Of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1.
-    drawn : bool, optional
-        Whether a job is drawn by the softmax of the scores; by default with the kind "pg".
-    explore : float
-        Chance of picking any job of the window, whatever the scores.
-    raw : bool
-        Whether its inputs are seconds and processors instead of days and shares of the machine.
-    permuted : bool
-        Whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
-        nothing from them.
     """
 
     shape: Shape
-    weights: Singles
-    seed: int = 0
-    drawn: bool | None = None
-    explore: float = 0.0
-    raw: bool = False
+    weights: Singles  # shape (shape.parameters,); as `schedsim.kernels.agents.scoring` says
+    seed: int = 0  # of the draws, which depend on the job and the number of the pick alone: 0 to 2**63 - 1
+    drawn: bool | None = None  # whether a job is drawn by the softmax of the scores; by default with the kind "pg"
+    explore: float = 0.0  # chance of picking any job of the window, whatever the scores
+    raw: bool = False  # whether its inputs are seconds and processors instead of days and shares of the machine
+    # whether it sees each job's numbers at the place of another job, drawn at each pick: a control that can learn
+    # nothing from them
     permuted: bool = False
 
     __repr__ = short_repr
@@ -255,17 +236,6 @@ class Dras:
         drawn, raw, permuted = map(bool, arrays["flags"].tolist())
         shape = Shape(nodes, kind, window, (first, second))
         return cls(shape, arrays["weights"], int(arrays["seed"]), drawn, float(arrays["explore"]), raw, permuted)
-
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        digest = hashlib.sha256(self.weights.tobytes()).digest()
-        return self.shape, self.seed, self.drawn, self.explore, self.raw, self.permuted, digest
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Dras) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
 
 
 def _at_place(known: tuple[str, ...], place: npt.NDArray[Any], what: str) -> str:

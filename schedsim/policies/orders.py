@@ -57,29 +57,17 @@ class Priority:
     work ahead is what the running and queued jobs will still take by their estimates [processor-seconds]. Overdue jobs
     come before all others, in the order of submission.
 
-    Parameters
-    ----------
-    head_start : float
-        Added to the wait [s], above 0, at most 1e9.
-    estimate, procs : float
-        Weights, within -100 and 100.
-    grace : int or None
-        Least time from submission to due date [s]; None: no job is ever due.
-    share : float
-        0 or more, at most 1e6.
-
-    Examples
-    --------
     >>> Priority(estimate=float("nan"))
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: A priority's estimate lies within -100 and 100; got nan.
     """
 
-    head_start: float = 3600.0
+    head_start: float = 3600.0  # added to the wait [s], above 0, at most 1e9
+    # estimate, procs: weights, within -100 and 100
     estimate: float = 0.7
     procs: float = 0.0
-    grace: int | None = None
-    share: float = 0.0
+    grace: int | None = None  # least time from submission to due date [s]; None: no job is ever due
+    share: float = 0.0  # 0 or more, at most 1e6
 
     def __post_init__(self) -> None:
         ranges = {"head_start": (1e-9, 1e9), "estimate": (-100, 100), "procs": (-100, 100), "share": (0, 1e6)}
@@ -104,22 +92,14 @@ estimates, or of squared waits."""
 class LookAhead:
     """The orders to try at each scheduling pass, see `schedsim.engine.look_ahead`.
 
-    Parameters
-    ----------
-    orders : tuple of str
-        Names of our own `ORDERS`, each once; of equally good ones the first is taken.
-    aim : str
-        What the best order minimises, one of `AIMS`.
-
-    Examples
-    --------
     >>> LookAhead(("fcfs", "sfj"))
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: No order of a look-ahead 'sfj'; did you mean 'sjf'? Known: fcfs, ...
     """
 
+    # names of our own `ORDERS`, each once; of equally good ones the first is taken
     orders: tuple[str, ...] = ("fcfs", "sjf", "saf", "wfp3", "unicep")
-    aim: str = "wait-slowdown"
+    aim: str = "wait-slowdown"  # what the best order minimises, one of `AIMS`
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "orders", tuple(self.orders))
@@ -187,13 +167,7 @@ class Order:
         return cls(name or str(getattr(function, "__name__", "user")), codes.USER, function)
 
     def keys(self, waiting: Waiting) -> Ints:
-        """Call a user's function; return its keys as int64 that sort alike.
-
-        Raises
-        ------
-        JobcastError
-            If it raises, or returns NaN or anything but one number a job.
-        """
+        """Call a user's function, which must return one number a job; return its keys as int64 that sort alike."""
         assert self.function is not None
         try:
             keys = np.asarray(self.function(waiting), dtype=np.float64)
@@ -212,8 +186,6 @@ class Order:
 def sortable(keys: Floats) -> Ints:
     """Return int64 that sort like the numbers; -0.0 counts as 0.0.
 
-    Examples
-    --------
     >>> sortable(np.array([-np.inf, -1.5, -0.0, 0.0, 2.0])).argsort(kind="stable").tolist()
     [0, 1, 2, 3, 4]
     """

@@ -253,13 +253,9 @@ def ceil(
 ) -> Policy:
     """Return CEIL on a base policy, see `schedsim.policies.ceil`; without `postpone` no job is postponed.
 
-    References
-    ----------
     .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
        2019. doi:10.1145/3322789.3328743
 
-    Examples
-    --------
     >>> ceil(make_policy("easy")) == make_policy("easy+ceil")
     True
     """
@@ -268,23 +264,13 @@ def ceil(
 
 
 def with_limits(
-    rule: Policy, ceiling: float | None = None, low: float | None = None, queue_only: bool = False
+    rule: Policy,  # a CEIL policy, unless only the ceiling is given
+    ceiling: float | None = None,  # share of the machine above which no start may lift utilisation
+    low: float | None = None,  # postponed jobs join the queue while less than this share is in use
+    queue_only: bool = False,  # whether only jobs of the queue, no postponed ones, are backfilled
 ) -> Policy:
     """Return a policy with another ceiling or other rules for postponed jobs.
 
-    Parameters
-    ----------
-    rule : Policy
-        A CEIL policy, unless only the ceiling is given.
-    ceiling : float, optional
-        Share of the machine above which no start may lift utilisation.
-    low : float, optional
-        Postponed jobs join the queue while less than this share is in use.
-    queue_only : bool
-        Whether only jobs of the queue, no postponed ones, are backfilled.
-
-    Examples
-    --------
     >>> with_limits(make_policy("easy+ceil"), ceiling=0.9, low=0.5).postpone.low
     0.5
     """
@@ -302,8 +288,6 @@ def with_limits(
 def policy_name(name: str) -> str:
     """Return the name of a policy in results: today's in place of an older one.
 
-    Examples
-    --------
     >>> policy_name("default"), policy_name("default+ceil"), policy_name("easy")
     ('careful', 'careful+ceil', 'easy')
     """
@@ -329,8 +313,6 @@ def make_policy(name: str) -> Policy:
     (`predictors.entry_points`). The older names of `ALIASES` work, too. `schedsim.policies.rush.rush` makes RUSH on a
     base: it needs a classifier, which no name gives.
 
-    Examples
-    --------
     >>> make_policy("hybrid-3+promise").depth
     3
     >>> make_policy("eazy")

@@ -7,10 +7,8 @@ Deep Sets, NeurIPS 2017), and an agent that was trained on one machine can pick 
 `schedsim.agents.pooled_gradients` has the gradients.
 """
 
-import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any, Final, Self
 
 import numpy as np
@@ -22,33 +20,25 @@ from predictors.core.jit import compiled
 from predictors.core.validation import check_whole
 from schedsim.kernels.agents.observation import N_CONTEXT, N_FEATURES
 from schedsim.policies.agents import Observation
-from schedsim.policies.networks import weights_of
+from schedsim.policies.networks import StoredNetwork, weights_of
 
 MOST_HIDDEN: Final = 4_096  # neurons of one layer
 
 
 @dataclass(frozen=True, eq=False)
-class Pooled:
+class Pooled(StoredNetwork):
     """Picks the job with the greatest score of a network that all jobs share and that sees their mean.
 
-    Parameters
-    ----------
-    weights : float64 array of shape (n,)
-        From the features to the embedding, its biases; from the embedding, the mean embedding and the context to the
-        second layer, its biases; from that to the score. See `sizes`.
-    hidden : tuple of int
-        Neurons of the embedding and of the second layer, both with tanh.
-
-    Examples
-    --------
     >>> Pooled.count((16, 16))
     1184
     >>> Pooled(np.zeros(1184)) == Pooled(np.zeros(1184)), Pooled(np.zeros(1184)) == Pooled(np.ones(1184))
     (True, False)
     """
 
+    # shape (n,); from the features to the embedding, its biases; from the embedding, the mean embedding and the context
+    # to the second layer, its biases; from that to the score; see `sizes`
     weights: Floats
-    hidden: tuple[int, int] = (16, 16)
+    hidden: tuple[int, int] = (16, 16)  # neurons of the embedding and of the second layer, both with tanh
 
     __repr__ = short_repr
 
@@ -79,8 +69,6 @@ class Pooled:
     def scores(self, jobs: npt.NDArray[Any], context: npt.NDArray[Any]) -> Floats:
         """Return the scores of jobs, shape (n,), from features of shape (n, 12).
 
-        Examples
-        --------
         >>> network = Pooled(np.linspace(-1, 1, 1184))
         >>> jobs, context = np.linspace(0, 1, 36, dtype=np.float32).reshape(3, 12), np.ones(27, np.float32)
         >>> bool(np.allclose(network.scores(jobs[::-1], context)[::-1], network.scores(jobs, context)))
@@ -104,16 +92,6 @@ class Pooled:
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
         """Return what was stored."""
         return cls(arrays["weights"], tuple(np.atleast_1d(arrays["hidden"]).tolist()))
-
-    @cached_property
-    def _identity(self) -> tuple[Any, ...]:
-        return self.hidden, hashlib.sha256(self.weights.tobytes()).digest()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Pooled) and self._identity == other._identity
-
-    def __hash__(self) -> int:
-        return hash(self._identity)
 
 
 @compiled

@@ -20,8 +20,6 @@ Algorithms 1 and 2 of Nichols et al. [1]_ on any order and any backfilling that 
 All decisions depend on the engine's state alone, so a simulation may be copied or set back. `Tally` counts all asks,
 those of copies too.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """
@@ -83,28 +81,6 @@ class Tally:
 class Rush:
     """The gate of RUSH.
 
-    Parameters
-    ----------
-    classifier : Classifier
-        Predicts how much a run would vary.
-    threshold : int or int64 array of shape (n_jobs,)
-        How often a job may be skipped, for all or by row of the workload; 0: never.
-    labels : sequence of str
-        Classes that delay a job.
-    recheck : int
-        Time between new counters [s].
-    count_on : {"release", "pass", "window"}
-        When to ask about skipped jobs again: when a job ends or counters arrive, or at every pass. "window" is like
-        "release", but a job's skips count once per window of counters.
-    window : int
-        How long a window of counters is, for `count_on="window"`; a multiple of `recheck` [s].
-    ask_seconds : int
-        How long an ask takes; 0: no time [s].
-    tally : Tally
-        What was asked and done so far.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -117,14 +93,18 @@ class Rush:
     ([120], Tally(calls=3, skips=2, met=0))
     """
 
-    classifier: Classifier
+    classifier: Classifier  # predicts how much a run would vary
+    # how often a job may be skipped, for all or by row of the workload, shape (n_jobs,); 0: never
     threshold: int | Ints = THRESHOLD
-    labels: Sequence[str] = (VARIATION,)
-    recheck: int = RECHECK
+    labels: Sequence[str] = (VARIATION,)  # classes that delay a job
+    recheck: int = RECHECK  # time between new counters [s]
+    # {"release", "pass", "window"}: when to ask about skipped jobs again: when a job ends or counters arrive, or at
+    # every pass. "window" is like "release", but a job's skips count once per window of counters
     count_on: CountOn = "release"
-    tally: Tally = field(default_factory=Tally)
+    tally: Tally = field(default_factory=Tally)  # what was asked and done so far
+    # how long a window of counters is, for `count_on="window"`; a multiple of `recheck` [s]
     window: int = COUNTER_WINDOW
-    ask_seconds: int = 0
+    ask_seconds: int = 0  # how long an ask takes; 0: no time [s]
 
     __repr__ = short_repr
 

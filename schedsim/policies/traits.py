@@ -159,29 +159,17 @@ INCOMPATIBLE: Final[Mapping[tuple[str, str], Row]] = MappingProxyType(
 def clash(traits: Collection[str]) -> tuple[str, str] | None:
     """Return the first pair of these traits that does not compose, or None.
 
-    Examples
-    --------
     >>> clash([PROMISE, GATE]), clash([LOOK_AHEAD, GATE])
     (None, ('a look-ahead', 'a gate'))
     """
     return next((pair for pair in INCOMPATIBLE if pair[0] in traits and pair[1] in traits), None)
 
 
-def refuse(traits: Collection[str], where: str = "") -> None:
-    """Refuse traits that do not compose.
-
-    Parameters
-    ----------
-    traits
-        Of a policy, or of a whole simulation.
-    where
-        What the message begins with: the case, or the file.
-
-    Raises
-    ------
-    JobcastError
-        Naming both, the reason and the way out.
-    """
+def refuse(
+    traits: Collection[str],  # of a policy, or of a whole simulation
+    where: str = "",  # what the message begins with: the case, or the file
+) -> None:
+    """Refuse traits that do not compose, naming both, the reason and the way out."""
     pair = clash(traits)
     if pair is not None:
         first, second = pair

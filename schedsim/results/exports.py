@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 def place(schedule: Schedule) -> list[list[Interval]]:
     """Return the processors of each job as intervals (first, last), both included, numbered from 0.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -145,7 +143,6 @@ def _write_parquet(schedule: Schedule, log: JobLog, path: Path) -> None:
 
 
 def _write_swf(schedule: Schedule, log: JobLog, path: Path) -> None:
-
     write_swf(to_log(schedule, log), path)
 
 
@@ -166,8 +163,6 @@ WRITERS: Final[Mapping[str, Writer]] = MappingProxyType(
 def schedule_writer(path: str | os.PathLike[str]) -> Writer:
     """Return the writer for a file by its name.
 
-    Examples
-    --------
     >>> schedule_writer("out.xlsx")
     Traceback (most recent call last):
     predictors.core.errors.JobcastError: out.xlsx: a schedule is written as .jobs.csv, .csv, .parquet, .swf or .swf.gz;

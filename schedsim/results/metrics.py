@@ -4,8 +4,6 @@ A mean over jobs counts a job of a second like one that fills the machine for a 
 weight each job by its area (processors x run time), the standard deviation of the throughput and the spread over users
 [1]_: a mean bounded slowdown can fall while all of these grow.
 
-References
-----------
 .. [1] Boëzennec, Dufossé, Pallez. Qualitatively analyzing optimization objectives in the design of HPC resource
    manager. ACM TOMPECS, 2024. doi:10.1145/3701986
 """
@@ -33,8 +31,6 @@ WORSE_BY_SECONDS: Final = 600.0  # a longer mean wait that a user would not noti
 def slowdown(wait: Ints, run_time: Ints) -> Floats:
     """Return (wait + run time) / run time, also called stretch; infinite for a job of length 0 that waited.
 
-    Examples
-    --------
     >>> slowdown(np.array([0, 30]), np.array([10, 10])).tolist()
     [1.0, 4.0]
     """
@@ -46,12 +42,8 @@ def slowdown(wait: Ints, run_time: Ints) -> Floats:
 def bounded_slowdown(wait: Ints, run_time: Ints, bound: int = BOUND) -> Floats:
     """Return max(1, (wait + run time) / max(run time, bound)), times in seconds.
 
-    References
-    ----------
     .. [1] Feitelson et al. Theory and practice in parallel job scheduling. JSSPP 1997. doi:10.1007/3-540-63574-2_14
 
-    Examples
-    --------
     >>> bounded_slowdown(np.array([0, 30, 30]), np.array([1, 2, 20])).tolist()
     [1.0, 3.2, 2.5]
     """
@@ -63,8 +55,6 @@ def widest(procs: Ints, share: float = WIDEST_SHARE) -> npt.NDArray[np.bool_]:
 
     At least one job; else rounded to the nearest number of jobs.
 
-    Examples
-    --------
     >>> widest(np.array([1, 8, 4, 8]), share=0.25).tolist()
     [False, True, False, False]
     """
@@ -123,8 +113,6 @@ def gini(values: npt.ArrayLike) -> float:
 
     It is the mean difference of two of them, drawn with replacement, divided by twice their mean. NaN of no number.
 
-    Examples
-    --------
     >>> gini([2.0, 2.0]), gini([1.0, 3.0]), gini([])
     (0.0, 0.25, nan)
     """
@@ -138,8 +126,6 @@ def user_slowdown_gini(wait: Ints, run_time: Ints, user: Ints | None) -> float:
 
     Jobs of unknown users do not count; NaN where no user is known.
 
-    Examples
-    --------
     >>> user_slowdown_gini(np.array([0, 0, 40]), np.array([20, 20, 20]), np.array([7, 7, 8]))
     0.25
     """
@@ -149,16 +135,13 @@ def user_slowdown_gini(wait: Ints, run_time: Ints, user: Ints | None) -> float:
     return gini(np.bincount(which, weights=bounded_slowdown(wait, run_time)[known]) / np.bincount(which))
 
 
-def share_worse_off(wait: npt.ArrayLike, wait_before: npt.ArrayLike) -> float:
+def share_worse_off(
+    # wait, wait_before: shape (n_users,); each user's mean wait [s] in two schedules of the same jobs; NaN of no user
+    wait: npt.ArrayLike,
+    wait_before: npt.ArrayLike,
+) -> float:
     """Return the share of users who are worse off than before: mean wait longer by > 5 % and by > 10 min.
 
-    Parameters
-    ----------
-    wait, wait_before : float64 arrays of shape (n_users,)
-        Each user's mean wait [s] in two schedules of the same jobs. NaN of no user.
-
-    Examples
-    --------
     >>> share_worse_off([700.0, 90_000.0, 9000.0, 50.0], [0.0, 89_000.0, 8000.0, 10.0])  # the first, and the third
     0.5
     """
@@ -190,8 +173,6 @@ def figures_as_logged(log: JobLog) -> dict[str, float] | None:
 
     They show what the site's scheduler did, with its queues, priorities and outages.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 9], "wait": [5, 25], "run_time": [50, 100],
     ...                            "requested_procs": [1, 1]}, {}, max_procs=2)
     >>> figures_as_logged(log)["mean_wait_s"], figures_as_logged(log)["max_wait_s"]
@@ -259,8 +240,6 @@ def past_request(schedule: Schedule) -> int:
 def estimate_errors(estimate: Ints, run_time: Ints) -> dict[str, float]:
     """Return how wrong estimates were: root mean squared error and bias [s], and the share that was too short.
 
-    Examples
-    --------
     >>> estimate_errors(np.array([10, 40]), np.array([20, 30]))
     {'estimate_rmse_s': 10.0, 'estimate_bias_s': 0.0, 'estimate_too_short': 0.5}
     """
@@ -326,8 +305,6 @@ def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
 def _class_name(upper: int) -> str:
     """Return the name of the class of widths up to a power of two.
 
-    Examples
-    --------
     >>> [_class_name(upper) for upper in (1, 2, 4, 64)]
     ['1', '2', '3-4', '33-64']
     """

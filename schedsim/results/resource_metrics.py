@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 import schedsim.kernels.places.records as of
-from predictors.core.arrays import Floats
+from predictors.core.arrays import Bools, Floats
 from schedsim.results.metrics import bounded_slowdown, makespan
 from schedsim.results.schedule import Schedule
 from schedsim.workload.demands import FIELDS, RESOURCES, Demands
@@ -30,8 +30,6 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
     exclusive jobs. `by_dominant` has for each dominant resource the number of jobs, their mean wait and mean bounded
     slowdown.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
     >>> from schedsim.policies.policy import make_policy
@@ -48,7 +46,7 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
     if demands is None or placements is None:
         return {}
     lasts, span = schedule.run_time.astype(np.float64), makespan(schedule)
-    alone = (demands.shapes["exclusive"][demands.shape_of])[placements.job] | demands.nodes["one_job"][placements.node]
+    alone = _alone(demands)[placements.job] | demands.nodes["one_job"][placements.node]
     resources: dict[str, Any] = {}
     for name, field in zip(RESOURCES, FIELDS, strict=True):
         total = demands.total(field)
@@ -65,11 +63,14 @@ def resource_figures(schedule: Schedule) -> dict[str, Any]:
     return {"resources": resources, "by_dominant": _by_dominant(schedule, demands)}
 
 
+def _alone(demands: Demands) -> Bools:
+    """Return which jobs share nodes with no other, not even of their user."""
+    return np.asarray((demands.shapes["exclusive"] & (demands.shapes["alike"] == 0))[demands.shape_of])
+
+
 def flat(found: Mapping[str, Any]) -> dict[str, Any]:
     """Return figures with separate columns by resource: `gpus_utilisation`, `gpus_mean_wait_s`, ….
 
-    Examples
-    --------
     >>> flat({"killed": 0, "resources": {"gpus": {"held": 0.5}}, "by_dominant": {"gpus": {"jobs": 2}}})
     {'killed': 0, 'gpus_held': 0.5, 'gpus_jobs': 2}
     """
@@ -119,7 +120,11 @@ def overfull(schedule: Schedule) -> tuple[int, str] | None:
     first = np.searchsorted(nodes[order], nodes[order])
     amounts = {field: pieces * demands.shapes[field][shape] for field in FIELDS}
     ones = np.ones(len(job), dtype=np.int64)
-    amounts |= {"n_jobs": ones, "exclusive": ones * demands.shapes["exclusive"][shape]}
+    user = np.zeros(len(job), dtype=np.int64)
+    if schedule.workload.user is not None:
+        user = np.unique(schedule.workload.user[job], return_inverse=True)[1].reshape(-1)
+    amounts |= {"n_jobs": ones, "alone": ones * _alone(demands)[job], "user": user, "squared": user**2}
+    amounts |= {"exclusive": ones * demands.shapes["exclusive"][shape]}
     used = {}
     for name, amount in amounts.items():
         total = np.cumsum((np.tile(amount, 2) * sign)[order])
@@ -133,7 +138,8 @@ def overfull(schedule: Schedule) -> tuple[int, str] | None:
             where = f"on node {nodes[order][place]}, when {used[field][place]} of its {has[place]} {name} are in use"
             return int(both[order][place]), f"starts at {times[order][place]} s {where}"
     one_job = demands.nodes["one_job"][nodes[order]]
-    shared = (used["n_jobs"] > 1) & (one_job | (used["exclusive"] > 0))
+    differ = used["n_jobs"] * used["squared"] != used["user"] ** 2  # jobs of several users
+    shared = (used["n_jobs"] > 1) & (one_job | (used["alone"] > 0) | ((used["exclusive"] > 0) & differ))
     if shared.any():
         place = int(np.argmax(shared))
         where = f"on node {nodes[order][place]}, which one of its jobs has exclusively"

@@ -79,42 +79,25 @@ class Preempted:
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """One simulated schedule; arrays of shape (n_jobs,), rows as in the workload, times in seconds.
-
-    Parameters
-    ----------
-    start, end : int64 array
-        When each job started and ended, on the workload's clock.
-    estimate, last_estimate : int64 array
-        The estimate at the start, and the last one after corrections.
-    started_by : int64 array
-        `READY`, `RESERVED` or `BACKFILLED`.
-    engine_seconds : float
-        Wall time of the simulation, forecasts included.
-    nodes : NodeSets, optional
-        The nodes of each job, where there was an allocator.
-    stopped : bool array, optional
-        Whether the job was stopped at its requested time with work left, where there is a run-time model.
-    disturbed : Disturbed, optional
-        What was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
-        last run.
-    placements : Placements, optional
-        Where the pieces of each job lay, where jobs take GPUs and memory of nodes.
-    preempted : Preempted, optional
-        Which runs were stopped for other jobs, where the policy does that; start and end are those of the last run.
-    """
+    """One simulated schedule; arrays of shape (n_jobs,), rows as in the workload, times in seconds."""
 
     workload: Workload
+    # start, end: when each job started and ended, on the workload's clock
     start: Ints
     end: Ints
+    # estimate, last_estimate: the estimate at the start, and the last one after corrections
     estimate: Ints
     last_estimate: Ints
-    started_by: Ints
-    engine_seconds: float = 0.0
-    nodes: NodeSets | None = None
+    started_by: Ints  # `READY`, `RESERVED` or `BACKFILLED`
+    engine_seconds: float = 0.0  # wall time of the simulation, forecasts included
+    nodes: NodeSets | None = None  # the nodes of each job, where there was an allocator
+    # whether the job was stopped at its requested time with work left, where there is a run-time model
     stopped: Bools | None = None
+    # what was reserved of the machine and what failed; of a job that failures stopped, start and end are those of its
+    # last run
     disturbed: Disturbed | None = None
-    placements: Placements | None = None
+    placements: Placements | None = None  # where the pieces of each job lay, where jobs take GPUs and memory of nodes
+    # which runs were stopped for other jobs, where the policy does that; start and end are those of the last run
     preempted: Preempted | None = None
 
     def __repr__(self) -> str:

@@ -3,8 +3,6 @@
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
 until its deadline no user waits for it [1]_.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """
@@ -31,8 +29,6 @@ of Mira's 49,152. Allcock et al. give no weights; these make 20 % of the mean of
 def by_queue(schedule: Schedule, rules: Rules) -> Mapping[str, Mapping[str, Any]]:
     """Return a queue's jobs, means and sums, the columns of Table 2 of Allcock et al., nodes for cores.
 
-    References
-    ----------
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """
@@ -83,8 +79,6 @@ USER_BOUND: Final = 60  # threshold of the bounded slowdown on user wait [s]
 def user_wait(schedule: Schedule) -> Ints:
     """Return the user wait of each job [s].
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -140,8 +134,6 @@ def available(outages: Outages, machine_procs: int) -> tuple[Ints, Ints]:
     The first second is the smallest int64. Reserved nodes and nodes that are down add up, so those that are both count
     twice, up to the whole machine.
 
-    Examples
-    --------
     >>> from schedsim.machine.outages import Change, Reservation
     >>> seconds, procs = available(Outages([Reservation(10, 20)], [Change(5, "fail", 1), Change(30, "repair", 1)]), 8)
     >>> seconds[1:].tolist(), procs.tolist()

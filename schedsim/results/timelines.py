@@ -11,20 +11,11 @@ from schedsim.results.schedule import Schedule
 
 @dataclass(frozen=True, eq=False)
 class Timeline:
-    """Values from each second of `time` until the next; arrays of shape (n_instants,).
+    """Values from each second of `time` until the next; arrays of shape (n_instants,)."""
 
-    Parameters
-    ----------
-    time : int64 array
-        Seconds since the first submission at which something changed, ascending.
-    busy_procs : int64 array
-        Processors in use.
-    queued_jobs, queued_procs : int64 array
-        Waiting jobs, and the processors that they ask for.
-    """
-
-    time: Ints
-    busy_procs: Ints
+    time: Ints  # seconds since the first submission at which something changed, ascending
+    busy_procs: Ints  # processors in use
+    # queued_jobs, queued_procs: waiting jobs, and the processors that they ask for
     queued_jobs: Ints
     queued_procs: Ints
 
@@ -34,8 +25,6 @@ class Timeline:
 def timeline(schedule: Schedule) -> Timeline:
     """Return the step functions of a schedule: after the ends, submissions and starts of each second.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.workload.workload import Workload
@@ -66,8 +55,6 @@ def timeline(schedule: Schedule) -> Timeline:
 def in_use(start: Ints, end: Ints, procs: Ints) -> tuple[Ints, Ints]:
     """Return the seconds at which the processors in use change, ascending, and how many are in use from each of them.
 
-    Examples
-    --------
     >>> in_use(np.array([0, 5]), np.array([10, 8]), np.array([4, 2]))
     (array([ 0,  5,  8, 10]), array([4, 6, 4, 0]))
     """
@@ -79,8 +66,6 @@ def in_use(start: Ints, end: Ints, procs: Ints) -> tuple[Ints, Ints]:
 def value_at(seconds: Ints, time: Ints, value: Ints) -> Ints:
     """Return the value of a step function at some seconds; 0 before its first.
 
-    Examples
-    --------
     >>> value_at(np.array([-1, 0, 7]), *in_use(np.array([0]), np.array([5]), np.array([4])))
     array([0, 4, 0])
     """
@@ -88,18 +73,13 @@ def value_at(seconds: Ints, time: Ints, value: Ints) -> Ints:
     return np.where(place >= 0, value[np.maximum(place, 0)], 0)
 
 
-def mean_by_span(line: Timeline, values: Ints, n_spans: int) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+def mean_by_span(
+    line: Timeline,
+    values: Ints,  # shape (n_instants,); one of its columns
+    n_spans: int,  # how many spans the whole time is cut into
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the time-weighted means of a step function over equal spans, and where each span begins [s].
 
-    Parameters
-    ----------
-    values : int64 array of shape (n_instants,)
-        One of its columns.
-    n_spans : int
-        How many spans the whole time is cut into.
-
-    Examples
-    --------
     >>> line = Timeline(np.array([0, 10, 20]), np.array([4, 8, 0]), np.zeros(3, int), np.zeros(3, int))
     >>> mean_by_span(line, line.busy_procs, 2)[0].tolist()
     [4.0, 8.0]

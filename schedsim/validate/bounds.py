@@ -36,21 +36,11 @@ def is_bounded(policy: Policy) -> bool:
     return priority is not None and priority.grace is not None and promise is not None and promise.kept
 
 
-def latest_starts(schedule: Schedule, policy: Policy) -> Ints:
-    """Return the latest start of each job, by the theorem above.
-
-    Parameters
-    ----------
-    schedule : Schedule
-        Of a run that kills jobs at their requested times.
-    policy : Policy
-        One that `is_bounded`.
-
-    Returns
-    -------
-    int64 array of shape (n_jobs,)
-        Seconds, on the schedule's clock.
-    """
+def latest_starts(
+    schedule: Schedule,  # of a run that kills jobs at their requested times
+    policy: Policy,  # one that `is_bounded`
+) -> Ints:
+    """Return the latest start of each job [s], by the theorem above."""
     workload, priority, promise = schedule.workload, policy.order.priority, policy.promise
     assert priority is not None and priority.grace is not None and promise is not None
     each = int(workload.requested.max(initial=0)) + (promise.most if promise.growth > 0 else promise.slack)

@@ -3,8 +3,6 @@
 A check of a policy takes the policy and a workload; one of an order takes the order and the jobs that wait. Each raises
 an `AssertionError`, or a `JobcastError`, that names what is broken. `jobcast check` runs them on those of a package.
 
-Examples
---------
 >>> from schedsim.policies.policy import make_policy
 >>> for check in POLICY_CHECKS:
 ...     check(make_policy("easy-sjbf"), busy_workload(n_jobs=60))

@@ -49,13 +49,8 @@ def check(
 ) -> Checked:
     """Check the laws of a schedule; policy, estimates, kill and rules as the simulation was given them.
 
-    Raises
-    ------
-    JobcastError
-        At the first law that is broken; the message names the job, the second and the law.
+    The first law that is broken raises JobcastError, which names the job, the second and the law.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.validate.laws import PROMISE
@@ -246,13 +241,7 @@ class Replay:
             self.keys = [static_key(policy.order.code, row, s, n, p, 0, 0) for row, (s, n, p) in jobs]
 
     def run(self) -> None:
-        """Walk through all instants.
-
-        Raises
-        ------
-        Broken
-            At the first job that breaks a law.
-        """
+        """Walk through all instants, up to the first job that breaks a law."""
         rows, submit = range(len(self.start)), self.schedule.workload.submit.tolist()
         events = [(self.end[row], 0, row) for row in rows if self.end[row] > self.start[row]]
         events += [(submit[row], 1, row) for row in rows] + [(self.start[row], 2, row) for row in rows]

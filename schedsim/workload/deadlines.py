@@ -1,7 +1,5 @@
 """Deadlines: which jobs may be postponed, and until when.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 .. [2] N'takpe, Suter. Don't hurry be happy: a deadline-based backfilling approach. JSSPP 2017.
@@ -39,8 +37,6 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
 
     By one seed, a smaller share's jobs are among a larger one's.
 
-    Examples
-    --------
     >>> w = Workload.from_columns(range(1, 101), submit=[0] * 100, procs=[1] * 100, requested=[60] * 100,
     ...                           run_time=[60] * 100, machine_procs=8)
     >>> int(drawn(w, 0.3).sum()), bool((drawn(w, 0.3) <= drawn(w, 0.5)).all())
@@ -52,20 +48,14 @@ def drawn(workload: Workload, share: float, seed: int = 0) -> Bools:
     return np.array([unit(seed, job, _PURPOSE) < share for job in workload.job_id.tolist()], dtype=np.bool_)
 
 
-def with_deadlines(workload: Workload, postponable: Bools, least: int = LEAST, times: float = TIMES) -> Workload:
+def with_deadlines(
+    workload: Workload,
+    postponable: Bools,  # shape (n_jobs,); which jobs may be postponed
+    least: int = LEAST,  # from the submission to the deadline at least [s]
+    times: float = TIMES,  # this many requested times, if that is longer
+) -> Workload:
     """Return the workload with deadlines: submission + max(least, times x requested time) for jobs marked.
 
-    Parameters
-    ----------
-    postponable : bool array of shape (n_jobs,)
-        Which jobs may be postponed.
-    least : int
-        From the submission to the deadline at least [s].
-    times : float
-        This many requested times, if that is longer.
-
-    Examples
-    --------
     >>> w = Workload.from_columns([1, 2, 3], submit=[0, 0, 5], procs=[1] * 3, requested=[3600, 36000, 60],
     ...                           run_time=[60] * 3, machine_procs=8)
     >>> (with_deadlines(w, np.array([True, True, False])).deadline / 3600).round(2).tolist()
@@ -83,21 +73,15 @@ COMPARISONS: Final[Mapping[str, Callable[[Any, int], Any]]] = MappingProxyType(
 _RULE: Final = re.compile(r"\s*(\w+)\s*(<=|>=|<|>|=)\s*(-?\d+)\s*")
 
 
-def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
+def deadlines_by(
+    # a share from 0 to 1, drawn by seed; a rule such as `queue=2`; or a CSV file with the columns job_id and deadline,
+    # in seconds on the log's own clock; share and rule give deadlines as `with_deadlines` does
+    what: str,
+    log: JobLog,  # cleaned by `predictors.data.cleaning.clean`
+    seed: int = 0,  # of a share
+) -> Ints:
     """Return the deadlines of a cleaned log's jobs on its clock from 0 [s], -1 for jobs that may not be postponed.
 
-    Parameters
-    ----------
-    what : str
-        A share from 0 to 1, drawn by seed; a rule such as `queue=2`; or a CSV file with the columns job_id and
-        deadline, in seconds on the log's own clock. Share and rule give deadlines as `with_deadlines` does.
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean`.
-    seed : int
-        Of a share.
-
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(100, seed=1)
     >>> int((deadlines_by("requested_time<=3600", log) >= 0).sum()), int((deadlines_by("0.3", log) >= 0).sum())
@@ -130,8 +114,6 @@ def deadlines_by(what: str, log: JobLog, seed: int = 0) -> Ints:
 def is_share(what: str) -> bool:
     """Return whether this is a number: a share of the jobs, drawn by seed.
 
-    Examples
-    --------
     >>> is_share("0.3"), is_share("queue=2"), is_share("late.csv")
     (True, False, False)
     """

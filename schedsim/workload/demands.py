@@ -8,6 +8,7 @@ them from a job log and a machine file.
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import accumulate
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,7 +16,7 @@ import numpy as np
 import schedsim.kernels.places.records as of
 import schedsim.kernels.records as at
 from predictors.core.arrays import Bools, Ints, short_repr
-from predictors.core.errors import counted
+from predictors.core.errors import JobcastError, counted
 from schedsim.kernels.places.placement import rooms_when_empty
 from schedsim.kernels.places.records import Demand, Node, NodeArrays
 from schedsim.kernels.records import Records
@@ -24,9 +25,33 @@ LEAST_SPOTS: Final = 1024
 RESOURCES: Final = ("processors", "gpus", "memory_kb")  # what nodes have, as figures name it
 FIELDS: Final = ("procs", "gpus", "memory")  # the fields of the records of nodes and demands, in the same order
 KB_OF_GB: Final = 1 << 20
+_BITS: Final = 62  # of a whole number that is not negative
 FIRST_SECOND: Final = -(1 << 62)  # before every second
 _NO_WINDOWS: Final = np.empty((0, 2), dtype=np.int64)
 _NO_WINDOWS.flags.writeable = False
+
+
+def count_users(shapes: Records[Demand], keeper: Ints, most: int) -> Ints | None:
+    """Write into demands what a job adds to the jobs of a node, of which at most so many run there; return `users`.
+
+    `keeper` numbers the users that keep nodes to their own jobs, from 1 on; it is 0 for jobs of others, and for those
+    that share nodes with none. What a job adds counts it, its keeper, the square of that, and whether it keeps others
+    off, in bits of their own. All jobs of a node are of one keeper just if the squares in it are as great as they were
+    then: if the keepers are not equal, their mean square is above the square of their mean.
+    """
+    n = int(keeper.max(initial=0))
+    widths = [(most * n**power).bit_length() for power in range(3)]
+    first, second, third = accumulate(widths)
+    if third + first > _BITS:
+        raise JobcastError(
+            f"{n:,} users keep nodes to their own jobs, on nodes that run {most:,} jobs at most: their product is "
+            f"above some {1 << _BITS // 4:,}. Count cores or sockets in place of processors, or leave exclusive out."
+        )
+    alike = 1 + (keeper << first) + (keeper**2 << second)
+    shapes["joins"] = alike + (shapes["exclusive"].astype(np.int64) << third)
+    shapes["alike"] = np.where(keeper > 0, alike, 0)
+    shapes["guards"] = ((1 << first) - 1) << third
+    return np.array([(1 << first) - 1]) if n else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +63,15 @@ class Demands:
     serves: Bools  # the same as a table, shape (n_sets, n_nodes)
     shapes: Records[Demand]  # what jobs of each shape ask for, shape (n_shapes,)
     shape_of: Ints  # the number of each job's shape, shape (n_jobs,)
+    users: Ints | None = None  # the bits that count jobs, see `count_users`; None: no job keeps nodes to its user
     # first second and the second after the last in which nodes are reserved and no job may have them; sorted by end,
     # shape (n_windows, 2)
     windows: Ints | None = None
     closed: Bools | None = None  # which kinds of nodes, shape (n_windows, n_kinds)
     kind_of: Ints | None = None  # the kind of each node: those of one kind are reserved together, shape (n_nodes,)
     weight_of: Ints | None = None  # of each node: Slurm takes the lightest first, shape (n_nodes,); None: all are equal
+    leaf_of: Ints | None = None  # the leaf switch of each node, shape (n_nodes,); None: no switch counts
+    parent_of: Ints | None = None  # the switch above each switch, -1 for the top one, shape (n_switches,)
 
     __repr__ = short_repr
 
@@ -67,8 +95,8 @@ class Demands:
         """SHA-256 of the nodes, the demands and what is reserved."""
         sha = hashlib.sha256()
         reserved = [part for part in (self.windows, self.closed, self.kind_of) if part is not None and len(part)]
-        weights = () if self.weight_of is None else (self.weight_of,)
-        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved, *weights):
+        of_nodes = [part for part in (self.weight_of, self.leaf_of, self.parent_of) if part is not None]
+        for part in (self.nodes, self.members, self.shapes, self.shape_of, *reserved, *of_nodes):
             sha.update(np.ascontiguousarray(part).tobytes())
         return sha.hexdigest()
 
@@ -113,6 +141,7 @@ class Demands:
             self.nodes,
             self.shapes,
             self.shape_of,
+            self.users,
             self.members,
             self.serves,
             windows,
@@ -149,7 +178,8 @@ class Demands:
         parts += [counted(int(shape.gpus), "GPU")] if shape.gpus else []
         parts += [f"{shape.memory / KB_OF_GB:,.4g} GB"] if shape.memory else []
         text = " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else parts[0]
-        alone = ", shared with no other job" if shape.exclusive else ""
+        alone = ", shared with jobs of its user alone" if shape.alike else ", shared with no other job"
+        alone = alone if shape.exclusive else ""
         if shape.spread:
             return f"{counted(int(shape.pieces), 'node')} with {text}{' each' if shape.pieces > 1 else ''}{alone}"
         if shape.pieces == 1 or len(parts) == 1:

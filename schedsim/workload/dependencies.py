@@ -19,25 +19,16 @@ OnFailure = Literal["hold", "run"]
 
 @dataclass(frozen=True, eq=False)
 class Dependencies:
-    """Children and the parents that they wait for, by job ids.
+    """Children and the parents that they wait for, by job ids."""
 
-    Parameters
-    ----------
-    child, parent : int64 array of shape (n,)
-        A child may start once its parent has ended; each child is named once.
-    think : int64 array of shape (n,)
-        Seconds from the parent's end until then; submissions do not move.
-    failed : frozenset of int
-        Jobs that do not end well, by id. A job stopped at its requested time does not either.
-    on_failure : {"hold", "run"}
-        What happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or as if it had
-        ended well.
-    """
-
+    # child, parent: shape (n,); a child may start once its parent has ended; each child is named once
     child: Ints
     parent: Ints
-    think: Ints
+    think: Ints  # shape (n,); seconds from the parent's end until then; submissions do not move
+    # jobs that do not end well, by id; a job stopped at its requested time does not either
     failed: frozenset[int] = field(default=frozenset())
+    # {"hold", "run"}: what happens to the children of a failed job: held until they are altered (Cobalt's dep_fail), or
+    # as if it had ended well
     on_failure: OnFailure = "hold"
 
     __repr__ = short_repr
@@ -75,12 +66,7 @@ class Dependencies:
     def of(cls, log: JobLog, on_failure: OnFailure = "hold") -> tuple["Dependencies | None", ReadingReport]:
         """Return a log's dependencies, and an account of those left out because their parent is missing.
 
-        Returns
-        -------
-        Dependencies or None
-            None where no job waits for another.
-        ReadingReport
-            Dependencies that were left out.
+        They are None where no job waits for another.
         """
         ids, parent = log.values["job_id"], log.filled("preceding_job")
         known = log.known("preceding_job") & (parent > 0)

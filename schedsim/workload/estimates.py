@@ -105,8 +105,6 @@ def cqsim(workload: Workload) -> Separate:
     Requested times plan running jobs and the order, but the true run time decides whether a waiting job may be
     backfilled. No scheduler knows that: results by these estimates look ahead.
 
-    Examples
-    --------
     >>> w = Workload.from_columns([7], submit=[0], procs=[1], requested=[60], run_time=[30], machine_procs=8)
     >>> cqsim(w).running.tolist(), cqsim(w).candidates.tolist()
     ([60], [30])
@@ -117,8 +115,6 @@ def cqsim(workload: Workload) -> Separate:
 def checked(estimates: npt.ArrayLike, workload: Workload) -> Ints:
     """Return estimates given beforehand as an int64 array.
 
-    Examples
-    --------
     >>> w = Workload.from_columns([7], submit=[0], procs=[1], requested=[60], run_time=[30], machine_procs=8)
     >>> checked([0], w)
     Traceback (most recent call last):
@@ -232,13 +228,7 @@ class Source:
         return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
 
     def fork(self) -> Self:
-        """Return a source for a copy of the simulation: the same one where no forecast answers during the simulation.
-
-        Raises
-        ------
-        JobcastError
-            If a forecast has no method `fork`.
-        """
+        """Return a source for a copy of the simulation: the same one where no forecast answers during it."""
         if not self.in_loop:
             return self
         if self.revised is not None:

@@ -24,7 +24,11 @@ _SUBMIT: Final = 1
 _RUN_TIME: Final = 2
 
 
-def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
+def shaken(
+    log: JobLog,  # a log cleaned by `predictors.data.cleaning.clean`
+    seed: int,  # which shake, 0 or more
+    kill: bool = True,  # whether the simulation stops jobs at their requested time
+) -> JobLog:
     """Return a cleaned log with each submission moved by up to 60 s and each run time changed by up to 3 %.
 
     Both are uniform, in whole seconds, and depend on nothing but (seed, job id). Run times stay at least 1 s, and those
@@ -33,17 +37,6 @@ def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
     With `kill`, a job that ran past its requested time counts as run until then, and that time is shaken: under about
     half of the seeds it ends a little before its request and is not stopped. Without, its logged run time is shaken.
 
-    Parameters
-    ----------
-    log : JobLog
-        A log cleaned by `predictors.data.cleaning.clean`.
-    seed : int
-        Which shake, 0 or more.
-    kill : bool
-        Whether the simulation stops jobs at their requested time.
-
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 500], "run_time": [1000, 2000],
     ...                            "requested_time": [3600, 2000]}, {})
     >>> shaken(log, 1)["submit"].tolist(), shaken(log, 1)["run_time"].tolist()
@@ -63,8 +56,6 @@ def shaken(log: JobLog, seed: int, kill: bool = True) -> JobLog:
 def resubmitted(log: JobLog, submit: Ints, **values: Ints) -> JobLog:
     """Return a log with other submissions [s], and other values of whole columns, sorted again: the first is second 0.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(3, seed=1)
     >>> later = resubmitted(log, np.array([7, 20, 5]))

@@ -26,22 +26,12 @@ MINUTE: Final = 60
 class Rounded:
     """A `Forecast` with answers rounded up to whole steps, as far as the requested times allow.
 
-    Parameters
-    ----------
-    step : int
-        Answers are rounded up to its multiples [s].
-    requested : int64 array of shape (n_jobs,)
-        The hard limits [s].
-
-    Attributes
-    ----------
-    given : float64 array of shape (n_jobs,)
-        The soft limits as they were given [s]; NaN before a job's submission.
+    `step` is in seconds; the requested times [s], shape (n_jobs,), are the hard limits.
     """
 
     def __init__(self, inner: Forecast, step: int, requested: Ints) -> None:
         self.inner: Final = inner
-        self.given = np.full(len(requested), np.nan)
+        self.given = np.full(len(requested), np.nan)  # the soft limits as given [s]; NaN before a job's submission
         self._step, self._requested = step, requested
 
     def advance(self, events: Ints, seconds: Floats) -> None:
@@ -63,8 +53,6 @@ class Rounded:
 def rounded_up(seconds: Floats, step: int, requested: Ints) -> Floats:
     """Return seconds rounded up to whole steps, at least one, at most the requested times.
 
-    Examples
-    --------
     >>> rounded_up(np.array([0.5, 60.0, 61.0, 900.0]), 60, np.array([600, 600, 600, 890])).tolist()
     [60.0, 60.0, 120.0, 890.0]
     """
@@ -74,30 +62,15 @@ def rounded_up(seconds: Floats, step: int, requested: Ints) -> Floats:
 
 @dataclass(frozen=True)
 class SoftLimits:
-    """How a scheduler holds soft limits.
+    """How a scheduler holds soft limits."""
 
-    Parameters
-    ----------
-    step : int
-        They are rounded up to its multiples [s].
-    running_by_hard : bool
-        Whether running jobs are planned by their hard limits; waiting ones are always planned by the soft ones.
-    correction : str
-        What replaces a soft limit that has passed.
-    """
-
-    step: int
+    step: int  # they are rounded up to its multiples [s]
+    # whether running jobs are planned by their hard limits; waiting ones are always planned by the soft ones
     running_by_hard: bool
-    correction: str
+    correction: str  # what replaces a soft limit that has passed
 
     def of(self, estimates: Estimates | Separate | RevisedEstimates, workload: Workload) -> "Given":
-        """Return estimates as this scheduler holds them.
-
-        Raises
-        ------
-        JobcastError
-            If there is not one estimate per job: a scheduler has one soft limit per job.
-        """
+        """Return estimates as this scheduler holds them: one per job, as it has one soft limit per job."""
         if isinstance(estimates, Separate):
             raise JobcastError(
                 "A scheduler has one soft limit per job, not an estimate for each role: name one predictor."
@@ -134,8 +107,6 @@ class Given:
 
         Means of no job are NaN.
 
-        Examples
-        --------
         >>> soft = np.array([60, 60, 120, 600])
         >>> Given(soft, soft).figures(np.array([50, 90, 180, 600]))
         {'soft_too_short': 0.5, 'soft_short_by_mean_s': 45.0, 'soft_short_by_median_s': 45.0}
@@ -162,8 +133,6 @@ SOFT_LIMITS: Final[Mapping[str, SoftLimits]] = MappingProxyType(
 def soft_limits_named(name: str) -> SoftLimits:
     """Return how a scheduler holds soft limits, by its name.
 
-    Examples
-    --------
     >>> soft_limits_named("slurm").step
     60
     """

@@ -41,20 +41,24 @@ class Ask:
     pieces: int
     piece: tuple[int, int, int]
     spread: bool = False
-    exclusive: bool = False
+    exclusive: bool | str = False  # "user": other users alone are kept off
     nodes: tuple[int, ...] = ()
     told: tuple = ()  # the nodes of its partition, its constraint and its type of GPU, of which `nodes` is what is left
 
 
 @dataclass(frozen=True)
 class Box:
-    """What a node has, whether it serves one job at a time, its weight to Slurm's loops, features, its GPUs' type."""
+    """What a node has, whether it serves one job at a time, its weight to Slurm's loops, features, its GPUs' type.
+
+    And the way to it from the top switch: which of the switches below, which below that one, down to its leaf switch.
+    """
 
     has: tuple[int, int, int]
     one_job: bool = False
     weight: int = 1
     features: tuple[str, ...] = ()
     gpu_type: str = ""
+    way: tuple[int, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -342,7 +346,10 @@ class Nodes(Machine):
             entry.job.ask,
             [(x.entry.job.ask, x.place[node]) for x in held if node in x.place],
         )
-        if there and (ask.exclusive or box.one_job or any(other.exclusive for other, _ in there)):
+        keeps = {ask.exclusive, *(other.exclusive for other, _ in there)}
+        if there and (box.one_job or True in keeps):
+            return 0
+        if "user" in keeps and any(x.entry.job.user != entry.job.user for x in held if node in x.place):
             return 0
         count = 0
         while all(

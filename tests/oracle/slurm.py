@@ -154,6 +154,9 @@ def place_of(site, entry, nodes, spans, begin) -> dict | None:
     if ask.spread:
         held = {node: sum(x.place[node] * x.entry.job.ask.piece[0] for x in spans if node in x.place) for node in rooms}
         procs = {node: machine.boxes[node].has[0] - held[node] for node in rooms}
+    if machine.boxes[0].way is not None:
+        place = place_in_tree(machine.boxes, ask, rooms, procs)
+        return place and dict(sorted(place.items()))
     runs, left, place = runs_of(machine, rooms), ask.pieces, {}
     while left and runs:
         run = best_of(runs, procs, machine, left * ask.piece[0], left if ask.spread else 1)
@@ -193,6 +196,86 @@ def best_of(runs, procs, machine, need, nodes) -> list[int]:
                 continue
         best, best_suffices = run, suffices
     return best
+
+
+def place_in_tree(boxes, ask, rooms, procs) -> dict | None:
+    """Return Slurm's place for a job where nodes are on leaf switches."""
+    place, best = {}, []
+    if ask.pieces == 1:
+        return {min(rooms, key=lambda node: (boxes[node].weight, node)): 1} if rooms else None
+    for weight in sorted({boxes[node].weight for node in rooms}):
+        place = {node: rooms[node] for node in best}
+        best += [node for node in rooms if boxes[node].weight == weight]
+        if sum(rooms[node] for node in best) >= ask.pieces:
+            break
+    else:
+        return None
+    nodes = Counter(switch for node in best for switch in upwards(boxes[node].way))
+    held = Counter()
+    for node in rooms:
+        held.update(dict.fromkeys(upwards(boxes[node].way), procs[node]))
+    begun = sorted({switch for node in place for switch in upwards(boxes[node].way)})
+    leaves, total = sorted({boxes[node].way for node in best}), 0
+
+    def take(leaf):
+        """Fill a leaf switch; return how many nodes of it the job takes."""
+        n = 0
+        for node in sorted(best):
+            left = ask.pieces - sum(place.values())
+            if boxes[node].way == leaf and node not in place and left:
+                place[node] = min(left, rooms[node])
+                n += 1
+        return n
+
+    def lessen(leaf, n):
+        for switch in upwards(leaf):
+            nodes[switch] = max(0, nodes[switch] - n)
+
+    for leaf in leaves:
+        if leaf in begun:
+            total += take(leaf)
+            lessen(leaf, total)
+    leaves = [leaf for leaf in leaves if leaf not in begun]
+    while (left := ask.pieces - sum(place.values())) > 0:
+        need = left if ask.spread else 0 if place else 1
+        closest = leaves[0]
+        for leaf in leaves[1:]:
+            if is_closer(leaf, closest, boxes, begun, nodes, held, (need, left * ask.piece[0])):
+                closest = leaf
+        take(closest)
+        lessen(closest, nodes[closest])
+        leaves.remove(closest)
+        begun.append(closest)
+    return place
+
+
+def upwards(way) -> list[tuple]:
+    """Return the switches on a way, from the leaf switch up to the top."""
+    return [way[:n] for n in range(len(way), -1, -1)]
+
+
+def hops(one, other) -> int:
+    """Return how many links lie between two switches."""
+    return len({*upwards(one)} ^ {*upwards(other)})
+
+
+def is_closer(one, other, boxes, begun, nodes, held, need) -> bool:
+    """Return whether a leaf switch comes before another one that is earlier in the file."""
+    far = [sum(hops(leaf, switch) for switch in begun) for leaf in (one, other)]
+    if far[0] > far[1]:
+        return False
+    for a, b in zip(upwards(one), upwards(other), strict=False):
+        fits = [nodes[switch] >= need[0] and held[switch] >= need[1] for switch in (a, b)]
+        if any(fits) or a[:-1] == b[:-1] or () in (a, b):
+            break
+    if far[0] < far[1]:
+        return fits[0]
+    if fits[0] != fits[1]:
+        return fits[0]
+    if nodes[a] != nodes[b]:
+        return (nodes[a] < nodes[b]) == fits[0]
+    levels = [max(len(x.way) - len(s) for x in boxes if x.way[: len(s)] == s) for s in (a, b)]
+    return levels[0] < levels[1]
 
 
 class Cycle:

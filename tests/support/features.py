@@ -49,6 +49,7 @@ from tests.support.nodes import (
     single_processors,
     with_constraint,
     with_features,
+    with_switches,
     workload_on,
 )
 from tests.support.strategies import Fickle
@@ -163,10 +164,14 @@ def limited(*kinds):
     return add
 
 
-def constrained(setup):
-    """Features and types of GPUs that jobs ask for, on nodes."""
-    setup.machine = "nodes" if setup.machine == "counts" else setup.machine
-    setup.marks.add("constraints")
+def on_nodes(name):
+    """A mark of what only nodes have."""
+
+    def add(setup):
+        setup.machine = "nodes" if setup.machine == "counts" else setup.machine
+        setup.marks.add(name)
+
+    return add
 
 
 BY_QOS = frozenset([(2, 1), (2, -1), (1, -1), (0, -1)])
@@ -228,7 +233,9 @@ GROUPS: dict[str, dict[str, Callable[[Setup], object]]] = {
     },
     "machine": {name: machine(name) for name in ("nodes", "one node", "first fit", "contiguous")},
     "weights": {"weights": mark("weights")},
-    "constraints": {"constraints": constrained},
+    "constraints": {"constraints": on_nodes("constraints")},
+    "tree": {"tree": on_nodes("tree")},
+    "keeping": {"nodes of users": on_nodes("kept for users")},
     "quota": {"quota": policy({"quota": 2}), "quota of the main loop": policy({"main_quota": 1})},
     "pace": {
         "cycles that last": policy({"pace": (1_500_000, 0, 60, 0)}),
@@ -302,11 +309,13 @@ class Case:
         random, kind, self.procs = self.random, self.setup.machine, self.random.randint(4, 12)
         self.boxes, self.sets = None, None
         if kind == "nodes":
-            self.boxes, self.sets = drawn_boxes(random)
+            self.boxes, self.sets = drawn_boxes(random, 16 if "tree" in self.marks else 7)
             weights = Random(-1 - self.seed).choices([1, 1, 2, 5], k=len(self.boxes))
             self.boxes = [replace(box, weight=weight) for box, weight in zip(self.boxes, weights, strict=True)]
             if "constraints" in self.marks:
                 self.boxes = with_features(random, self.boxes)
+            if "tree" in self.marks:
+                self.boxes = with_switches(Random(-3 - self.seed), self.boxes)
         elif kind == "one node":
             self.boxes, self.sets = [Box((self.procs, 0, 0))], [(0,)]
         elif kind in ("first fit", "contiguous"):
@@ -334,6 +343,10 @@ class Case:
             deadline = submit + random.randint(1, 20) if random.random() < 0.4 else -1
             times = step * submit, procs, step * requested, step * run_time
             job = Job(0, *times, random.randint(-1, 2), ask, deadline if deadline < 0 else step * deadline)
+            if "kept for users" in self.marks and self.setup.machine in ("nodes", "one node"):
+                drawn = Random(hash((self.seed, len(jobs), times))).random()
+                ask = replace(ask, exclusive="user" if job.user >= 0 else True) if drawn < 0.3 else ask
+                job = replace(job, ask=ask)
             if self.setup.machine != "nodes" or fits_alone(self.boxes, job):
                 jobs.append(job)
         first = min(job.submit for job in jobs)

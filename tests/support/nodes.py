@@ -9,13 +9,14 @@ import schedsim.kernels.places.records as of
 from jobcast import JobLog, Workload
 from schedsim.kernels.records import NEVER
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
-from schedsim.workload.demands import Demands
+from schedsim.machine.topology import Switch, tree_of
+from schedsim.workload.demands import Demands, count_users
 from tests.oracle.constraints import usable
 from tests.oracle.easy import Job
 from tests.oracle.machine import Ask, Box, Nodes
 
 
-def demands(boxes, asks):
+def demands(boxes, asks, users):
     """The engine's demands of what the oracle's jobs ask for."""
     nodes, shapes = np.zeros(len(boxes), of.NODE), np.zeros(len(asks), of.DEMAND)
     for node, box in zip(nodes, boxes, strict=True):
@@ -25,19 +26,41 @@ def demands(boxes, asks):
     sets = sorted({ask.nodes for ask in asks})
     serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
     ends = np.cumsum([len(one) for one in sets])
-    alike = sorted({(a.pieces, a.piece, a.spread, a.exclusive, a.nodes) for a in asks})
-    for shape, (pieces, piece, spread, exclusive, one) in zip(shapes, alike, strict=False):
+    keepers = sorted({user for ask, user in zip(asks, users, strict=True) if ask.exclusive == "user"})
+    told = [
+        (a.pieces, a.piece, a.spread, bool(a.exclusive), a.nodes,
+         keepers.index(user) + 1 if user in keepers and a.exclusive is not True else 0)
+        for a, user in zip(asks, users, strict=True)
+    ]  # fmt: skip
+    alike = sorted(set(told))
+    for shape, (pieces, piece, spread, exclusive, one, _) in zip(shapes, alike, strict=False):
         shape.pieces, (shape.procs, shape.gpus, shape.memory) = pieces, piece
         shape.spread, shape.exclusive, shape.node_set = spread, exclusive, sets.index(one)
         shape.end_member = ends[sets.index(one)]
         shape.first_member = shape.end_member - len(one)
-    shape_of = np.array([alike.index((a.pieces, a.piece, a.spread, a.exclusive, a.nodes)) for a in asks])
+    shape_of = np.array([alike.index(one) for one in told])
     shapes = shapes[: len(alike)]
+    counts = count_users(shapes, np.array([one[-1] for one in alike]), max(box.has[0] for box in boxes))
     members = np.concatenate([np.array(one) for one in sets])
     weights = np.array([box.weight for box in boxes])
     for array in (nodes, serves, shapes, shape_of, members, weights):
         array.flags.writeable = False
-    return Demands(nodes, members, serves, shapes, shape_of, weight_of=None if (weights == 1).all() else weights)
+    weight_of = None if (weights == 1).all() else weights
+    return Demands(nodes, members, serves, shapes, shape_of, counts, weight_of=weight_of, **tree(boxes))
+
+
+def tree(boxes):
+    """The switches of nodes by a machine file, as the engine takes them."""
+    if boxes[0].way is None:
+        return {}
+
+    def name(way):
+        return "-".join(["s", *map(str, way)])
+
+    ways = sorted({box.way[:n] for box in boxes for n in range(len(box.way) + 1)})
+    switches = [Switch(name(way), name(way[:-1]) if way else None) for way in ways]
+    groups = [(f"n{k}", 1, name(box.way)) for k, box in enumerate(boxes)]
+    return tree_of(groups, switches, "machine.toml")._asdict()
 
 
 def workload_on(boxes, jobs):
@@ -48,7 +71,7 @@ def workload_on(boxes, jobs):
     return Workload.from_columns(
         [job.job_id for job in jobs],
         machine_procs=sum(box.has[0] for box in boxes),
-        demands=demands(boxes, by_the_file(boxes, [job.ask for job in jobs])),
+        demands=demands(boxes, by_the_file(boxes, [job.ask for job in jobs]), [job.user for job in jobs]),
         **columns,
     )
 
@@ -80,6 +103,18 @@ def by_the_file(boxes, asks):
     _, found, _ = demands_of(log, Machine(tuple(groups)))
     sets = found.serves[found.shapes["node_set"][found.shape_of]]
     return [replace(ask, nodes=tuple(np.flatnonzero(own).tolist())) for ask, own in zip(asks, sets, strict=True)]
+
+
+def with_switches(random, boxes):
+    """The same nodes on the leaf switches of a tree, of which some may lie higher than others."""
+
+    def below(way, levels):
+        if not levels or (way and random.random() < 0.1):
+            return [way]
+        return [leaf for k in range(random.randint(1, 3)) for leaf in below((*way, k), levels - 1)]
+
+    leaves = below((), random.choice([0, 1, 2, 2, 3]))
+    return [replace(box, way=random.choice(leaves)) for box in boxes]
 
 
 def with_features(random, boxes):
@@ -122,11 +157,11 @@ def single_processors(procs):
     return [Box((1, 0, 0))] * procs
 
 
-def drawn_boxes(random):
+def drawn_boxes(random, most=7):
     """A machine of up to three kinds of nodes, and up to three sets of them."""
     boxes = [
         Box(random.choice([(8, 0, 16), (8, 4, 32), (4, 2, 8), (2, 0, 4)]), random.random() < 0.15)
-        for _ in range(random.randint(1, 7))
+        for _ in range(random.randint(1, most))
     ]
     sets = [tuple(range(len(boxes)))]
     for _ in range(random.randint(0, 2)):

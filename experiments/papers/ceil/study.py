@@ -5,8 +5,6 @@ seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by ho
 (WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
 statistics that hold the median with at least 95 % confidence (ten seeds: the second smallest to the second largest).
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """

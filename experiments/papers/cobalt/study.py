@@ -7,8 +7,6 @@ a third of the machine or not, by requested times and by the estimates `careful`
 synthetic log with Mira's mix of queues, or the given log, shaken; all cases of a seed see the same jobs. Medians over
 the seeds; intervals are order statistics that hold the median with at least 95 % confidence.
 
-References
-----------
 .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at Argonne.
    JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
 """

@@ -5,8 +5,6 @@ made of the training months: jobs sampled from them with Poisson arrivals, their
 with their pattern of arrivals, sizes and run times. Every job set begins on an idle machine. The machine is scaled to a
 tenth of Theta's: jobs keep their share of it.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """

@@ -6,8 +6,6 @@ rules. Every seed draws other job sets and another network, and shakes the month
 months. The machine is scaled to a tenth of Theta's nodes. Medians over the seeds; intervals are order statistics that
 hold the median with at least 95 % confidence.
 
-References
-----------
 .. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
    doi:10.1109/IPDPS49936.2021.00090
 """

@@ -142,7 +142,6 @@ _NO_LOG: Final = JobLog.from_columns({"job_id": [], "submit": []}, {})
 def _going(
     agent: Dras, settings: DrasSettings, estimates: str, seed: int, learning: bool
 ) -> Callable[[JobLog, Workload], Schedule]:
-
     def go(log: JobLog, jobs: Workload) -> Schedule:
         return _ran(agent, settings, estimates, seed, learning, jobs).schedule
 

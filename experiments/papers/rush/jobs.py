@@ -10,8 +10,6 @@ Scaling laws. The shares of an application's time are those on 16 nodes, where i
   than volumes. So the share of communication grows with n in both.
 What a node sends, moves and calls in all stays in proportion to the time that goes into it, so that the rates follow.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """

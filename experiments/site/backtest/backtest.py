@@ -205,8 +205,6 @@ DAYS: Final = 30  # days of a month where the log does not tell its date
 class Months:
     """The months of a log, and the one in which each of its jobs was submitted.
 
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 40 * 86400]}, {}, epoch=1_756_684_800)
     >>> Months.of(log).names, Months.of(log).of_job.tolist()
     (('2025-09', '2025-10'), [0, 1])

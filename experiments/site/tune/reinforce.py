@@ -8,8 +8,6 @@ et al.'s input-dependent baseline [2]_). The weights climb by Adam.
 A rollout costs what jobs wait: by the second, by the second and 1 / run time, and the widest 5 % once more, each
 relative to what EASY makes of the training part, as the objective says.
 
-References
-----------
 .. [1] Williams. Simple statistical gradient-following algorithms for connectionist reinforcement learning. Machine
    Learning 8, 1992. doi:10.1007/BF00992696
 .. [2] Mao, Venkatakrishnan, Schwarzkopf, Alizadeh. Variance reduction for reinforcement learning in input-driven

@@ -4,8 +4,6 @@ Each generation meets another variant of the training jobs: shaken (`schedsim.wo
 tenth faster or slower. All agents of a generation meet the same one, and so does EASY. So no agent can fit the chance
 of one schedule, and what is returned is the middle of the last generation, not the best that was ever drawn.
 
-References
-----------
 .. [1] Hansen, Ostermeier. Completely derandomized self-adaptation in evolution strategies. Evolutionary Computation
    2001. doi:10.1162/106365601750190398
 .. [2] Mania, Guy, Recht. Simple random search of static linear policies is competitive for reinforcement learning.

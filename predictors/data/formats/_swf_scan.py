@@ -24,18 +24,10 @@ CODES: Final = frozenset(("job_id", "user", "group", "executable", "queue", "par
 
 
 def parse_value(token: bytes, column: str) -> tuple[int, str]:
-    """Return a field's value, and the rule that it met or "".
+    """Return a field's value, `UNKNOWN` where it is -1 or breaks a rule, and the rule that it met or "".
 
-    Returns
-    -------
-    value : int
-        Rounded half up; `UNKNOWN` where the field is -1 or breaks a rule.
-    rule : str
-        `fraction` for a value that was rounded; `not-a-number`, `not-finite`, `negative` or `too-large` for one that
-        is lost; "" for one that stands as it is.
+    `fraction` is of a value that was rounded, half up; the values of other rules are lost.
 
-    Examples
-    --------
     >>> [parse_value(token, "wait") for token in (b"7", b"-1", b"7.5", b"1e3", b"-4", b"12:30", b"nan")]
     [(7, ''), (-1, ''), (8, 'fraction'), (1000, ''), (-1, 'negative'), (-1, 'not-a-number'), (-1, 'not-finite')]
     """

@@ -19,7 +19,7 @@ from predictors.data.formats._delimited import Table, bar_delimited_table, heade
 from predictors.data.formats.columns import MISSING, Names, by_name, matches, names, numbers, spans_of
 from predictors.data.formats.parquet import row_array, text_array
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES, Draft, clocked, finish
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import NODES_OF_USER, OWN_NODES, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 STATES: Final[Mapping[str, int]] = MappingProxyType(  # SWF's status of each state; `MISSING` where a job has not ended
@@ -493,8 +493,9 @@ def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
         return
     lines, texts = draft.names["command"]
     asked = [submit_options(text) for text in texts]
-    alone = [1 if "exclusive" in one else MISSING for one in asked]
-    draft.numbers["exclusive"] = np.array([*alone, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
+    kinds = {None: MISSING, "user": NODES_OF_USER}
+    keeps = [kinds.get(one.get("exclusive"), OWN_NODES) for one in asked]
+    draft.numbers["exclusive"] = np.array([*keeps, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
     for key, found in dependencies((lines, tuple(one.get("dependency", "") for one in asked))).items():
         draft.names.setdefault(key, found)
     for key in ("constraint", "licenses", "reservation"):

@@ -203,8 +203,6 @@ def wall_of(found: Setting) -> int:
 def tres_of(found: Setting) -> dict[str, float]:
     """Return trackable resources and how much of each, by name in small letters; memory and burst buffers in MB.
 
-    Examples
-    --------
     >>> tres_of(Setting("GrpTRES", "cpu=64,gres/gpu=8,mem=2G", "assoc:3"))
     {'cpu': 64.0, 'gres/gpu': 8.0, 'mem': 2048.0}
     """

@@ -40,8 +40,6 @@ class Setting:
 class SlurmConf:
     """What a slurm.conf says.
 
-    Examples
-    --------
     >>> conf = SlurmConf.of_lines("slurm.conf", [("a:1", "PriorityMaxAge=1-0"), ("a:2", "NodeName=n[1-4] CPUs=8")])
     >>> conf.seconds("PriorityMaxAge", 604800), conf.whole("PriorityWeightAge", 0), conf.nodes, conf.procs
     (86400, 0, 4, 32)
@@ -112,8 +110,6 @@ class SlurmConf:
     def resources(self, partition: str) -> dict[str, float]:
         """Return how much of each trackable resource the nodes of a partition have; memory in MB.
 
-        Examples
-        --------
         >>> lines = ["NodeName=n[1-4] CPUs=8 RealMemory=4000 Gres=gpu:a100:2", "PartitionName=p Nodes=n[1-3]"]
         >>> SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", line) for line in lines]).resources("p")
         {'node': 3.0, 'cpu': 24.0, 'mem': 12000.0, 'gres/gpu': 6.0, 'gres/gpu:a100': 6.0}
@@ -147,8 +143,6 @@ class SlurmConf:
     def check_nodes(self) -> None:
         """Refuse partitions of nodes without a NodeName, as Slurm does; a file without any NodeName has them elsewhere.
 
-        Examples
-        --------
         >>> lines = ["NodeName=n[1-4] CPUs=8", "PartitionName=p Nodes=n[1-5]"]
         >>> SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", line) for line in lines]).check_nodes()
         Traceback (most recent call last):
@@ -194,8 +188,6 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
     def options(self, name: str) -> dict[str, str]:
         """Return the comma-separated options of a parameter, by name in small letters; the value is empty for a flag.
 
-        Examples
-        --------
         >>> lines = [("slurm.conf:1", "SchedulerParameters=bf_window=2880,defer")]
         >>> SlurmConf.of_lines("slurm.conf", lines).options("SchedulerParameters")
         {'bf_window': '2880', 'defer': ''}
@@ -245,8 +237,6 @@ def _nodes_of(names: Setting) -> int:
 def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
 
-    Examples
-    --------
     >>> seconds_of(Setting("MaxTime", "1-12", "slurm.conf:3")), seconds_of(Setting("MaxTime", "90", "slurm.conf:3"))
     (129600, 5400)
     """

@@ -9,8 +9,6 @@ from math import prod
 def hostnames(text: str) -> list[str]:
     """Return the names in one of Slurm's lists of hosts.
 
-    Examples
-    --------
     >>> hostnames("n[01-03,7],gpu1,r[1-2]c[1-2]")
     ['n01', 'n02', 'n03', 'n7', 'gpu1', 'r1c1', 'r1c2', 'r2c1', 'r2c2']
     """
@@ -20,8 +18,6 @@ def hostnames(text: str) -> list[str]:
 def host_count(text: str) -> int:
     """Return how many names one of Slurm's lists of hosts has, without making them.
 
-    Examples
-    --------
     >>> host_count("n[01-03,7],gpu1,r[1-2]c[1-2]"), host_count("n[1-3000000000]"), host_count("n[5-1]")
     (9, 3000000000, 0)
     """

@@ -4,8 +4,6 @@ The shape is that of ALCF's Theta [1]_ as far as papers describe it: 4,392 nodes
 the whole machine, walltimes that go with the size, and submissions that go up and down with the time of day. It is not
 fitted to any log.
 
-References
-----------
 .. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
    2019. doi:10.1145/3322789.3328743
 """
@@ -59,18 +57,8 @@ def generate_capability_log(
 ) -> JobLog:
     """Make a log of months of 30 days: the same arguments give the same log.
 
-    Returns
-    -------
-    JobLog
-        With waits (each job at the earliest start that holds back no earlier one), users and executables.
+    It has waits (each job at the earliest start that holds back no earlier one), users and executables.
 
-    Raises
-    ------
-    JobcastError
-        If a month has no job, or its load cannot be met by run times from 0 to the requests.
-
-    Examples
-    --------
     >>> log = generate_capability_log([(1000, 0.3)], seed=1)
     >>> len(log), log.max_procs, bool((log["run_time"] <= log["requested_time"]).all())
     (1000, 4392, True)

@@ -3,8 +3,6 @@
 The batch jobs of the paper, with the parameters that its authors publish: no user, no request, no dependence between
 jobs, no week and no season. `predictors.data.synthetic.generate` puts users and requests on top.
 
-References
-----------
 .. [1] U. Lublin, D. G. Feitelson. "The workload on parallel supercomputers: modeling the characteristics of rigid
        jobs". Journal of Parallel and Distributed Computing 63(11), 2003. doi:10.1016/S0743-7315(03)00108-4
 """

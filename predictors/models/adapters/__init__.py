@@ -29,8 +29,6 @@ def from_sklearn(
 ) -> SklearnPredictor:
     """Return a predictor around a scikit-learn regressor or pipeline; see `SklearnPredictor`.
 
-    Examples
-    --------
     >>> from sklearn.linear_model import Ridge
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
@@ -45,8 +43,6 @@ def from_sklearn(
 def from_river(model: "Regressor", features: Sequence[str] = REIS_FEATURES, **params: Any) -> RiverPredictor:
     """Return a predictor around a river regressor or pipeline; see `RiverPredictor`.
 
-    Examples
-    --------
     >>> from river.tree import HoeffdingTreeRegressor
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)

@@ -40,26 +40,11 @@ class OnlineTree(StreamPredictor):
     river grows the trees, in Python: one costs about half a millisecond a job, ten cost ten times as much, and each
     time that the window is full the newest half of it is learnt again. For millions of jobs take another predictor.
 
-    Parameters
-    ----------
-    trees : int
-        1: the tree. More: an adaptive random forest of so many.
-    grace_period : int
-        Jobs that a leaf sees between attempts to split it.
-    delta : float
-        Chance that a split is not the better one.
-    random_state : int
-        Seed: equal seeds, equal trees.
-
-    References
-    ----------
     .. [1] A. Bifet, R. Gavaldà. Adaptive learning from evolving data streams. IDA 2009.
        doi:10.1007/978-3-642-03915-7_22
     .. [2] H. M. Gomes, J. P. Barddal, L. E. Boiko Ferreira, A. Bifet. Adaptive random forests for data stream
        regression. ESANN 2018.
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> bool((OnlineTree().fit(log).predict(log) <= log.filled("requested_time")).all())
@@ -70,10 +55,10 @@ class OnlineTree(StreamPredictor):
     packages = ("river",)
     features = FEATURES
 
-    trees: Count = 1
-    grace_period: Count = 50
-    delta: OpenShare = 1e-4
-    random_state: Seed = 0
+    trees: Count = 1  # 1: the tree; more: an adaptive random forest of so many
+    grace_period: Count = 50  # jobs that a leaf sees between attempts to split it
+    delta: OpenShare = 1e-4  # chance that a split is not the better one
+    random_state: Seed = 0  # seed: equal seeds, equal trees
 
     def fresh_model(self) -> "Regressor":
         """Return a tree, or a forest, that has learnt nothing."""

@@ -63,19 +63,9 @@ class ClassCalibratedEstimator(MovedEstimator):
 class BudgetByClass(WithBudget):
     """As `WithBudget`, with a `budget` for each class of jobs, by request or by width.
 
-    Parameters
-    ----------
-    by : {"request", "procs"}
-        What makes a class: the requested time (up to 1 h, 4 h, 12 h, more) or the processors (1, up to 8, 64, more);
-        the latter needs a predictor that reads them, such as `boosted` or `forest`.
+    `class_shares_`, shape (4, 3), says of each class how far predictions are moved, and the ends of the interval from
+    them.
 
-    Attributes
-    ----------
-    class_shares_ : float64 array of shape (4, 3)
-        Of each class, how far predictions are moved, and the ends of the interval from them.
-
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(4000, seed=1)
     >>> careful = BudgetByClass(budget=0.1).fit(log)
@@ -87,6 +77,8 @@ class BudgetByClass(WithBudget):
 
     name = "with-budget-by-class"
 
+    # what makes a class: the requested time (up to 1 h, 4 h, 12 h, more) or the processors (1, up to 8, 64, more); the
+    # latter needs a predictor that reads them, such as `boosted` or `forest`
     by: Literal["request", "procs"] = "request"
 
     def check(self) -> None:

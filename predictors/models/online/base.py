@@ -97,12 +97,7 @@ class OnlinePredictor(Predictor):
     that the job's prediction was issued from, and then swaps `estimator_` for a new one: an estimator never changes,
     so another thread may predict from it meanwhile.
 
-    An author writes the compiled functions (`kernels`) and `settings`.
-
-    Attributes
-    ----------
-    gradient_ : Gradient
-        What was learnt, still changing.
+    An author writes the compiled functions (`kernels`) and `settings`. `gradient_` is what was learnt, still changing.
     """
 
     kernels: ClassVar[Kernels]

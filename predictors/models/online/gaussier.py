@@ -159,21 +159,10 @@ class Gaussier(OnlinePredictor):
       are those of running jobs at the submission.
     * A job's outcome is learnt with the inputs that its prediction was made from.
 
-    Parameters
-    ----------
-    rate : float
-        Length of the steps [s].
-    ridge : float
-        Weight of the penalty.
-
-    References
-    ----------
     .. [1] E. Gaussier, D. Glesser, V. Reis, D. Trystram. Improving backfilling by using machine learning to predict
        running times. SC 2015. doi:10.1145/2807591.2807646
     .. [2] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> predicted, run_time = Gaussier().fit(log).predict(log), log.filled("run_time")
@@ -184,8 +173,8 @@ class Gaussier(OnlinePredictor):
     name = "gaussier"
     features = FEATURES
 
-    rate: Positive = 5000.0
-    ridge: NotNegative = 4e9
+    rate: Positive = 5000.0  # length of the steps [s]
+    ridge: NotNegative = 4e9  # weight of the penalty
 
     kernels = Kernels(estimate, estimates, learn_rows, advance, N_DENSE)
 

@@ -28,19 +28,10 @@ class OnlineLinear(OnlinePredictor):
     the run times need tuning. A request above 30 days counts as 30 days. Estimates lie between 0 and the longest run
     time learnt from.
 
-    Parameters
-    ----------
-    rate : float
-        Length of the steps; the default suits all logs tried.
-
-    References
-    ----------
     .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
     .. [2] K. Weinberger, A. Dasgupta, J. Langford, A. Smola, J. Attenberg. Feature hashing for large scale multitask
        learning. ICML 2009. doi:10.1145/1553374.1553516
 
-    Examples
-    --------
     >>> from predictors.data.synthetic.generate import generate_log
     >>> log = generate_log(300, seed=1)
     >>> model = OnlineLinear().fit(log)
@@ -51,7 +42,7 @@ class OnlineLinear(OnlinePredictor):
     name = "online-linear"
     features = FEATURES
 
-    rate: Positive = 0.5
+    rate: Positive = 0.5  # length of the steps; the default suits all logs tried
 
     kernels = Kernels(
         kernel.estimate, kernel.estimates, kernel.learn_rows, kernel.advance, kernel.N_DENSE, kernel.TABLE

@@ -54,8 +54,6 @@ class BoostedVoter:
 class BoostedClassifier(TreeGrowth, Classifier):
     """Gradient-boosted trees, one model for each limit between the classes.
 
-    References
-    ----------
     .. [1] T. Chen, C. Guestrin. XGBoost: a scalable tree boosting system. KDD 2016. doi:10.1145/2939672.2939785
     """
 

@@ -69,8 +69,6 @@ class Calibrated(Classifier):
 
     A threshold makes sense here: with a false alarm costing a and a miss costing b, it is a / (a + b).
 
-    References
-    ----------
     .. [1] J. Platt. Probabilistic outputs for support vector machines. Advances in Large Margin Classifiers, 1999.
     .. [2] B. Zadrozny, C. Elkan. Transforming classifier scores into accurate multiclass probability estimates.
        KDD 2002. doi:10.1145/775047.775151

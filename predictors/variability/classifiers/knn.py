@@ -33,8 +33,6 @@ class NeighbourVoter:
 class Neighbours(Classifier):
     """k nearest neighbours by Euclidean distance between standardised inputs.
 
-    References
-    ----------
     .. [1] T. Cover, P. Hart. Nearest neighbor pattern classification. IEEE Transactions on Information Theory 13(1),
        1967. doi:10.1109/TIT.1967.1053964
     """

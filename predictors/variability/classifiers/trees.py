@@ -43,8 +43,6 @@ def add_votes(nodes: npt.NDArray[np.void], votes: Floats, roots: Ints, rows: Sin
 class TreeVoter:
     """An immutable map from complete rows to probabilities; safe to call from threads.
 
-    References
-    ----------
     .. [1] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
        doi:10.4310/SII.2009.v2.n3.a8
     """
@@ -93,8 +91,6 @@ class TreeVoter:
 def softmax(scores: Floats) -> Floats:
     """Return probabilities that grow with the scores, each row summing to 1.
 
-    Examples
-    --------
     >>> softmax(np.array([[0.0, 0.0], [0.0, np.log(3)]])).round(2).tolist()
     [[0.5, 0.5], [0.25, 0.75]]
     """
@@ -173,19 +169,6 @@ class TreeClassifier(Classifier):
 class AdaBoost(TreeClassifier):
     """AdaBoost (SAMME) over shallow trees; by default stumps, fifty of them, as in scikit-learn.
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees at most.
-    max_depth : int
-        Of a tree.
-    learning_rate : float
-        How much each tree counts.
-    random_state : int
-        Seed: equal seeds, equal classifiers.
-
-    References
-    ----------
     .. [1] Y. Freund, R. E. Schapire. A decision-theoretic generalization of on-line learning and an application to
        boosting. Journal of Computer and System Sciences 55(1), 1997. doi:10.1006/jcss.1997.1504
     .. [2] T. Hastie, S. Rosset, J. Zhu, H. Zou. Multi-class AdaBoost. Statistics and Its Interface 2(3), 2009.
@@ -194,10 +177,10 @@ class AdaBoost(TreeClassifier):
 
     name = "adaboost"
 
-    n_estimators: Count = 50
-    max_depth: Count = 1
-    learning_rate: Positive = 1.0
-    random_state: Seed = 0
+    n_estimators: Count = 50  # trees at most
+    max_depth: Count = 1  # of a tree
+    learning_rate: Positive = 1.0  # how much each tree counts
+    random_state: Seed = 0  # seed: equal seeds, equal classifiers
 
     def unfitted(self) -> Any:
         """Return scikit-learn's classifier with this one's parameters."""
@@ -214,27 +197,14 @@ class AdaBoost(TreeClassifier):
 
 @dataclass(kw_only=True, eq=False, repr=False)
 class ForestOfTrees(TreeClassifier):
-    """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end.
+    """Base of the two forests: the mean of the shares in the leaves of trees that are grown to their end."""
 
-    Parameters
-    ----------
-    n_estimators : int
-        Trees.
-    max_features : "sqrt" or float
-        How many of the inputs are tried at a split: the root of their number, or a share.
-    min_samples_leaf : int
-        Fewest runs in a leaf.
-    balanced : bool
-        Let each class weigh the same in the trees' growth.
-    random_state : int
-        Seed: equal seeds, equal classifiers.
-    """
-
-    n_estimators: Count = 100
+    n_estimators: Count = 100  # trees
+    # how many of the inputs are tried at a split: the root of their number, or a share
     max_features: Annotated[str | float, SQRT_OR_SHARE] = "sqrt"
-    min_samples_leaf: Count = 1
-    balanced: bool = False
-    random_state: Seed = 0
+    min_samples_leaf: Count = 1  # fewest runs in a leaf
+    balanced: bool = False  # let each class weigh the same in the trees' growth
+    random_state: Seed = 0  # seed: equal seeds, equal classifiers
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -250,8 +220,6 @@ class ForestOfTrees(TreeClassifier):
 class ExtraTrees(ForestOfTrees):
     """Extra trees: each split's threshold is drawn, each tree sees all runs. Parameters as in `ForestOfTrees`.
 
-    References
-    ----------
     .. [1] P. Geurts, D. Ernst, L. Wehenkel. Extremely randomized trees. Machine Learning 63(1), 2006.
        doi:10.1007/s10994-006-6226-1
     """
@@ -268,8 +236,6 @@ class ExtraTrees(ForestOfTrees):
 class DecisionForest(ForestOfTrees):
     """Random forest: each tree sees runs drawn with replacement. Parameters as in `ForestOfTrees`.
 
-    References
-    ----------
     .. [1] L. Breiman. Random forests. Machine Learning 45(1), 2001. doi:10.1023/A:1010933404324
     """
 

@@ -8,8 +8,6 @@ applications learnt from, and judges the one left out by it. The paper's way ran
 number with the best F1, and reports that F1: it has seen what it is judged on, and is marked optimistic. So are the
 figures of the three-class model wherever its inputs were selected: that was done on all runs, the judged ones included.
 
-References
-----------
 .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
    performance variability. IPDPS 2022.
 """

@@ -188,7 +188,7 @@ def _room(places: NodeArrays, number: int, demand: Demand, start: int, end: int)
     level = _level_at(places, number, start)
     pieces = demand.pieces
     while level >= 0 and pieces > 0:
-        pieces = min(pieces, room_on(places.levels[level], demand, at.NOTHING))
+        pieces = min(pieces, room_on(places.users, places.levels[level], demand, at.NOTHING))
         level = places.levels[level].next
         if level >= 0 and places.levels[level].time >= end:
             break

@@ -280,7 +280,7 @@ def _room_at(places: NodeArrays, which: int, head: Demand, time: int, end: int) 
     date_nodes(places, places.later if which == at.RUNNING else places.at_promise, time)
     room = 0
     for i in range(head.first_member, head.end_member):
-        room += room_on(then(places, which, places.members[i]), head, end)
+        room += room_on(places.users, then(places, which, places.members[i]), head, end)
     return room
 
 
@@ -322,7 +322,7 @@ def _as_now(places: NodeArrays, which: int, head: Demand) -> int:
     for i in range(len(places.nodes) if len(places.windows) > 0 else 0):  # before they are dated
         then(places, which, i)
     for i in range(head.first_member, head.end_member):
-        room += room_on(places.nodes[places.members[i]], head, at.NOTHING)
+        room += room_on(places.users, places.nodes[places.members[i]], head, at.NOTHING)
     return room
 
 
@@ -362,9 +362,9 @@ def _change_at(
     if not places.serves[head.node_set, number]:
         change(node, demand, pieces, sign)
         return 0
-    before = room_on(node, head, end)
+    before = room_on(places.users, node, head, end)
     change(node, demand, pieces, sign)
-    return room_on(node, head, end) - before
+    return room_on(places.users, node, head, end) - before
 
 
 @step

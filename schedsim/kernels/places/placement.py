@@ -57,17 +57,21 @@ def first_ahead(places: NodeArrays, time: int) -> int:
 
 
 @step
-def room_on(node: Node | NodeLevel, demand: Demand, end: int) -> int:
+def room_on(users: Ints | None, node: Node | NodeLevel, demand: Demand, end: int) -> int:
     """Return for how many pieces of a job a node has room; at most one, if they are to be spread.
 
-    By its requested time the job runs until `end`, and the node must not be reserved before.
+    By its requested time the job runs until `end`, and the node must not be reserved before. `users` are those of
+    `places`.
     """
     if end > node.reserved_from:
         return 0
     if node.procs < demand.procs or node.gpus < demand.gpus or node.memory < demand.memory:
         return 0
-    if node.taken_whole or (node.n_jobs > 0 and (demand.exclusive or node.one_job)):
-        return 0
+    if node.kept or (node.n_jobs > 0 and (demand.exclusive or node.one_job)):
+        if users is None:
+            return 0
+        if not joins_its_user(users, node, demand):
+            return 0
     if demand.spread:
         return 1
     pieces = node.procs // demand.procs
@@ -79,6 +83,16 @@ def room_on(node: Node | NodeLevel, demand: Demand, end: int) -> int:
 
 
 @step
+def joins_its_user(users: Ints | None, node: Node | NodeLevel, demand: Demand) -> bool:
+    """Return whether a node has jobs, all of one user, to which a job of that user may be added."""
+    if users is None:
+        return False
+    if demand.alike == 0 or node.n_jobs <= 0 or node.one_job:
+        return False
+    return bool((node.n_jobs & ~demand.guards) == (node.n_jobs & users[0]) * demand.alike)
+
+
+@step
 def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
     """Write the place of a job on the nodes as they are now into `chosen`; return its number of nodes, 0 for none.
 
@@ -87,7 +101,7 @@ def find_place(places: NodeArrays, demand: Demand, end: int) -> int:
     left, n = demand.pieces, 0
     for i in range(demand.first_member, demand.end_member):
         number = places.members[i]
-        pieces = min(left, room_on(places.nodes[number], demand, end))
+        pieces = min(left, room_on(places.users, places.nodes[number], demand, end))
         if pieces > 0:
             places.chosen[n] = number
             places.chosen_pieces[n] = pieces
@@ -112,7 +126,7 @@ def stays_in_vain(places: NodeArrays, row: int) -> bool:
     for k in range(tried.in_vain_at, n_released):
         number = places.released_on[k % of.REMEMBERED]
         if places.serves[demand.node_set, number]:
-            missing -= room_on(places.nodes[number], demand, at.NOTHING)
+            missing -= room_on(places.users, places.nodes[number], demand, at.NOTHING)
             if missing <= 0:
                 return False
     tried.in_vain_at = n_released
@@ -142,8 +156,8 @@ def change(node: Node | NodeLevel, demand: Demand, pieces: int, sign: int) -> No
     node.procs -= sign * pieces * demand.procs
     node.gpus -= sign * pieces * demand.gpus
     node.memory -= sign * pieces * demand.memory
-    node.n_jobs += sign
-    node.taken_whole = demand.exclusive and sign > 0
+    node.n_jobs += sign * demand.joins
+    node.kept = (node.n_jobs & demand.guards) != 0
 
 
 @step
@@ -153,7 +167,7 @@ def copy_free(target: Node | NodeLevel, source: Node | NodeLevel) -> None:
     target.gpus = source.gpus
     target.memory = source.memory
     target.n_jobs = source.n_jobs
-    target.taken_whole = source.taken_whole
+    target.kept = source.kept
     target.one_job = source.one_job
 
 
@@ -261,8 +275,9 @@ def lacking(places: NodeArrays, demand: Demand, end: int) -> int:
         procs += min(most, node.procs // demand.procs)
         gpus += most if demand.gpus == 0 else min(most, node.gpus // demand.gpus)
         memory += most if demand.memory == 0 else min(most, node.memory // demand.memory)
-        if node.n_jobs == 0 or (not demand.exclusive and not node.taken_whole and not node.one_job):
-            empty += room_on(whole, demand, end)
+        is_open = node.n_jobs == 0 or (not demand.exclusive and not node.kept and not node.one_job)
+        if is_open or joins_its_user(places.users, node, demand):
+            empty += room_on(places.users, whole, demand, end)
     short = of.PROCESSORS if procs < demand.pieces else 0
     short += of.GPUS if gpus < demand.pieces else 0
     short += of.MEMORY if memory < demand.pieces else 0
@@ -277,4 +292,4 @@ def rooms_when_empty(places: NodeArrays, rooms: Ints) -> None:
         demand = places.demands[shape]
         rooms[shape] = 0
         for i in range(demand.first_member, demand.end_member):
-            rooms[shape] += room_on(places.empty[places.members[i]], demand, 0)
+            rooms[shape] += room_on(places.users, places.empty[places.members[i]], demand, 0)

@@ -17,8 +17,8 @@ class Node:
     procs: int
     gpus: int
     memory: int  # [KB]
-    n_jobs: int  # that run on it; -1: it is under repair
-    taken_whole: bool  # by a job that shares its nodes with none, or a repair
+    n_jobs: int  # that run on it, each as its demand `joins` it; -1: it is under repair
+    kept: bool  # a job on it keeps others off, or it is under repair
     one_job: bool  # the node serves one job at a time, whoever it is
     reserved_from: int  # no job may run on it beyond this second, by its requested time; NEVER: it is not reserved
 
@@ -31,10 +31,13 @@ class Demand:
     gpus: int
     memory: int  # [KB]
     spread: bool  # each piece lies on a node of its own; else a node takes as many as fit
-    exclusive: bool  # it shares its nodes with no other job
+    exclusive: bool  # it keeps others off its nodes; if `alike` is not 0 those of other users alone
     node_set: int  # number of the set of nodes that it may use
     first_member: int  # the nodes of that set are `members[first_member:end_member]`, ascending
     end_member: int
+    joins: int  # what a job adds to `n_jobs` of a node, see `schedsim.workload.demands.count_users`
+    alike: int  # what a job of its user adds that keeps none off; 0: it shares no nodes that are kept
+    guards: int  # the bits of `n_jobs` that count jobs that keep others off
 
 
 class Tried:
@@ -63,7 +66,7 @@ class NodeLevel:
     gpus: int
     memory: int  # [KB]
     n_jobs: int
-    taken_whole: bool
+    kept: bool
     one_job: bool
     reserved_from: int  # NEVER: the plan looks at reservations by itself
 
@@ -103,6 +106,7 @@ class NodeArrays(NamedTuple):
     empty: Records[Node]  # without a job; read-only
     demands: Records[Demand]  # by shape; read-only
     shape_of: Ints  # number of each job's shape, by row; read-only
+    users: Ints | None  # the bits of a node's `n_jobs` that count jobs, shape (1,); None: no job joins its user's
     members: Ints  # nodes of each node set; read-only
     serves: Bools  # whether a node is in a node set, shape (node sets, nodes); read-only
     windows: Ints  # from when to when some nodes are reserved, by the end, shape (n, 2); read-only

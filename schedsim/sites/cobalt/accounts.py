@@ -44,28 +44,14 @@ LAST_YEAR: Final = 9998  # last year of calendars
 
 @dataclass(frozen=True)
 class Project:
-    """An account that pays for jobs.
-
-    Parameters
-    ----------
-    program : str
-        See `PROGRAMS`.
-    granted : float
-        Processor-hours of a year.
-    spent : float
-        Processor-hours spent before the first submission.
-    weight : float
-        How fast its jobs' scores grow, relative to others'.
-    start_score : float or None
-        Score with which its jobs start; None: that of its program.
-    """
+    """An account that pays for jobs."""
 
     name: str
-    program: str
-    granted: float
-    spent: float = 0.0
-    weight: float = 1.0
-    start_score: float | None = None
+    program: str  # see `PROGRAMS`
+    granted: float  # processor-hours of a year
+    spent: float = 0.0  # processor-hours spent before the first submission
+    weight: float = 1.0  # how fast its jobs' scores grow, relative to others'
+    start_score: float | None = None  # score with which its jobs start; None: that of its program
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or not self.name:
@@ -87,18 +73,11 @@ class Project:
 
 @dataclass(frozen=True, eq=False)
 class Accounts:
-    """Projects, and the jobs of each.
-
-    Parameters
-    ----------
-    project_of : mapping of int to int
-        The number of a job's project, by job id; no project pays for other jobs.
-    epoch : int or None
-        Second 0 as Unix time, for the years of the programs; without it no project overburns and no year ends.
-    """
+    """Projects, and the jobs of each."""
 
     projects: tuple[Project, ...]
-    project_of: Mapping[int, int]
+    project_of: Mapping[int, int]  # the number of a job's project, by job id; no project pays for other jobs
+    # second 0 as Unix time, for the years of the programs; without it no project overburns and no year ends
     epoch: int | None = None
 
     def __post_init__(self) -> None:
@@ -118,8 +97,6 @@ class Accounts:
 
         Those of second 0 are the initial state.
 
-        Examples
-        --------
         >>> august = int(datetime(2016, 8, 1, tzinfo=UTC).timestamp())
         >>> accounts = Accounts((Project("one", "incite", 1000.0),), {}, august)
         >>> accounts.calendar(200 * 86_400)

@@ -22,8 +22,6 @@ from schedsim.sites.cobalt.queues import least_capability
 def maintenance_ends(outages: Outages, nodes: int) -> Ints:
     """Return the ends of maintenance of the whole machine [s], ascending.
 
-    Examples
-    --------
     >>> from schedsim.machine.outages import Reservation
     >>> maintenance_ends(Outages([Reservation(0, 50), Reservation(60, 70, 2)]), 8).tolist()
     [50]
@@ -38,15 +36,8 @@ def big_run_commands(outages: Outages, nodes: int) -> tuple[Command, ...]:
 
 
 def with_big_runs(policy: Policy, outages: Outages, nodes: int) -> Policy:
-    """Return a policy that puts the big runs first.
+    """Return a policy that puts the big runs first; maintenance of the whole machine must be planned.
 
-    Raises
-    ------
-    JobcastError
-        If its order has no formula, or no maintenance of the whole machine is planned.
-
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.machine.outages import Reservation
     >>> from schedsim.policies.policy import make_policy

@@ -17,24 +17,14 @@ EVERYBODY: Final = 0
 
 @dataclass(frozen=True)
 class Command:
-    """One command.
+    """One command."""
 
-    Parameters
-    ----------
-    time : int
-        When [s], on the workload's clock.
-    action : str
-        `hold`; `release`, also of jobs with a failed parent; `alter` processors or requested time; `big-run`: the
-        waiting capability jobs of accounts that are not spent come first, by size.
-    job : int
-        Its job id; none for a big run.
-    procs, requested : int or None
-        The new values; None: unchanged. An alteration also releases a job with a failed parent.
-    """
-
-    time: int
+    time: int  # when [s], on the workload's clock
+    # `hold`; `release`, also of jobs with a failed parent; `alter` processors or requested time; `big-run`: the waiting
+    # capability jobs of accounts that are not spent come first, by size
     action: Action
-    job: int = EVERYBODY
+    job: int = EVERYBODY  # its job id; none for a big run
+    # procs, requested: the new values; None: unchanged; an alteration also releases a job with a failed parent
     procs: int | None = None
     requested: int | None = None
 

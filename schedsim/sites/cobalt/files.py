@@ -72,32 +72,16 @@ class Site:
 
 
 def rules_of_log(
-    log: JobLog,
+    log: JobLog,  # as `predictors.data.cleaning.clean` returns it
+    # a TOML file (see docs/cobalt.md); or `mira`, Mira's queues, scaled to the machine; by default one queue
     site: str | os.PathLike[str] | None = None,
-    commands: str | os.PathLike[str] | None = None,
-    kill: bool = True,
+    commands: str | os.PathLike[str] | None = None,  # a CSV file, see `schedsim.sites.cobalt.commands.read_commands`
+    kill: bool = True,  # whether the simulation stops jobs at their requested time: such a job counts as failed
 ) -> tuple[Rules, JobLog, ReadingReport]:
     """Return a site's rules for a cleaned log, and the log without the jobs that could never start under them.
 
-    Parameters
-    ----------
-    log : JobLog
-        As `predictors.data.cleaning.clean` returns it.
-    site : path or str, optional
-        A TOML file (see docs/cobalt.md); or `mira`, Mira's queues, scaled to the machine; by default one queue.
-    commands : path, optional
-        A CSV file, see `schedsim.sites.cobalt.commands.read_commands`.
-    kill : bool
-        Whether the simulation stops jobs at their requested time: such a job counts as failed.
-
-    Returns
-    -------
-    Rules
-        They go with the log returned.
-    JobLog
-        The jobs that some queue takes, without those that a failed job would hold without end.
-    ReadingReport
-        Jobs and dependencies that were left out, by reason, and groups of the site that the log does not have.
+    Jobs stay that some queue takes, unless a failed job would hold them without end. The report tells, by reason, which
+    jobs and dependencies were left out, and which groups of the site the log does not have.
     """
     machine = int(log.max_procs or 0)
     given = Site(queues="mira") if site == "mira" else Site() if site is None else _read(site)

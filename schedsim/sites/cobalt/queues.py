@@ -21,32 +21,22 @@ a partition of 8 K, a sixth."""
 
 @dataclass(frozen=True)
 class Queue:
-    """A queue: which jobs are routed to it, and how much of the machine they may use.
-
-    Parameters
-    ----------
-    least_procs, most_procs : int, int or None
-        Widths routed to it, both included.
-    longer_than, up_to : int, int or None
-        Requested times routed to it [s], the first excluded.
-    share : int or None
-        Processors that its jobs may use at once; None: all. With an allocator these are certain nodes, see
-        `schedsim.machine.partitions.Within`.
-    capability : bool
-        Whether accounts may overburn in it.
-    behind : bool
-        Served behind all other queues, whatever the scores, and never routed to: for jobs of spent accounts.
-    """
+    """A queue: which jobs are routed to it, and how much of the machine they may use."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
     name: str
+    # least_procs, most_procs: widths routed to it, both included
     least_procs: int = 1
     most_procs: int | None = None
+    # longer_than, up_to: requested times routed to it [s], the first excluded
     longer_than: int = 0
     up_to: int | None = None
+    # processors that its jobs may use at once; None: all; with an allocator these are certain nodes, see
+    # `schedsim.machine.partitions.Within`
     share: int | None = None
-    capability: bool = False
+    capability: bool = False  # whether accounts may overburn in it
+    # served behind all other queues, whatever the scores, and never routed to: for jobs of spent accounts
     behind: bool = False
 
     def __post_init__(self) -> None:
@@ -95,22 +85,13 @@ class Queue:
 class Router:
     """Queues that share a machine; a job goes to the one that takes it.
 
-    Parameters
-    ----------
-    queues : tuple of Queue
-        No two may take the same job; at most one is `behind`.
-    partitions : tuple of int
-        Sizes of partitions, if there are any: the smallest that holds a job routes it.
-
-    Examples
-    --------
     >>> router = mira_router()
     >>> [router.queues[i].name for i in router.route(np.array([4096, 4096, 4097]), np.array([21_600, 21_601, 60]))]
     ['prod-short', 'prod-long', 'prod-capability']
     """
 
-    queues: tuple[Queue, ...]
-    partitions: tuple[int, ...] = ()
+    queues: tuple[Queue, ...]  # no two may take the same job; at most one is `behind`
+    partitions: tuple[int, ...] = ()  # sizes of partitions, if there are any: the smallest that holds a job routes it
 
     def __post_init__(self) -> None:
         if not self.queues:
@@ -169,8 +150,6 @@ class Router:
 def least_capability(machine_procs: int, share: float = CAPABILITY_SHARE) -> int:
     """Return the smallest width of a capability job.
 
-    Examples
-    --------
     >>> least_capability(MIRA_NODES), least_capability(4360), least_capability(4360, share=1 / 12)
     (4097, 872, 364)
     """
@@ -185,11 +164,6 @@ def mira_router(machine_procs: int = MIRA_NODES, capability: float = CAPABILITY_
     Jobs of `capability` of the machine or more (on Mira, of more than 4,096 nodes) go to prod-capability, up to 24 h;
     else up to 6 h to prod-short, longer to prod-long, which may use a third of the nodes, so that two thirds, a 32 K
     partition, stay free of it. The queue backfill is behind all.
-
-    Raises
-    ------
-    JobcastError
-        If the machine has fewer than 12 processors, or the share leaves no job to the other queues.
     """
     if machine_procs < 12:
         raise JobcastError(f"Mira's queues need a machine of 12 processors or more; this one has {machine_procs}.")

@@ -28,8 +28,6 @@ ONE_QUEUE: Final = Router((Queue("jobs"),))
 class Rules:
     """A site's rules. Each part works alone and with any policy; scores matter where a policy orders by them.
 
-    Examples
-    --------
     >>> from schedsim.engine.simulation import simulate
     >>> from schedsim.policies.policy import make_policy
     >>> from schedsim.sites.cobalt.queues import Queue

@@ -18,26 +18,17 @@ MINUTE: Final = 60
 class Score:
     """The gain of a waiting job at every tick: eligible² / walltime³ x size / machine x project weight, in minutes.
 
-    Parameters
-    ----------
-    tick : int
-        Seconds between two ticks; ticks lie at its multiples.
-    floor, ceiling : int
-        Bounds to which requested times are cut [s].
-    heirs_share : float
-        A child starts with this share of its parent's score at the parent's start, if that is more than its own.
-
-    References
-    ----------
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
     """
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
-    tick: int = 15
+    tick: int = 15  # seconds between two ticks; ticks lie at its multiples
+    # floor, ceiling: bounds to which requested times are cut [s]
     floor: int = 60 * MINUTE
     ceiling: int = 720 * MINUTE
+    # a child starts with this share of its parent's score at the parent's start, if that is more than its own
     heirs_share: float = 0.5
 
     def __post_init__(self) -> None:
@@ -63,8 +54,6 @@ class Score:
     ) -> float:
         """Return the gain of a job, eligible since second `begin`, after this many seconds.
 
-        Examples
-        --------
         >>> round(Score().gained(3600, 49_152, 3600, 49_152), 5)
         1.34168
         >>> Score().gained(9000, 512, 300, 49_152) == Score().gained(9000, 512, 3600, 49_152)

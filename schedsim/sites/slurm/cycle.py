@@ -249,7 +249,7 @@ def _list_running(
             if preempt.one[0].n_candidates > 0 and is_candidate(sim, preempt, places, cycle, job, other):
                 release(places, cycle, other.row, demand_of(places, job.row), end)
                 continue
-        own, number = demand_of(places, other.row), places.first_part[other.row]
+        number = places.first_part[other.row]
         if number < 0:
             continue
         cycle.ends[one.n_running] = other.start + other.current_estimate
@@ -257,9 +257,8 @@ def _list_running(
         while number >= 0:
             part, held = places.parts[number], cycle.held[n]
             held.node = part.node
-            held.procs = part.pieces * own.procs
-            held.gpus = part.pieces * own.gpus
-            held.memory = part.pieces * own.memory
+            held.shape = places.shape_of[other.row]
+            held.pieces = part.pieces
             n += 1
             number = part.next
         cycle.first_held[one.n_running] = n
@@ -278,7 +277,7 @@ def copy_now(places: NodeArrays, cycle: NodeCycle, demand: Demand, begin: int, e
     if len(places.windows) > 0:
         date_nodes(places, nodes, begin)
     for i in range(len(nodes)):
-        cycle.rooms[i] = room_on(nodes[i], demand, end)
+        cycle.rooms[i] = room_on(places.users, nodes[i], demand, end)
     cycle.counted[:] = 0
     cycle.one[0].room = 0
 
@@ -320,12 +319,7 @@ def _release_listed(places: NodeArrays, cycle: NodeCycle, i: int, demand: Demand
     more, lies_there = 0, False
     for k in range(cycle.first_held[i], cycle.first_held[i + 1]):
         held = cycle.held[k]
-        node = places.later[held.node]
-        node.procs += held.procs
-        node.gpus += held.gpus
-        node.memory += held.memory
-        node.n_jobs -= 1
-        node.taken_whole = False
+        change(places.later[held.node], places.demands[held.shape], held.pieces, of.RELEASE)
         grown = _room_grown(places, cycle, held.node, demand, end)
         if grown >= 0:
             lies_there = True
@@ -336,7 +330,7 @@ def _release_listed(places: NodeArrays, cycle: NodeCycle, i: int, demand: Demand
 @step
 def _room_grown(places: NodeArrays, cycle: NodeCycle, number: int, demand: Demand, end: int) -> int:
     """Find the room on a node in `later` again; return by how much it has grown, or -1: the node is not usable."""
-    room = room_on(places.later[number], demand, end)
+    room = room_on(places.users, places.later[number], demand, end)
     more = room - cycle.rooms[number] if is_in(cycle.usable, number) else -1
     cycle.rooms[number] = room
     return more

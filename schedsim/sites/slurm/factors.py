@@ -13,10 +13,11 @@ import numpy as np
 
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError, counted, printable, unknown_name
-from predictors.data.joblog import JobLog
+from predictors.data.joblog import NODES_OF_USER, OWN_NODES, JobLog
 from predictors.data.report import Finding
 from predictors.data.slurm.conf import ENDLESS, Setting, SlurmConf, seconds_of, whole_of
 from schedsim.kernels.records import Records
+from schedsim.machine.node_groups import MOST_MEMORY, first_known
 from schedsim.sites.slurm.accounts import Owners, amounts_of, weights_of
 from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.sites.slurm.records import Parts
@@ -32,6 +33,8 @@ WITHOUT_EFFECT: Final = frozenset(("calculate_running",))
 """Flags that change nothing here: running jobs have no priority."""
 _NORMAL: Final = frozenset(("no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"))
 MOST_OF_PARTITION: Final = 0xFFFF  # a partition's tier or factor
+SHARING: Final = ("oversubscribe", "shared")
+"""The key of partitions that says whether jobs share nodes, and its older name."""
 _EITHER: Final = ("percpu", "pernode")
 _YES: Final = frozenset(("yes", "up", "true", "1"))
 _NO: Final = frozenset(("no", "down", "false", "0"))
@@ -60,9 +63,6 @@ def flags_of(conf: SlurmConf) -> frozenset[str]:
 
 def rule_of(conf: SlurmConf, has_accounts: bool) -> Multifactor:
     """Return the weights and rules; those of accounts and QOS only where these are known."""
-    small = conf.settings.get("priorityfavorsmall")
-    if small is not None and small.value.lower() not in _YES | _NO:
-        raise JobcastError(f"{small.place}: {small.name} is YES or NO; found {printable(small.value)[:40]!r}.")
     flags = flags_of(conf)
 
     def of_accounts(name: str) -> int:
@@ -77,7 +77,7 @@ def rule_of(conf: SlurmConf, has_accounts: bool) -> Multifactor:
         association=of_accounts("PriorityWeightAssoc"),
         max_age=conf.seconds("PriorityMaxAge", 604_800),
         calc_period=conf.seconds("PriorityCalcPeriod", 300),
-        favour_small=small is not None and small.value.lower() in _YES,
+        favour_small=_is_yes(conf.settings.get("priorityfavorsmall")),
         relative_to_time="small_relative_to_time" in flags,
         only_grows="incr_only" in flags,
         ages_in_pause="accrue_always" in flags,
@@ -173,29 +173,58 @@ def _has_memory(log: JobLog, of: Ints, most: int | None) -> Bools:
     return ~known | (log.filled("requested_job_memory") <= most * 1024 * np.maximum(1, of))
 
 
+def nodes_of(conf: SlurmConf, log: JobLog, procs: Ints) -> Ints:
+    """Return how many nodes each job takes: what it asks for, else what it was given, else the fewest that hold it."""
+    told = first_known(log, "requested_nodes", "nodes")
+    return np.where(told > 0, told, -(-procs // max(1, conf.procs // max(1, conf.nodes))))
+
+
 def default_memory(conf: SlurmConf, log: JobLog, procs: Ints, nodes: Ints) -> JobLog:
     """Return a log in which jobs that ask for no memory have what Slurm gives them, by DefMemPerCPU and its like.
 
     Memory for each GPU stands before that for each processor or node. Jobs stay as they are where the files name none.
     """
-    known, gpus = log.known("requested_job_memory").copy(), np.zeros(len(log), dtype=np.int64)
-    if log.known("requested_gpus").any():
-        gpus = np.maximum(0, log.filled("requested_gpus"))
-    found = np.where(known, log.filled("requested_job_memory") if known.any() else 0, 0)
+    told, gpus = log.known("requested_job_memory"), first_known(log, "requested_gpus", "allocated_gpus")
+    known = told | (log.known("requested_memory") & (log.filled("requested_memory") > 0))
+    found = np.where(told, log.filled("requested_job_memory"), 0)
     groups = [(jobs, conf.partitions[several[0]]) for jobs, several in _jobs_by_partition(conf, log)]
     of_site = ~np.any([jobs for jobs, _ in groups], axis=0) if groups else np.ones(len(log), dtype=np.bool_)
     for jobs, row in (*groups, (of_site, {})):
         by_gpu = _memory(conf, row, "defmem", ("pergpu",)).get("pergpu", 0)
         rest = _memory(conf, row, "defmem", _EITHER)
-        memory = rest.get("percpu", 0) * procs if "percpu" in rest else rest.get("pernode", 0) * nodes
-        memory = np.where((by_gpu > 0) & (gpus > 0), by_gpu * gpus, memory)
-        gets = jobs & ~known & (memory > 0)
-        found[gets] = memory[gets] * 1024
-        known |= gets
-    if (known == log.known("requested_job_memory")).all():
+        usual, of = (rest["percpu"], procs) if "percpu" in rest else (rest.get("pernode", 0), nodes)
+        has = (gpus > 0) & (by_gpu > 0)
+        each, of = np.where(has, by_gpu, usual), np.where(has, gpus, of)
+        gets = jobs & ~known & (each > 0)
+        found[gets] = (np.minimum(each * 1024, MOST_MEMORY // of) * of)[gets]  # within an int64
+        told = told | gets
+    if (told == log.known("requested_job_memory")).all():
         return log
-    unknown = {**log.unknown, "requested_job_memory": ~known}
+    unknown = {**log.unknown, "requested_job_memory": ~told}
     return replace(log, values={**log.values, "requested_job_memory": found}, unknown=unknown)
+
+
+def kept_by_partitions(conf: SlurmConf, log: JobLog) -> JobLog:
+    """Return a log in which jobs keep others off their nodes where their partition says so, the first of several."""
+    found, known = log.filled("exclusive").copy(), log.known("exclusive").copy()
+    for jobs, several in _jobs_by_partition(conf, log):
+        row = conf.partitions[several[0]]
+        sharing = next((row[name].value.lower() for name in SHARING if name in row), "no")
+        if sharing == "exclusive":
+            found[jobs] = OWN_NODES
+        elif _is_yes(row.get("exclusiveuser")):
+            found[jobs & (found != OWN_NODES)] = NODES_OF_USER
+        else:
+            continue
+        known |= jobs
+    values, unknown = {**log.values, "exclusive": found}, {**log.unknown, "exclusive": ~known}
+    return replace(log, values=values, unknown=unknown) if known.any() else log
+
+
+def _is_yes(found: Setting | None) -> bool:
+    if found is not None and found.value.lower() not in _YES | _NO:
+        raise JobcastError(f"{found.place}: {found.name} is YES or NO; found {printable(found.value)[:40]!r}.")
+    return found is not None and found.value.lower() in _YES
 
 
 def _takes(

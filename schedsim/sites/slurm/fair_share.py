@@ -1,8 +1,9 @@
 """Slurm's fair-share: the decayed usage of users and accounts, compared with their shares.
 
-Here are the shares and the rule; `usage` follows the jobs. The algorithms are those of Slurm's documentation: fair
-tree, the default, ranks users by usage against shares among siblings, level by level; the classic one is 2^(-U/S/d) of
-the effective usage U, the normalised shares S and the dampening d; depth-oblivious takes another effective usage.
+Here are the shares; `usage` follows the jobs and computes the factors. The algorithms are those of Slurm's
+documentation: fair tree, the default, ranks users by usage against shares among siblings, level by level; the classic
+one is 2^(-U/S/d) of the effective usage U, the normalised shares S and the dampening d; depth-oblivious takes another
+effective usage.
 """
 
 from collections.abc import Sequence

@@ -23,12 +23,15 @@ from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
 from schedsim.sites.slurm.factors import (
+    SHARING,
     USED_FLAGS,
     USED_FLAGS_WITH_ACCOUNTS,
     WITHOUT_EFFECT,
     default_memory,
     fixed_parts,
     flags_of,
+    kept_by_partitions,
+    nodes_of,
     partitions_of,
     refused,
     rule_of,
@@ -44,11 +47,13 @@ from schedsim.workload.workload import Workload
 PREFIX: Final = "slurm:"  # begins the name of such a policy
 ANY_LOG: Final = slurm_policy(None, Loops())  # what passes such a policy has, whatever the files and the log
 _MEMORY: Final = ("defmempercpu", "defmempernode", "defmempergpu", "maxmempercpu", "maxmempernode")
+_WITHOUT_MEMORY: Final = frozenset(("cr_core", "cr_cpu", "cr_socket"))
+_WITH_MEMORY: Final = frozenset(("cr_memory", *(f"{name}_memory" for name in _WITHOUT_MEMORY)))
 USED: Final = frozenset(
     (
         "prioritytype", "priorityweightage", "priorityweightjobsize", "priorityweightpartition", "prioritymaxage",
         "prioritycalcperiod", "priorityfavorsmall", "priorityflags", "priorityweighttres", "schedulertype",
-        "schedulerparameters", "enforcepartlimits", *_MEMORY,
+        "schedulerparameters", "enforcepartlimits", "selecttypeparameters", *_MEMORY,
     )
 )  # fmt: skip
 """Parameters that make the policy."""
@@ -60,7 +65,18 @@ USED_WITH_ACCOUNTS: Final = frozenset(
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
 USED_OF_PARTITIONS: Final = frozenset(
-    ("priority", "priorityjobfactor", "prioritytier", "maxtime", "maxnodes", "minnodes", *_MEMORY)
+    (
+        "priority",
+        "priorityjobfactor",
+        "prioritytier",
+        "maxtime",
+        "maxnodes",
+        "minnodes",
+        "oversubscribe",
+        "shared",
+        "exclusiveuser",
+        *_MEMORY,
+    )
 )
 USED_OF_PARTITIONS_WITH_ACCOUNTS: Final = frozenset(
     ("qos", "tresbillingweights", "allowqos", "denyqos", "allowaccounts", "denyaccounts")
@@ -160,6 +176,17 @@ class SlurmFiles:
                      for one in found.associations]  # fmt: skip
         return sha256(json.dumps(said).encode()).hexdigest()
 
+    @property
+    def places_memory(self) -> bool:
+        """Whether jobs take memory of nodes, by SelectTypeParameters; without it they do."""
+        words = self.conf.options("SelectTypeParameters").keys()
+        return not words & _WITHOUT_MEMORY or bool(words & _WITH_MEMORY)
+
+    def asking(self, log: JobLog) -> JobLog:
+        """Return a cleaned log in which jobs have the memory that Slurm gives them, and keep nodes as partitions do."""
+        told = default_memory(self.conf, log, log.procs, nodes_of(self.conf, log, log.procs))
+        return kept_by_partitions(self.conf, told)
+
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
         """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
 
@@ -182,8 +209,7 @@ def _tables(rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, dict[str, st
 def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Policy, ReadingReport]:
     workload = Workload.from_log(log)
     machine, per_node = workload.machine_procs, max(1, conf.procs // max(1, conf.nodes))
-    asked = log.filled("requested_nodes") if log.known("requested_nodes").any() else np.zeros(len(log), dtype=np.int64)
-    nodes = np.where(asked > 0, asked, -(-workload.procs // per_node))
+    nodes = nodes_of(conf, log, workload.procs)
     told, log = log, default_memory(conf, log, workload.procs, nodes)
     conf.check_nodes()
     owners = None if accounts is None else Owners(conf, accounts, log, workload, nodes)
@@ -191,7 +217,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
     preempting = Preempting.of(conf, words_of(log, log.partition_column), owners)
     findings = list(_unused(conf, accounts is not None, preempting is not None))
     if log is not told:
-        text = "ask for no memory: limits, bills and priorities count what DefMemPerCPU and its like give them"
+        text = "ask for no memory: limits, bills, priorities and nodes count what DefMemPerCPU and its like give them"
         more = log.known("requested_job_memory") & ~told.known("requested_job_memory")
         findings.append(Finding("slurm-default-memory", "noted", text, int(more.sum())))
     order = None
@@ -374,9 +400,12 @@ def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding
         "slurm-unused-option": [
             name for name in conf.options("SchedulerParameters") if name not in options
         ] + [name.upper() for name in conf.options("PriorityFlags") if name not in flags]
-        + [name for name in of_preemption if name not in _OF_PREEMPTION],
+        + [name for name in of_preemption if name not in _OF_PREEMPTION]
+        + [name.upper() for name in conf.options("SelectTypeParameters")
+           if name not in _WITHOUT_MEMORY | _WITH_MEMORY],
         "slurm-unused-of-partitions": sorted(
-            {one.name for row in conf.partitions.values() for key, one in row.items() if key not in of_partitions}
+            {one.name for row in conf.partitions.values() for key, one in row.items()
+             if key not in of_partitions or (key in SHARING and one.value.lower() not in ("exclusive", "no"))}
         ),
     }  # fmt: skip
     found = [

@@ -1,16 +1,25 @@
-"""Slurm's places on nodes: the lightest nodes first, and of these the run of nodes that fits best.
+"""Slurm's places on nodes: the lightest nodes first; of these the best run of nodes, or few leaf switches.
 
-Nodes are taken in runs: nodes with room for the job, of equal weight, with numbers that follow one another. Of the
-lightest runs the one with the fewest processors is taken that holds all that the job still needs; if none does, the one
-with the most. If one node of the run can hold all that is needed, the one with the fewest free processors does;
+**Runs.** Nodes are taken in runs: nodes with room for the job, of equal weight, with numbers that follow one another.
+Of the lightest runs the one with the fewest processors is taken that holds all that the job still needs; if none does,
+the one with the most. If one node of the run can hold all that is needed, the one with the fewest free processors does;
 otherwise the run's nodes are taken in turn. See select/cons_tres, `_eval_nodes_consec`.
+
+**Tree.** Where nodes are on leaf switches, a job is to lie on few of them. Nodes of the lowest weights count, as many
+weights as hold the job. Of all but the heaviest of these, all nodes are taken, then the others on their leaf switches.
+While pieces are left, the leaf switches are compared in the order of the file. A later one comes first if it is closer
+to the switches that have a part of the job (in hops, all added) and holds what is left; or if it is as close, and
+better: of two switches that hold what is left the one with fewer nodes, else the one that does. If neither does, the
+switches above them are compared instead, up to the one above both; if none of them does, the one with more nodes is
+better. The nodes of a leaf switch are taken in turn. A job of one piece has the first of the lightest nodes with room,
+whatever its switch. See topology/tree, `_eval_nodes_topo`, and select/cons_tres, `_get_one_res`, as of Slurm 26.05.
 """
 
 from predictors.core.arrays import Ints
-from predictors.core.jit import step
+from predictors.core.jit import rare, step
 from schedsim.kernels.places.placement import room_on
 from schedsim.kernels.places.records import Demand, Node, NodeArrays
-from schedsim.kernels.records import Records
+from schedsim.kernels.records import NEVER, Records
 from schedsim.sites.slurm.records import NodeCycle
 
 
@@ -48,7 +57,7 @@ def find_rooms(places: NodeArrays, cycle: NodeCycle, demand: Demand, end: int) -
     """Write the room for a job on its usable nodes as they are now; by its requested time it runs until `end`."""
     number = next_usable(cycle, 0)
     while number >= 0:
-        cycle.rooms[number] = room_on(places.nodes[number], demand, end)
+        cycle.rooms[number] = room_on(places.users, places.nodes[number], demand, end)
         number = next_usable(cycle, number + 1)
 
 
@@ -58,12 +67,16 @@ def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: D
 
     The rooms are those of `nodes`.
     """
-    n_runs, left = _find_runs(cycle, nodes, demand), demand.pieces
-    while left > 0:
-        best = _best_run(cycle, n_runs, demand, left)
-        if best < 0:
+    if len(cycle.switches) > 0:
+        if not _take_in_tree(cycle, nodes, demand):
             return 0
-        left = _take_of(cycle, nodes, demand, best, left)
+    else:
+        n_runs, left = _find_runs(cycle, nodes, demand), demand.pieces
+        while left > 0:
+            best = _best_run(cycle, n_runs, demand, left)
+            if best < 0:
+                return 0
+            left = _take_of(cycle, nodes, demand, best, left)
     n, number = 0, next_usable(cycle, 0)
     while number >= 0:
         if cycle.taken[number] > 0:
@@ -147,3 +160,165 @@ def _tightest_node(cycle: NodeCycle, nodes: Records[Node], demand: Demand, which
         if procs >= need and (best < 0 or procs < fewest):
             best, fewest = number, procs
     return best
+
+
+@rare
+def _take_in_tree(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> bool:
+    """Take the pieces of a job on few leaf switches; return whether it has a place."""
+    heaviest = _heaviest(cycle, demand)
+    if heaviest < 0:
+        return False
+    left = _take_lighter(cycle, nodes, demand, heaviest)
+    if demand.pieces == 1:
+        left = _take_first(cycle, heaviest)
+    elif left < demand.pieces:
+        n_taken = 0
+        for i in range(len(cycle.switches)):
+            if cycle.switches[i].has_part:
+                _move_away(cycle, i)
+        for i in range(len(cycle.switches)):
+            if cycle.switches[i].has_part and cycle.switches[i].level == 0:
+                left, n = _take_on(cycle, demand, i, heaviest, left)
+                n_taken += n  # Slurm counts those of the switches before, too
+                _drop(cycle, i, n_taken)
+    while left > 0:
+        best = _best_leaf(cycle, demand, left)
+        _move_away(cycle, best)
+        left, _ = _take_on(cycle, demand, best, heaviest, left)
+        _drop(cycle, best, cycle.switches[best].nodes)
+    return True
+
+
+@step
+def _heaviest(cycle: NodeCycle, demand: Demand) -> int:
+    """Return the lowest weight up to which the usable nodes have room for a job, or -1."""
+    room, weight = 0, -1
+    while room < demand.pieces:
+        before, weight, number = weight, NEVER, next_usable(cycle, 0)
+        while number >= 0:
+            if cycle.rooms[number] > 0 and before < cycle.weights[number] < weight:
+                weight = cycle.weights[number]
+            number = next_usable(cycle, number + 1)
+        if weight == NEVER:
+            return -1
+        number = next_usable(cycle, 0)
+        while number >= 0:
+            if cycle.weights[number] == weight:
+                room += cycle.rooms[number]
+            number = next_usable(cycle, number + 1)
+    return weight
+
+
+@step
+def _take_lighter(cycle: NodeCycle, nodes: Records[Node], demand: Demand, heaviest: int) -> int:
+    """Take all nodes lighter than the heaviest that count, and count the others; return how many pieces are left."""
+    for i in range(len(cycle.switches)):
+        switch = cycle.switches[i]
+        switch.nodes = 0
+        switch.procs = 0
+        switch.distance = 0
+        switch.has_part = False
+    left, number = demand.pieces, next_usable(cycle, 0)
+    while number >= 0:
+        cycle.taken[number] = 0
+        if cycle.rooms[number] > 0:
+            is_lighter = cycle.weights[number] < heaviest
+            if is_lighter:
+                cycle.taken[number] = cycle.rooms[number]
+                left -= cycle.rooms[number]
+            i = cycle.leaf_of[number]
+            while i >= 0:
+                switch = cycle.switches[i]
+                switch.procs += _procs_on(cycle, nodes, demand, number)
+                switch.nodes += cycle.weights[number] <= heaviest
+                switch.has_part |= is_lighter
+                i = switch.parent
+        number = next_usable(cycle, number + 1)
+    return left
+
+
+@step
+def _take_first(cycle: NodeCycle, weight: int) -> int:
+    """Take a piece on the first node of a weight that has room; return how many are left, none."""
+    number = next_usable(cycle, 0)
+    while cycle.rooms[number] == 0 or cycle.weights[number] != weight:
+        number = next_usable(cycle, number + 1)
+    cycle.taken[number] = 1
+    return 0
+
+
+@step
+def _take_on(cycle: NodeCycle, demand: Demand, leaf: int, heaviest: int, left: int) -> tuple[int, int]:
+    """Take nodes of a leaf switch in turn; return how many pieces are left, and how many nodes it took."""
+    n, switch = 0, cycle.switches[leaf]
+    for i in range(switch.first_node, switch.end_node):
+        number = cycle.on_leaf[i]
+        if left > 0 and is_in(cycle.usable, number):  # noqa: SIM102 - what follows is old on other nodes
+            if cycle.taken[number] == 0 and cycle.rooms[number] > 0 and cycle.weights[number] <= heaviest:
+                cycle.taken[number] = min(left, cycle.rooms[number])
+                left -= cycle.taken[number]
+                n += 1
+    return left, n
+
+
+@step
+def _drop(cycle: NodeCycle, which: int, n: int) -> None:
+    """Count so many nodes less on a switch and on those above it."""
+    while which >= 0:
+        switch = cycle.switches[which]
+        switch.nodes = max(0, switch.nodes - n)
+        which = switch.parent
+
+
+@step
+def _move_away(cycle: NodeCycle, which: int) -> None:
+    """Add to the distance of each leaf switch the hops to one that has a part of the job now."""
+    for i in range(len(cycle.switches)):
+        if cycle.switches[i].level > 0:
+            continue
+        a, b = which, i
+        while a != b:
+            if cycle.switches[a].depth > cycle.switches[b].depth:
+                a = cycle.switches[a].parent
+            else:
+                b = cycle.switches[b].parent
+            cycle.switches[i].distance += 1
+
+
+@step
+def _best_leaf(cycle: NodeCycle, demand: Demand, left: int) -> int:
+    """Return the leaf switch from which the pieces left are taken next."""
+    best = -1
+    for i in range(len(cycle.switches)):
+        leaf = cycle.switches[i]
+        if leaf.level > 0 or leaf.has_part or leaf.nodes == 0:
+            continue
+        if best < 0:
+            best = i
+            continue
+        order, holds = _compare(cycle, demand, i, best, left)
+        if leaf.distance < cycle.switches[best].distance:
+            best = i if holds else best
+        elif leaf.distance == cycle.switches[best].distance and order > 0:
+            best = i
+    return best
+
+
+@step
+def _compare(cycle: NodeCycle, demand: Demand, one: int, other: int, left: int) -> tuple[int, bool]:
+    """Return 1, -1 or 0: which of two switches is the better one, or the one above it; and whether that of `one` holds.
+
+    Pieces that need not be spread need one node, or none once the job has some.
+    """
+    need = left if demand.spread else int(left == demand.pieces)
+    while True:
+        a, b = cycle.switches[one], cycle.switches[other]
+        holds = a.nodes >= need and a.procs >= left * demand.procs
+        if holds != (b.nodes >= need and b.procs >= left * demand.procs):
+            return (1 if holds else -1), holds
+        if holds or a.parent == b.parent or a.parent < 0 or b.parent < 0:
+            break
+        one, other = a.parent, b.parent
+    if a.nodes != b.nodes:
+        return (1 if (a.nodes < b.nodes) == holds else -1), holds
+    return (b.level > a.level) - (b.level < a.level), holds

@@ -148,9 +148,22 @@ class Held:
     """What a running job has of a node."""
 
     node: int
-    procs: int
-    gpus: int
-    memory: int  # [KB]
+    shape: int
+    pieces: int
+
+
+class Switch:
+    """A switch of the tree, and what of it counts for the job that is placed."""
+
+    parent: int  # the one above, or -1
+    depth: int  # switches above it
+    level: int  # switches below it, on the longest way; 0: a leaf
+    first_node: int  # its nodes are `on_leaf[first_node:end_node]`; none unless it is a leaf
+    end_node: int
+    nodes: int  # that the job may still take
+    procs: int  # that the job might use there, on nodes of every weight
+    distance: int  # from all switches that have a part of the job: hops
+    has_part: bool  # nodes lighter than others are on it, all of which the job takes
 
 
 class Cycle:
@@ -221,6 +234,9 @@ class NodeCycle(NamedTuple):
     ends: Ints  # planned ends of the running jobs that have nodes, in ascending order
     first_held: Ints  # what the i-th of them has is `held[first_held[i]:first_held[i + 1]]`
     held: Records[Held]
+    leaf_of: Ints  # the switch of each node; read-only; empty as the next two, if no switch counts
+    on_leaf: Ints  # nodes by their switches; read-only
+    switches: Records[Switch]
     most_on_node: Ints  # pieces of each shape that an empty node holds at most; read-only
     one: Records[Cycle]  # one
 
@@ -266,5 +282,6 @@ ENTRY: Final = record_type(Entry)
 USING_JOB: Final = record_type(UsingJob)
 RUN: Final = record_type(Run)
 HELD: Final = record_type(Held)
+SWITCH: Final = record_type(Switch)
 CYCLE: Final = record_type(Cycle)
 PREEMPTING: Final = record_type(Preempting)

@@ -22,11 +22,13 @@ from schedsim.sites.slurm.records import (
     PACE,
     RANKING,
     RUN,
+    SWITCH,
     NodeCycle,
     Parts,
     PreemptionArrays,
     Ranking,
     SlurmArrays,
+    Switch,
     UsageArrays,
 )
 from schedsim.workload.demands import FIELDS, Demands
@@ -38,7 +40,8 @@ _OF_PACE: Final = (
     "backfills", "interval", "resolution", "window", "tested", "calc_period", "test_time", "queue_depth",
     "sched_interval", "min_interval",
 )  # fmt: skip
-_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in ("sets", "weights", "most_on_node"))
+_READ: Final = ("sets", "weights", "leaf_of", "on_leaf", "most_on_node")
+_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in _READ)
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,6 +187,7 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
     one: Any = np.zeros(1, CYCLE)
     most = int(demands.nodes["procs"].sum())  # parts of running jobs, each of a processor at least
     held: Any = np.empty(most, HELD)
+    leaf_of = np.empty(0, dtype=np.int64) if demands.leaf_of is None else demands.leaf_of
     return NodeCycle(
         begins=np.zeros(n_slots, dtype=np.int64),
         rows=np.zeros(n_slots, dtype=np.int64),
@@ -201,9 +205,28 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         ends=np.empty(most, dtype=np.int64),
         first_held=np.zeros(most + 1, dtype=np.int64),
         held=held,
+        leaf_of=leaf_of,
+        on_leaf=np.argsort(leaf_of, kind="stable"),
+        switches=_switches(leaf_of, demands.parent_of),
         most_on_node=_most_on_node(demands),
         one=one,
     )
+
+
+def _switches(leaf_of: Ints, parent_of: Ints | None) -> Records[Switch]:
+    """Return a record of each switch; their nodes are those of `leaf_of` by number."""
+    table: Any = np.zeros(0 if parent_of is None else len(parent_of), SWITCH)
+    if parent_of is not None:
+        table["parent"], above = parent_of, parent_of
+        while (above >= 0).any():
+            table["depth"] += above >= 0
+            above = np.where(above >= 0, parent_of[above], -1)
+        for i in np.argsort(-table["depth"], kind="stable").tolist():
+            if (parent := table["parent"][i]) >= 0:
+                table["level"][parent] = max(table["level"][parent], table["level"][i] + 1)
+        table["end_node"] = np.cumsum(np.bincount(leaf_of, minlength=len(table)))
+        table["first_node"][1:] = table["end_node"][:-1]
+    return table  # type: ignore[no-any-return]
 
 
 def _most_on_node(demands: Demands) -> Ints:

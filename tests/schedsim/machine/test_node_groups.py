@@ -2,6 +2,7 @@
 
 import json
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -14,11 +15,12 @@ from predictors.data.formats.detect import writer_for
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.records import NEVER
-from schedsim.machine import node_groups
+from schedsim.machine import reserved_nodes
 from schedsim.machine.failures import DRAWN
-from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, in_processors, read_machine, reserving
+from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
 from schedsim.machine.outages import Change, Outages, Reservation, mask_of
-from schedsim.results.resource_metrics import resource_figures
+from schedsim.machine.reserved_nodes import in_processors, reserving
+from schedsim.results.resource_metrics import overfull, resource_figures
 from schedsim.validate.laws import ON_NODES
 from schedsim.validate.validate import check
 from schedsim.workload.demands import KB_OF_GB
@@ -158,6 +160,27 @@ def test_gpus_on_a_machine_that_has_none_are_refused():
 
 
 @pytest.mark.parametrize(
+    ("kept", "users", "says"),
+    [((None, 2), (1, 2), "2 s"), ((2, None), (1, 2), "2 s"), ((2, 0), (5, 5), None), ((1, None), (5, 5), "2 s"),
+     ((None, 2), (5, None), "2 s"), ((0, None), (1, 2), None)],
+)  # fmt: skip
+def test_the_law_of_nodes_tells_of_other_users(kept, users, says):
+    """A third job starts on the node beside the others that it must not join, by demands that the schedule ignored."""
+    machine = Machine((NodeGroup("thin", 1, 8),))
+
+    def log(**columns):
+        names = [{name: row[k] for name, row in columns.items() if row[k] is not None} for k in (0, 0, 1)]
+        return log_of([(9, 1, more) for more in names], machine.procs)
+
+    free = simulate(Workload.from_log(log(user=users), demands_of(log(user=users), machine)[1]), make_policy("easy"))
+    kept_by = demands_of(log(user=users, exclusive=kept), machine)[1]
+    found = overfull(replace(free, workload=replace(free.workload, demands=kept_by)))
+    wrong = kept[0] == 1  # then already the second one
+    assert found == (None if says is None else (1 if wrong else 2, found[1]))
+    assert says is None or found[1] == f"runs at {1 if wrong else 2} s on node 0, which one of its jobs has exclusively"
+
+
+@pytest.mark.parametrize(
     ("jobs", "machine", "lacks"),
     [
         ([(9, 2, {"requested_gpus": 2}), (9, 1, {"requested_gpus": 1})], GPU, ("gpus",)),
@@ -165,6 +188,7 @@ def test_gpus_on_a_machine_that_has_none_are_refused():
         ([(9, 1, {"requested_job_memory": 9 * KB_OF_GB})] * 2, GPU, ("memory",)),
         ([(9, 1, {}), (9, 1, {"exclusive": 1})], GPU, ("nodes",)),
         ([(9, 1, {"exclusive": 1}), (9, 1, {})], GPU, ("nodes",)),
+        ([(9, 1, {"user": 3, "exclusive": 2}), (9, 1, {"user": 4})], GPU, ("nodes",)),
         (
             [(9, 8, {}), (9, 2, {"requested_gpus": 1})],
             Machine((NodeGroup("gpu", 1, 8, gpus=2), NodeGroup("thin", 1, 8))),
@@ -290,6 +314,6 @@ def test_thousands_of_reservations_take_a_moment(monkeypatch):
     found = simulate(workload, make_policy("easy"), outages=many)
     assert time.process_time() - begin < 5
     assert found.start.tolist() == [14_975, 15_035, 15_935]  # once its node is free for ever; each behind the other
-    monkeypatch.setattr(node_groups, "MOST_RESERVED", 4000)
+    monkeypatch.setattr(reserved_nodes, "MOST_RESERVED", 4000)
     with pytest.raises(JobcastError, match="1,500 reservations of 3 different groups of nodes are too many"):
         simulate(workload, make_policy("easy"), outages=many)

@@ -31,14 +31,15 @@ def outcome(seed, n):
     return case, refused, None
 
 
-def agent_on_nodes(case):
-    """Return whether the pass is one that is compiled for such cases alone."""
-    return "agent" in case.setup.policy and case.setup.machine in ("nodes", "one node")
+def compiled_apart(case):
+    """Return whether the pass is one that is compiled for such cases alone: agents on nodes, and nodes of users."""
+    agent_on_nodes = "agent" in case.setup.policy and case.setup.machine in ("nodes", "one node")
+    return agent_on_nodes or "kept for users" in case.marks
 
 
 @given(seed=st.integers(0, 1 << 40), n=st.sampled_from([2, 3, 3, 4, 6]))
 def test_what_is_not_in_the_table_runs_as_the_oracle_says(seed, n):
-    assume(not agent_on_nodes(Case(some_features(Random(seed), n), seed)))
+    assume(not compiled_apart(Case(some_features(Random(seed), n), seed)))
     case, _, found = outcome(seed, n)
     assert found is None, (case.features, seed)
 
@@ -71,9 +72,9 @@ def covering():
     return cases
 
 
-@pytest.mark.parametrize("part", slow_but((*range(8), "agents on nodes"), *range(8)))
+@pytest.mark.parametrize("part", slow_but((*range(8), "apart"), *range(8)))
 def test_each_pair_of_features_runs_as_the_oracle_says(part):
-    cases = [case for case in covering() if agent_on_nodes(case) == isinstance(part, str)]
+    cases = [case for case in covering() if compiled_apart(case) == isinstance(part, str)]
     cases = cases if isinstance(part, str) else cases[part::8]
     found = {(case.features, case.seed): differing(case) for case in cases}
     assert len(found) > 20
@@ -84,7 +85,7 @@ def test_each_pair_of_features_runs_as_the_oracle_says(part):
 def test_forks_and_snapshots_go_on_alike_whatever_the_features(part):
     """From the middle of each schedule; so no file on one feature tests it once more."""
     ran = 0
-    for case in [one for one in covering() if not agent_on_nodes(one)][part::4]:
+    for case in [one for one in covering() if not compiled_apart(one)][part::4]:
         whole, one = case.engine(), case.engine()
         try:
             whole.run()
@@ -109,7 +110,7 @@ def test_a_command_about_a_job_with_a_reservation_makes_the_plan_again(features,
     assert differing(Case(features, seed)) is None
 
 
-@pytest.mark.parametrize("machine", ["nodes", "constraints"])
+@pytest.mark.parametrize("machine", slow_but(("nodes", "constraints", "nodes of users"), "nodes", "constraints"))
 def test_many_cases_on_nodes_run_as_the_oracle_says(machine):
     groups = ("order", "backfilling", "promise", "dates", "failures", "corrections", "limits", "preemption")
     ran = fewer = 0
@@ -120,7 +121,7 @@ def test_many_cases_on_nodes_run_as_the_oracle_says(machine):
             ran += 1
             fewer += sum(job.ask.told != () and job.ask.nodes != job.ask.told[0] for job in case.jobs)
             assert differing(case) is None, (case.features, seed)
-    assert ran > 300 and (fewer > 1000 or machine == "nodes")
+    assert ran > 300 and (fewer > 1000 or machine != "constraints")
 
 
 @pytest.mark.slow
@@ -133,7 +134,7 @@ def test_a_thousand_sets_of_features_run_as_the_oracle_says():
 @pytest.mark.parametrize("name", [one for one in FEATURES if one not in GROUPS["rules"] and "loops" not in one])
 def test_a_feature_on_one_node_is_that_feature_on_counts(name):
     """The law of the oracle, also for what the engine refuses on nodes; Slurm's loops take whole nodes and break it."""
-    others = GROUPS.keys() - {"machine", "constraints", "dates", "failures", "rules"}
+    others = GROUPS.keys() - {"machine", "constraints", "keeping", "dates", "failures", "rules"}
     groups = sorted(group for group in others if name not in GROUPS[group])
     for seed in range(12):
         random = Random(seed)

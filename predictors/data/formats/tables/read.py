@@ -32,7 +32,7 @@ from predictors.data.formats.tables.table_map import (
     TableMap,
 )
 from predictors.data.formats.tables.vectors import sign_vectors
-from predictors.data.joblog import SIGNED, JobLog
+from predictors.data.joblog import NODES_OF_USER, SIGNED, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
 MOST_CONTRADICTIONS: Final = 0.01  # share of the rows that may end before they start, or start before their submission
@@ -415,8 +415,9 @@ def _texts(draft: Draft, used: Mapping[str, Any]) -> None:
     for target, kind in TARGETS.items():
         if kind == "flag" and target in used:
             coded = names(used[target])
-            draft.numbers[target] = by_name(coded, _flag, MISSING)
-            unread = by_name(coded, lambda text: _flag(text) == MISSING, unknown=False)
+            value_of = _exclusive if target == "exclusive" else _flag
+            draft.numbers[target] = found = by_name(coded, value_of, MISSING)
+            unread = by_name(coded, lambda _: True, unknown=False) & (found == MISSING)
             draft.report("not-a-number", unread, target)
     for target, gpus in (("requested_tres", "requested_gpus"), ("allocated_tres", "allocated_gpus")):
         if target in used:
@@ -432,6 +433,10 @@ def _texts(draft: Draft, used: Mapping[str, Any]) -> None:
 def _flag(text: str) -> int:
     word = text.strip().lower()
     return 1 if word in _YES else 0 if word in _NO else MISSING
+
+
+def _exclusive(text: str) -> int:
+    return NODES_OF_USER if text.strip().lower() in ("user", str(NODES_OF_USER)) else _flag(text)
 
 
 def _sizes(draft: Draft) -> None:

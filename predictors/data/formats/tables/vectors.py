@@ -27,18 +27,16 @@ _MARKS: Final = "[]() \t\"'"
 _BETWEEN: Final = str.maketrans(",;\t\n", "    ")
 
 
-def sign_vectors(column: Any, name: str, draft: Draft) -> None:
+def sign_vectors(
+    # lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers
+    column: Any,
+    name: str,
+    draft: Draft,  # gets the columns `signature` and `signature_2`
+) -> None:
     """Fill in the signatures of a column of vectors: lists of numbers, or their texts.
 
     A vector with another number of numbers than most that are finite, with one that is not, or of noughts alone is
     unknown, and counted; so is one of more than `MOST_NUMBERS`.
-
-    Parameters
-    ----------
-    column : arrow array
-        Lists of numbers; or texts such as `[0.1, -0.2]`, with commas, semicolons or blanks between the numbers.
-    draft : Draft
-        Gets the columns `signature` and `signature_2`.
     """
     values, bounds = _numbers(column)
     sizes = np.diff(bounds)
@@ -69,8 +67,6 @@ def sign_vectors(column: Any, name: str, draft: Draft) -> None:
 def signatures(vectors: Floats, planes: Floats | None = None) -> Ints:
     """Return the signatures of vectors of shape (n, size), int64 of shape (n, 2); each word has its bit 52 set.
 
-    Examples
-    --------
     >>> east, also, west = signatures(np.array([[1.0, 0.0, 0.1], [2.0, 0.0, 0.3], [-1.0, 0.0, 0.1]]))[:, 0].tolist()
     >>> (east ^ also).bit_count() < (east ^ west).bit_count()
     True
@@ -113,8 +109,6 @@ def _of_texts(column: Any) -> tuple[Floats, Ints]:
 def vector_of(text: str) -> npt.NDArray[np.float64]:
     """Return the numbers of a vector's text; one NaN, if it is none.
 
-    Examples
-    --------
     >>> vector_of("[0.5, -1;2]").tolist(), vector_of("relax").tolist(), vector_of("").tolist()
     ([0.5, -1.0, 2.0], [nan], [])
     """

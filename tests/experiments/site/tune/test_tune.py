@@ -289,7 +289,8 @@ def test_a_command_that_is_stopped_leaves_nothing_half_written(place, quick, mon
     ],
 )
 def test_bad_input_is_one_clear_line(place, command, words, told):
-    status, out, err = command((*WORDS, *words))
+    options = dict(zip(WORDS[2::2], WORDS[3::2], strict=True)) | {words[0]: words[1]}
+    status, out, err = command((*WORDS[:2], *(part for option in options.items() for part in option)))
     assert (status, out, err.count("\n")) == (2, "", 1), err
     assert told in err
     assert [path.name for path in place.iterdir()] == ["site.swf"]

@@ -600,7 +600,7 @@ def test_gpus_memory_constraints_and_dependencies() -> None:
     log, account = read(
         row() + "|" + tail + "sbatch --exclusive -d afterok:5:6,afterany:5 job.sh|",
         row(JobIDRaw="8", ReqMem="2Gc", Start="Unknown", End="Unknown", State="PENDING") + "|cpu=4|cpu=4||||sbatch x|",
-        row(JobIDRaw="9", ReqMem="3Gn", AllocNodes="2") + "|||||||",
+        row(JobIDRaw="9", ReqMem="3Gn", AllocNodes="2") + "||||||sbatch --exclusive=user x|",
         row(JobIDRaw="10", ReqMem="") + "|cpu=4,mem=7M||||||",
         head=head,
     )
@@ -609,7 +609,7 @@ def test_gpus_memory_constraints_and_dependencies() -> None:
     assert log["allocated_gpus"].tolist() == [2, None, None, None]  # the second has not started
     assert log["requested_job_memory"].tolist() == [4_096_000, 8 * gb, 6 * gb, 7168]
     assert (named(log, "constraint")[0], named(log, "reservation")[0]) == ("h100&ib", "maint")
-    assert (named(log, "licenses")[0], log["exclusive"].tolist()) == ("lic@db:2", [1, None, None, None])
+    assert (named(log, "licenses")[0], log["exclusive"].tolist()) == ("lic@db:2", [1, None, 2, None])
     assert (named(log, "dependency")[0], named(log, "parents")[0]) == ("afterany,afterok", "5:6")
     assert [(f.text, f.count) for f in account.findings if f.rule == "unused"] == [
         ("columns of which nothing is used: MaxRSS", 1)

@@ -165,6 +165,13 @@ def test_gpus_on_a_machine_that_has_none() -> None:
     assert (log.max_gpus, log.epoch) == (8, None)  # seconds since some start, no dates
 
 
+def test_a_table_tells_whose_nodes_a_job_asks_for() -> None:
+    text = propose(b"JobID,Submit,Start,End,Exclusive\n1,5,6,7,1\n2,6,7,8,0\n", "a.csv")
+    rows = b"".join(b"%d,5,6,7,%s\n" % (n, word) for n, word in enumerate((b"user", b"yes", b"no", b"2", b"some", b"")))
+    log, account = parse_table(b"JobID,Submit,Start,End,Exclusive\n" + rows, "a.csv", mapped(text))
+    assert log["exclusive"].tolist() == [2, 1, 0, 2, None, None] and account.count("not-a-number") == 1
+
+
 def test_a_list_of_resources_tells_gpus_and_their_type() -> None:
     text = COLUMNS + '"E" = "end"\n"R" = "requested_tres"\n"T" = "gpu_type"\n'
     data = b'Id,S,B,E,R,T\n1,5,6,7,"cpu=1,gres/gpu:a100=2",v100\n2,6,7,8,cpu=1,\n'
