@@ -9,14 +9,15 @@ import pytest
 from predictors.schedulers.journal import read_journal
 from predictors.schedulers.judge import Asked, LocalJudge
 from predictors.tracking.client import load_classifier
-from tests.experiments.cli.test_variability import data, home, jobcast, load
+from tests.experiments.cli.test_variability import data, home, jobcast
 from tests.predictors.schedulers.conftest import cluster, cluster_on_path
+from tests.support.variability_data import load_at
 
 __all__ = ["cluster", "cluster_on_path", "data", "home"]
 
 MODEL = "models:/whole-machine@champion"
 TIMES = np.arange(6_000, 20_000, 50)
-BUSY, CALM = int(TIMES[np.argmax(load(TIMES - 150))]), int(TIMES[np.argmin(load(TIMES - 150))])
+BUSY, CALM = int(TIMES[np.argmax(load_at(TIMES - 150))]), int(TIMES[np.argmin(load_at(TIMES - 150))])
 
 
 @pytest.fixture(scope="module")
