@@ -8,7 +8,7 @@ there, another one (other options, log, versions, code) starts in a folder of it
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import fields, replace
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
@@ -225,7 +225,7 @@ def _options(setting: Setting) -> dict[str, Any]:
     """Return what an experiment is run with apart from its log, as plain values; neither who works, nor where."""
     names = {one.name for one in fields(setting)} - {"log", "folder", "checkpoints", "pool"}
     given = {name: getattr(setting, name) for name in names}
-    given["machine"] = None if setting.machine is None else asdict(setting.machine)["nodes"]
+    given["machine"] = None if setting.machine is None else setting.machine.plain
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in given.items()}
     return {name: str(value) if isinstance(value, Path) else value for name, value in plain.items()}
 

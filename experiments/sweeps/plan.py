@@ -50,8 +50,8 @@ class PlannedLog:
 
     @property
     def place(self) -> object:
-        """The machine: its nodes, or how many processors it has."""
-        return self.jobs.max_procs if self.machine is None else self.machine.nodes
+        """The machine: its nodes and switches, or how many processors it has."""
+        return self.jobs.max_procs if self.machine is None else (self.machine.nodes, self.machine.switches)
 
     @property
     def runs_on(self) -> str:
@@ -107,7 +107,7 @@ class Plan:
         """Return a digest of all that results depend on: what is run on which jobs, by which code."""
         about = self.about()
         logs = [
-            log_identity(log.jobs) | ({} if log.machine is None else {"machine": asdict(log.machine)["nodes"]})
+            log_identity(log.jobs) | ({} if log.machine is None else {"machine": log.machine.plain})
             for log in self.logs.values()
         ]
         sweep = {key: value for key, value in about["sweep"].items() if key not in ("logs", "beside", "measure")}

@@ -91,7 +91,7 @@ def _matched(plain: str, having: Callable[[str], Bools]) -> Bools:
 
 
 def read_constraint(text: str) -> Constraint | None:
-    """Return what a constraint says; None if Slurm would refuse it.
+    """Return what a constraint says; None if it is none, or is not read (see above).
 
     >>> read_constraint("ib, (h100 | a100)").plain, read_constraint("[rack1|rack2]&ib").choices
     ('ib&(h100|a100)', ('rack1', 'rack2'))

@@ -36,7 +36,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
@@ -198,6 +198,12 @@ class Machine:
     def gpus(self) -> int:
         """How many GPUs its nodes have."""
         return sum(group.count * group.gpus for group in self.nodes)
+
+    @property
+    def plain(self) -> object:
+        """Its groups of nodes as plain values, with its switches where it has some."""
+        declared = {name: [asdict(one) for one in getattr(self, name)] for name in ("nodes", "switches")}
+        return declared if self.switches else declared["nodes"]
 
     @property
     def words(self) -> str:

@@ -174,7 +174,7 @@ def gpus_of(text: str) -> int:
     return whole[0] if whole else sum(count for kind, _, count in found if kind == "gres/gpu")
 
 
-_GPUS: Final = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpu:([^\s,:=(]+)")
+_GPUS: Final = re.compile(r"(?:^|,)\s*(?:gres[/:])?gpu:([^\s,:=(]+)([:=]?)")
 _COUNTED: Final = re.compile(r"\d+[KMGTP]?", re.IGNORECASE)
 
 
@@ -183,10 +183,10 @@ def gpu_type_of(text: str) -> str:
 
     >>> gpu_type_of("cpu=8,gres/gpu:h100=2,gres/gpu=3,gres/gpu:a100=1"), gpu_type_of("cpu=8,gres/gpu=2")
     ('a100,h100', '')
-    >>> [gpu_type_of(text) for text in ("gpu:a100:2,shard:1", "gpu:2", "gpu:a100", "gres/gpu:1g.5gb:2(S:0)")]
-    ['a100', '', 'a100', '1g.5gb']
+    >>> [gpu_type_of(text) for text in ("gpu:a100:2,shard:1", "gpu:2", "gpu:1080:2", "gres/gpu:1g.5gb:2(S:0)")]
+    ['a100', '', '1080', '1g.5gb']
     """
-    return ",".join(sorted({found for found in _GPUS.findall(text) if not _COUNTED.fullmatch(found)}))
+    return ",".join(sorted({kind for kind, more in _GPUS.findall(text) if more or not _COUNTED.fullmatch(kind)}))
 
 
 def _numbered(text: str) -> dict[str, int]:
@@ -494,7 +494,7 @@ def _asked_for(draft: Draft, column: Mapping[str, Any]) -> None:
     lines, texts = draft.names["command"]
     asked = [submit_options(text) for text in texts]
     kinds = {None: MISSING, "user": NODES_OF_USER}
-    keeps = [kinds.get(one.get("exclusive"), OWN_NODES) for one in asked]
+    keeps = [kinds.get(one["exclusive"].lower() if "exclusive" in one else None, OWN_NODES) for one in asked]
     draft.numbers["exclusive"] = np.array([*keeps, MISSING], dtype=np.int64)[np.where(lines == MISSING, -1, lines)]
     for key, found in dependencies((lines, tuple(one.get("dependency", "") for one in asked))).items():
         draft.names.setdefault(key, found)

@@ -42,10 +42,10 @@ from schedsim.kernels.places.placement import (
     next_opening,
     note_in_vain,
     occupy,
+    planned_node,
     reserved_procs,
     room_on,
     stays_in_vain,
-    then,
     vacate,
 )
 from schedsim.kernels.places.records import Demand, NodeArrays
@@ -221,7 +221,7 @@ def reserve(sim: Arrays, places: NodeArrays) -> None:
 def _first_place(sim: Arrays, places: NodeArrays, which: int) -> tuple[int, int, int]:
     """Return when the head has a place, by a list of the running jobs, or NEVER; also its room and what is free then.
 
-    The room is the number of its pieces; `then` has what is free on the nodes at that time.
+    The room is the number of its pieces; `planned_node` has what is free on the nodes at that time.
     """
     state, dated = sim.state[0], len(places.windows) > 0
     job = sim.jobs_now[state.queue.head]
@@ -280,7 +280,7 @@ def _room_at(places: NodeArrays, which: int, head: Demand, time: int, end: int) 
     date_nodes(places, places.later if which == at.RUNNING else places.at_promise, time)
     room = 0
     for i in range(head.first_member, head.end_member):
-        room += room_on(places.users, then(places, which, places.members[i]), head, end)
+        room += room_on(places.users, planned_node(places, which, places.members[i]), head, end)
     return room
 
 
@@ -320,7 +320,7 @@ def _as_now(places: NodeArrays, which: int, head: Demand) -> int:
     else:
         one.n_promised += 1
     for i in range(len(places.nodes) if len(places.windows) > 0 else 0):  # before they are dated
-        then(places, which, i)
+        planned_node(places, which, i)
     for i in range(head.first_member, head.end_member):
         room += room_on(places.users, places.nodes[places.members[i]], head, at.NOTHING)
     return room
@@ -358,7 +358,7 @@ def _change_at(
 
     By its requested time the head would run until `end`.
     """
-    node = then(places, which, number)
+    node = planned_node(places, which, number)
     if not places.serves[head.node_set, number]:
         change(node, demand, pieces, sign)
         return 0

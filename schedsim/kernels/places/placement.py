@@ -172,7 +172,7 @@ def copy_free(target: Node | NodeLevel, source: Node | NodeLevel) -> None:
 
 
 @step
-def then(places: NodeArrays, which: int, number: int) -> Node:
+def planned_node(places: NodeArrays, which: int, number: int) -> Node:
     """Return what is free on a node at the head's shadow time (RUNNING) or promise (LIMITS), as planned so far.
 
     It is copied from what is free now when it is first asked for, and before that changes.
@@ -190,8 +190,8 @@ def then(places: NodeArrays, which: int, number: int) -> Node:
 @step
 def change_now(places: NodeArrays, number: int, demand: Demand, pieces: int, sign: int) -> None:
     """Take pieces of a job from what is free on a node now, or release them; what is planned there stays."""
-    then(places, at.RUNNING, number)
-    then(places, at.LIMITS, number)
+    planned_node(places, at.RUNNING, number)
+    planned_node(places, at.LIMITS, number)
     change(places.nodes[number], demand, pieces, sign)
 
 

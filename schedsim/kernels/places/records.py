@@ -99,7 +99,7 @@ class NodeArrays(NamedTuple):
     """All arrays of the nodes of a simulation, as the kernels pass them on."""
 
     nodes: Records[Node]  # now
-    later: Records[Node]  # at the head's shadow time, by the estimates; see `placement.then`
+    later: Records[Node]  # at the head's shadow time, by the estimates; see `placement.planned_node`
     later_as_of: Ints  # number of the reservation for which each of them was written
     at_promise: Records[Node]  # at the start promised to the head, by requested times
     promise_as_of: Ints  # number of the promise for which each of them was written

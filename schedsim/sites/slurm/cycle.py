@@ -235,14 +235,14 @@ def _start_between(
 def _list_running(
     sim: Arrays, places: NodeArrays, cycle: NodeCycle, preempt: PreemptionArrays | None, job: JobNow, end: int
 ) -> int:
-    """List the running jobs that have nodes, by their planned ends, unless none has started since; return how many.
+    """List running jobs that have nodes, by planned ends, unless none has started or stopped since; return how many.
 
     Of those that the job may preempt what they have is released instead.
     """
     one, moment = cycle.one[0], places.one[0].n_occupied + places.one[0].n_released
     if one.listed_at == moment and preempt is None:
         return one.n_running
-    one.n_running, n = 0, 0
+    one.n_running, cycle.first_held[0], n = 0, 0, 0
     for i in range(list_slots(sim, at.RUNNING, len(sim.jobs_now))):
         other = sim.jobs_now[sim.scratch[i]]
         if preempt is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches

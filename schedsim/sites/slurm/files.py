@@ -217,7 +217,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
     preempting = Preempting.of(conf, words_of(log, log.partition_column), owners)
     findings = list(_unused(conf, accounts is not None, preempting is not None))
     if log is not told:
-        text = "ask for no memory: limits, bills, priorities and nodes count what DefMemPerCPU and its like give them"
+        text = "ask for no memory: DefMemPerCPU and its like give them some, for limits, bills, priorities and places"
         more = log.known("requested_job_memory") & ~told.known("requested_job_memory")
         findings.append(Finding("slurm-default-memory", "noted", text, int(more.sum())))
     order = None

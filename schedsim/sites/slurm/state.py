@@ -41,7 +41,8 @@ _OF_PACE: Final = (
     "sched_interval", "min_interval",
 )  # fmt: skip
 _READ: Final = ("sets", "weights", "leaf_of", "on_leaf", "most_on_node")
-_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in _READ)
+_LISTED: Final = ("ends", "first_held", "held")  # written again by the next cycle
+_WRITTEN: Final = tuple(name for name in NodeCycle._fields if name not in _READ + _LISTED)
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +101,7 @@ class LoopsNow:
         if self.preemption is not None:
             own["parts"] = self.arrays.parts.copy()
         if cycle is not None:
+            cycle = cycle._replace(**{name: np.empty_like(getattr(cycle, name)) for name in _LISTED})
             cycle = cycle._replace(**{name: getattr(cycle, name).copy() for name in _WRITTEN})
         preemption = self.preemption
         if preemption is not None:
@@ -203,7 +205,7 @@ def _cycle(demands: Demands, tested: int) -> NodeCycle:
         counted=np.zeros(words, dtype=np.int64),
         runs=runs,
         ends=np.empty(most, dtype=np.int64),
-        first_held=np.zeros(most + 1, dtype=np.int64),
+        first_held=np.empty(most + 1, dtype=np.int64),
         held=held,
         leaf_of=leaf_of,
         on_leaf=np.argsort(leaf_of, kind="stable"),

@@ -10,6 +10,7 @@ from experiments.registry import _facts
 from experiments.runs.checkpoints import with_checkpoints
 from experiments.runs.setting import Setting
 from experiments.sweeps.plan import plan
+from experiments.sweeps.sweep import LogFile
 from jobcast import JobcastError, JobLog, Sweep, read_results, run_sweep
 from predictors.data.formats.detect import writer_for
 from schedsim.machine.node_groups import Machine, NodeGroup
@@ -166,3 +167,17 @@ def test_one_log_on_several_machines_stands_in_a_row_for_each(place):
     (place / "other" / "fewer.toml").write_text(MACHINE)
     with pytest.raises(JobcastError, match="another log of this sweep is called site on fewer; rename one"):
         ran(names[1], ", machine = 'other/fewer.toml'")
+
+
+def test_machines_that_differ_in_their_switches_are_two(tmp_path):
+    text = '[[nodes]]\nname = "a"\ncount = 4\nprocessors = 9\ngpus = 4\nswitch = "leaf[1-2]"\n'
+    for name, parents in (("one", ("top", "top")), ("two", ("top", "other"))):
+        switches = [f'[[switches]]\nname = "leaf{k}"\nparent = "{parent}"\n' for k, parent in enumerate(parents, 1)]
+        above = [f'[[switches]]\nname = "{parent}"\n' for parent in dict.fromkeys(parents)]
+        (tmp_path / f"{name}.toml").write_text(text + "".join((*switches, *above)))
+    path = tmp_path / "site.swf.gz"
+    writer_for(path)(log_of(), path)
+    files = [LogFile(str(path), machine=str(tmp_path / f"{name}.toml")) for name in ("one", "two")]
+    assert list(plan(Sweep(logs=tuple(files), policies=("easy",), seeds=(1,))).logs) == ["site on one", "site on two"]
+    alone = [plan(Sweep(logs=(file,), policies=("easy",), seeds=(1,))).identity() for file in files]
+    assert alone[0] != alone[1]
