@@ -111,13 +111,20 @@ def _end(number: int, frame: Any) -> NoReturn:
     raise Ended(128 + number)
 
 
+def _number_of(ending: BaseException | None) -> int:
+    """Return the signal that an exception stands for; 0 if it stands for none."""
+    if isinstance(ending, KeyboardInterrupt):
+        return int(signal.SIGINT)
+    return int(ending.code or 0) - 128 if isinstance(ending, Ended) else 0
+
+
 _dropped: list[int] = []  # signals with exceptions that Python has dropped
 
 
 def _end_again(usual: Callable[[Any], object], lost: Any) -> None:
     """Repeat a signal after Python dropped its exception in a finaliser or a weak reference's callback."""
     if issubclass(lost.exc_type, (KeyboardInterrupt, Ended)):
-        number = signal.SIGINT if lost.exc_type is KeyboardInterrupt else int(lost.exc_value.code) - 128
+        number = _number_of(lost.exc_value) or int(signal.SIGINT)  # the value may be lost, too
         _dropped.append(number)
         with suppress(RuntimeError):  # no thread can be started: the interpreter is ending anyway
             threading.Timer(0.05, os.kill, (os.getpid(), number)).start()
@@ -161,7 +168,7 @@ def main() -> None:
     except BrokenPipeError:
         _leave_pipe()
     except Ended as ended:
-        _end_by(int(ended.code or 0) - 128)
+        _end_by(_number_of(ended))
     except SystemExit as left:
         if isinstance(left.__context__, BrokenPipeError):  # typer has seen it first, and would end with 1
             _leave_pipe()
@@ -170,10 +177,12 @@ def main() -> None:
         _drop_output()
         place = f"{error.filename}: " if error.filename else ""
         _fail(f"{place}{error.strerror or error}.")
-    except Exception:
-        if not _dropped:
+    except Exception as error:
+        # the code in which it was dropped has failed of that: numba's cache; or a class has wrapped it: __set_name__
+        number = _dropped[0] if _dropped else _number_of(error.__cause__)
+        if not number:
             raise
-        _end_by(_dropped[0])  # the code in which it was dropped has failed of that: numba's cache
+        _end_by(number)
 
 
 def _named(method: Callable[..., Any], *about: Any) -> Any:

@@ -9,6 +9,7 @@ import time
 
 import pytest
 
+from experiments.cli.main import main
 from predictors.data.formats.swf import write_swf
 from predictors.data.synthetic.generate import generate_log
 from tests.support.places import ROOT
@@ -87,3 +88,14 @@ def test_a_command_that_is_ended_leaves_no_traceback_and_nothing_half_written(ho
             assert (home / "out" / out).read_bytes() == expected, what
     assert stopped > 0
     assert ended(home, line).returncode == 0  # the store and the folders are as usable as before
+
+
+def test_an_interrupt_that_python_has_wrapped_ends_the_command(monkeypatch, capsys):
+    """As `__set_name__` does while a class is made: a RuntimeError from it."""
+
+    def stopped(**_):
+        raise RuntimeError("Error calling __set_name__") from KeyboardInterrupt()
+
+    monkeypatch.setattr("experiments.cli.main.app", stopped)
+    with pytest.raises(KeyboardInterrupt):
+        main()
