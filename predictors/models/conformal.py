@@ -410,7 +410,7 @@ class WithBudget(Wrapper):
 
     # share of the jobs that may run longer than predicted; None leaves the predictions as they are
     budget: OpenShare | None = 0.05
-    coverage: OpenShare = 0.9  # share of the jobs that shall run between `lower` and `upper` of their prediction
+    coverage: OpenShare = 0.9  # share of the jobs that are to run between `lower` and `upper` of their prediction
 
     @property
     def features(self) -> tuple[str, ...]:  # type: ignore[override]

@@ -37,7 +37,7 @@ class Reason:
     extra: int | None = None  # processors that the head leaves free then; unknown where places count instead of numbers
     reserved: int | None = None  # when the job's own reservation is
     collides: int | None = None  # when the reservations of others would leave it too few processors, had it started
-    blockers: tuple[int, ...] = ()  # the jobs whose reservations those are
+    blockers: tuple[int, ...] = ()  # the jobs that hold these reservations
     reason: str = ""  # what the gate says, or why it is held
     room: int | None = None  # under a ceiling on utilisation, processors that the job could use
     due: int | None = None  # when a job that is postponed joins the queue at the latest

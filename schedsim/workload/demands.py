@@ -44,8 +44,9 @@ def count_users(shapes: Records[Demand], keeper: Ints, most: int) -> Ints | None
     first, second, third = accumulate(widths)
     if third + first > _BITS:
         raise JobcastError(
-            f"{n:,} users keep nodes to their own jobs, on nodes that run {most:,} jobs at most: their product is "
-            f"above some {1 << _BITS // 4:,}. Count cores or sockets in place of processors, or leave exclusive out."
+            f"{n:,} users keep nodes to their own jobs, on nodes that run {most:,} jobs at most: these are more "
+            "than the simulation can tell apart. Count cores or sockets in place of processors, or leave out what "
+            "keeps the nodes: exclusive = 2 in the log, ExclusiveUser in slurm.conf."
         )
     alike = 1 + (keeper << first) + (keeper**2 << second)
     shapes["joins"] = alike + (shapes["exclusive"].astype(np.int64) << third)

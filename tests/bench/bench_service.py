@@ -2,9 +2,9 @@
 
 Run as `python tests/bench/bench_service.py [SECONDS]`, or with `kills [TIMES] [sqlite | postgresql | migration]`, or
 `live [JOBS]` (what attacks cost: `tests.predictors.service.hostile`). All traffic is on this machine's loopback and
-bounded: a server on a free port, an open loop of 500 predictions a second beside 100 requests a second with three
+bounded: a server on a free port, an open loop of 500 predictions a second next to 100 requests a second with three
 events each (the server learns from every job that ends), batches of 10,000 rows, and wrk for the most that it can do,
-where wrk is installed. Times are wall seconds, seen by the client; beside them stands what the server itself counted,
+where wrk is installed. Times are wall seconds, seen by the client; next to them stands what the server itself counted,
 and its CPU seconds. The database is made in the folder for temporary files: TMPDIR chooses the disk.
 """
 

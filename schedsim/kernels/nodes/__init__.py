@@ -1,1 +1,1 @@
-"""What passes ask of machines whose nodes differ: EASY's places, and a plan of several reservations."""
+"""What passes ask of nodes that differ: EASY's places, and a plan of several reservations."""

@@ -72,8 +72,7 @@ USED_OF_PARTITIONS: Final = frozenset(
         "maxtime",
         "maxnodes",
         "minnodes",
-        "oversubscribe",
-        "shared",
+        *SHARING,
         "exclusiveuser",
         *_MEMORY,
     )

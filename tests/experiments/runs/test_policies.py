@@ -214,7 +214,7 @@ def test_nodes_of_a_user_take_more_of_its_jobs_and_none_of_others(site, policy):
         {"submit": 2, "user": 1, "run_time": 100, "requested_time": 100},  # joins the first job
         {"submit": 3, "user": 2, "run_time": 10, "requested_time": 10},  # waits: the first job ends at 50
         {"submit": 4, "user": 1, "exclusive": 2, "requested_procs": 2},  # would keep it off
-        {"submit": 5, "user": None, "exclusive": 2, "requested_procs": 1},  # of nobody: exclusive
+        {"submit": 5, "user": None, "exclusive": 2, "requested_procs": 1},  # of an unknown user: exclusive
     ]
     log = log_of(*jobs)
     named = NamedPolicy.of(site("PartitionName=p\nPartitionName=q\n") if policy == "slurm" else policy)
@@ -226,6 +226,6 @@ def test_nodes_of_a_user_take_more_of_its_jobs_and_none_of_others(site, policy):
     assert schedule.placements.node[schedule.placements.job == 2].tolist() == [0]
     assert schedule.start[3:5].tolist() == [50, 60] and schedule.start[5] == 101
     shares = figures["resources"]["processors"]
-    assert shares["held"] > shares["utilisation"]  # by the job of nobody alone
+    assert shares["held"] > shares["utilisation"]  # by the job of an unknown user alone
     if policy == "easy":
         assert "lacked nodes that no other job holds" in " ".join(in_words(simulation.explain(schedule, 4)))

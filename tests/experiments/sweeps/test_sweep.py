@@ -498,7 +498,7 @@ def test_the_command_judges_and_leaves_a_page(tmp_path, monkeypatch):
     }
     page = (folder / "report.html").read_text(encoding="utf-8")
     assert document["judgements"][0]["sentence"].split(":")[0] in page
-    again = invoke("sweep", "mine.toml", "--beside", "fcfs")  # judged anew, nothing run
+    again = invoke("sweep", "mine.toml", "--beside", "fcfs")  # judged again, nothing run
     assert again.exit_code == 0
     assert "easy is better than fcfs" in again.output or "makes others wait" in again.output
 

@@ -165,7 +165,7 @@ def test_gpus_on_a_machine_that_has_none_are_refused():
      ((None, 2), (5, None), "2 s"), ((0, None), (1, 2), None)],
 )  # fmt: skip
 def test_the_law_of_nodes_tells_of_other_users(kept, users, says):
-    """A third job starts on the node beside the others that it must not join, by demands that the schedule ignored."""
+    """A third job starts on the node of others that it must not join, by demands that the schedule ignored."""
     machine = Machine((NodeGroup("thin", 1, 8),))
 
     def log(**columns):

@@ -1,4 +1,4 @@
-"""Nodes that a real Slurm with topology/tree gives to jobs, beside those of the simulation."""
+"""Nodes that a real Slurm with topology/tree gives to jobs, next to those of the simulation."""
 
 import os
 import time
