@@ -13,7 +13,7 @@ from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, machine_at
 from experiments.runs.simulate import learnt_from, loaded, ready_for
 from experiments.site.advise import report as advised
 from experiments.site.advise.advise import Question
@@ -29,7 +29,6 @@ from predictors.tracking.client import log_agent
 from predictors.tracking.client import register as register_run
 from predictors.tracking.uri import checked_alias, checked_name
 from schedsim.agents.files import check_suffix, write_agent
-from schedsim.machine.node_groups import read_machine
 from schedsim.sites.slurm.files import is_slurm
 
 
@@ -37,7 +36,7 @@ def advise(args: options.Advise) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
     jobs, account = read(args.log, args.jobs_of.requests_from)
     with console.after_reading(account):
-        nodes = None if args.machine is None else read_machine(args.machine)
+        nodes = None if args.machine is None else machine_at(args.machine)
         today = NamedPolicy.of(args.current).files if is_slurm(args.current) else None
         ready = ready_for(nodes, jobs, reading=account, sites=(today,), **vars(args.jobs_of))
         cleaned = ready.used

@@ -337,7 +337,7 @@ def amounts_of(log: JobLog, workload: Workload, nodes: Ints) -> dict[str, Ints]:
 def weights_of(told: Setting) -> Iterator[tuple[str, float]]:
     """Give trackable resources and the weight of one of each: memory a MB."""
     for part in told.value.split(","):
-        match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
+        match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})([KMGT]?)\s*", part, re.IGNORECASE)
         if match is None:
             raise JobcastError(
                 f"{told.place}: {told.name} is a list such as CPU=1.0,Mem=0.25G; found {printable(told.value)[:40]!r}."

@@ -1,4 +1,4 @@
-"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
+"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE,FILE…`, or `slurm:SITE`."""
 
 import json
 import re
@@ -19,6 +19,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf, whole_of
+from predictors.data.slurm.site import Site, is_site, read_site
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
@@ -140,7 +141,7 @@ def names_of_policies(text: str) -> tuple[str, ...]:
 def read_from(policy: str) -> tuple[Path, ...]:
     """Return all files that a policy is read from, included ones too."""
     first, *others = files_of_policy(policy)
-    return *files_of(first), *map(Path, others)
+    return *((Path(first),) if is_site(first) else files_of(first)), *map(Path, others)
 
 
 def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
@@ -159,9 +160,21 @@ class SlurmFiles:
     def read(cls, policy: str) -> Self:
         """Read the files of a policy's name."""
         first, *others = files_of_policy(policy)
+        if is_site(first):
+            if others:
+                raise JobcastError(f"Policy {policy!r}: {first} has the site's accounts and QOS; name it alone.")
+            return cls.of_site(read_site(first), first)
         conf = read_slurm_conf(first)
         _check_spelling(conf)
         return cls(conf, read_accounts(tuple(others)) if others else None)
+
+    @classmethod
+    def of_site(cls, site: Site, source: str | Path) -> Self:
+        """Return those that a site's file holds; `source` names it in messages."""
+        if site.conf is None:
+            raise JobcastError(f"{source}: holds no slurm.conf, so the site's own policy is unknown; name a --policy.")
+        _check_spelling(site.conf)
+        return cls(site.conf, site.accounts)
 
     @cached_property
     def digest(self) -> str:

@@ -1,0 +1,166 @@
+"""What of a site's Slurm changes schedules and is not simulated, each setting with its value and place."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from predictors.core.errors import JobcastError, counted
+from predictors.data.joblog import JobLog
+from predictors.data.slurm.conf import Setting, SlurmConf
+from predictors.data.slurm.hosts import host_list
+from predictors.data.slurm.site import Site
+from predictors.data.summary import prepare
+from schedsim.machine.slurm_nodes import SlurmMachine
+from schedsim.sites.slurm import preempting
+from schedsim.sites.slurm.factors import SHARING, USED_FLAGS, USED_FLAGS_WITH_ACCOUNTS, WITHOUT_EFFECT
+from schedsim.sites.slurm.files import USED_OPTIONS, SlurmFiles
+
+LOST: Final = ("slurm-unused-of-associations", "slurm-unused-of-qos", "slurm-unused-flags")
+"""Rules of a policy's account by which settings of sacctmgr are not used."""
+HARMLESS: Final = frozenset(  # options of SchedulerParameters that change no schedule
+    (
+        "max_script_size", "nohold_on_prolog_fail", "permit_job_expansion", "disable_job_shrink", "salloc_wait_nodes",
+        "sbatch_wait_nodes", "enable_job_state_cache", "default_gbytes", "no_env_cache", "disable_user_top",
+        "step_retry_count", "step_retry_time", "max_array_tasks", "max_depend_depth", "kill_invalid_depend",
+        "ignore_prefer_validation", "enable_hetero_steps", "allow_zero_lic", "bf_yield_interval", "bf_yield_sleep",
+        "bf_yield_rpc_cnt", "ignore_constraint_validation", "requeue_setup_env_fail", "bf_node_space_size",
+    )
+)  # fmt: skip
+PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "suspendtime": "idle nodes are switched off, and a job waits until they are up",
+        "licenses": "jobs wait for licences",
+        "burstbuffertype": "jobs wait for burst buffers",
+        "overtimelimit": "jobs may run on past their limit",
+        "completewait": "nodes stay empty for a while after a job",
+        "resvoverrun": "jobs may run into a reservation",
+        "requeueexit": "jobs go back to the queue by their exit code",
+        "requeueexithold": "jobs go back to the queue by their exit code",
+        "prioritysitefactorplugin": "site factors are those of the log alone",
+        "topologyparam": "its options are not simulated",
+        "federationparameters": "jobs go to other clusters",
+        "jobdefaults": "jobs have processors by their GPUs",
+        "mcsplugin": "users keep nodes to themselves by its labels",
+    }
+)
+"""Parameters that change schedules; the value 0, NONE or NO of some is their absence."""
+OF_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "state": "its jobs start as if it were UP",
+        "rootonly": "users cannot use it",
+        "lln": "jobs go to the least loaded nodes",
+        "alternate": "jobs go to another partition while it is not UP",
+        "allowgroups": "other groups cannot use it",
+        "maxcpuspernode": "jobs have at most so many processors of a node",
+        "maxcpuspersocket": "jobs have at most so many processors of a socket",
+        "reqresv": "jobs need a reservation",
+        "overtimelimit": "jobs may run on past their limit",
+        "suspendtime": "idle nodes are switched off, and a job waits until they are up",
+        "powerdownonidle": "nodes are switched off after each job",
+        "jobdefaults": "jobs have processors by their GPUs",
+        **dict.fromkeys(SHARING, "jobs share processors"),
+    }
+)
+_NONE: Final = frozenset(("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "mcs/none"))
+_TREES: Final = frozenset(("topology/tree", "topology/default", "topology/none", "topology/flat", ""))
+_WHOLE_CORES: Final = re.compile(r"(?i)\bCR_(?:Core|Socket)\b|\bCR_(?:Core|Socket)_Memory\b")
+_MEANT: Final = frozenset(
+    ("cr_cpu", "cr_cpu_memory", "cr_core", "cr_core_memory", "cr_memory", "cr_core_default_dist_block")
+)
+_REPEATED: Final = frozenset(("DAILY", "HOURLY", "WEEKLY", "WEEKDAY", "WEEKEND"))
+
+
+@dataclass(frozen=True)
+class Gap:
+    """A setting that changes schedules and is not simulated."""
+
+    setting: str
+    place: str
+    text: str  # what it does, or what is done without it
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return asdict(self)
+
+
+def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[Gap]:
+    """Return what of a site the simulator does not do."""
+    found = [] if site.conf is None else [*_of_conf(site.conf), *_of_partitions(site.conf), *_of_nodes(site.conf)]
+    for note in () if made is None else made.notes:
+        found.append(Gap("nodes", "", note))
+    down = [name for name, shown in site.nodes.items() if shown.is_down]
+    if down:
+        text = f"{counted(len(down), 'node')} down or drained now count as up, in the whole log"
+        found.append(Gap(f"State of {host_list(down)[:80]}", site.nodes[down[0]].place, text))
+    for one in site.reservations:
+        if set(one.flags) & _REPEATED:
+            found.append(Gap(f"Flags={','.join(one.flags)}", one.place, f"{one.name} counts once, not again and again"))
+        if "MAINT" not in one.flags and one.nodes:
+            found.append(Gap(f"ReservationName={one.name}", one.place, "its nodes take no job, also none of its users"))
+    return [*found, *_of_policy(site, made, log)]
+
+
+def _told(one: Setting, text: str) -> Gap:
+    return Gap(f"{one.name}={one.value}", one.place, text)
+
+
+def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
+    for key, text in PARAMETERS.items():
+        one = conf.settings.get(key)
+        if one is not None and one.value.lower() not in _NONE:
+            yield _told(one, text)
+    tree = conf.settings.get("topologyplugin")
+    if tree is not None and tree.value.lower() not in _TREES:
+        yield _told(tree, "nodes are placed without it")
+    for name, known in (
+        ("SchedulerParameters", USED_OPTIONS | preempting.USED_OPTIONS | HARMLESS),
+        ("PriorityFlags", USED_FLAGS | USED_FLAGS_WITH_ACCOUNTS | WITHOUT_EFFECT),
+        ("SelectTypeParameters", _MEANT),
+    ):
+        for option, value in conf.options(name).items():
+            if option not in known:
+                place = conf.settings[name.lower()].place
+                yield Gap(f"{option}={value}" if value else option, place, f"an option of {name} that is not simulated")
+
+
+def _of_partitions(conf: SlurmConf) -> Iterator[Gap]:
+    for partition, row in conf.partitions.items():
+        for key, text in OF_PARTITIONS.items():
+            one = row.get(key)
+            if one is not None and one.value.lower().partition(":")[0] not in _NONE:
+                yield Gap(f"{one.name}={one.value} of {partition}", one.place, text)
+
+
+def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:
+    whole = _WHOLE_CORES.search(conf.text("SelectTypeParameters", ""))
+    for names, row in conf.node_lines:
+        threads = row.get("threadspercore")
+        if whole and threads is not None and threads.value not in ("0", "1"):
+            yield Gap(
+                f"{threads.name}={threads.value} of {names.value[:60]}", names.place, "jobs get whole cores of Slurm"
+            )
+        for key in ("cpuspeclist", "restrictedcorespergpu"):
+            if key in row:
+                yield Gap(
+                    f"{row[key].name} of {names.value[:60]}", names.place, "these processors count as free for all"
+                )
+
+
+def _of_policy(site: Site, made: SlurmMachine | None, log: JobLog | None) -> Iterator[Gap]:
+    """Give what the policy says of these files: why there is none, and what of sacctmgr's it does not use."""
+    if site.conf is None:
+        return
+    try:
+        files = SlurmFiles.of_site(site, site.conf.source)
+        if log is None:
+            return
+        procs = made.machine.procs if made is not None else None
+        account = files.policy(prepare(log, procs, drop_wide=True).used)[1]
+    except JobcastError as error:
+        yield Gap("Slurm's own order", "", f"cannot be simulated: {error}")
+        return
+    for one in account.findings:
+        if one.rule in LOST:
+            yield Gap(one.text.rpartition(": ")[2][:200], "", f"of {one.rule.rpartition('-')[2]}: not simulated")

@@ -1,0 +1,197 @@
+"""A site's nodes beyond its slurm.conf: gres.conf, topology.conf, `scontrol show node` and `scontrol show res`."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Final
+
+from predictors.core.errors import JobcastError, printable
+from predictors.data.slurm.conf import Setting, lines_of, names_of, pairs_of, whole_of
+from predictors.data.slurm.hosts import host_count
+
+GPU: Final = "gpu"
+NONE: Final = ("", "(null)", "N/A", "n/a")  # how scontrol writes nothing
+NO_RESERVATIONS: Final = "No reservations in the system"
+_KEY: Final = re.compile(r"(?<!\S)(\w+)=(\S*)")
+_GPUS: Final = re.compile(r"gpu(?::(?!\d+(?:\(|$))([\w.-]+))?(?::(\d{1,6}))?(?:\(.*\))?", re.IGNORECASE)
+DOWN: Final = ("DOWN", "DRAIN", "FAIL", "MAINT", "NO_RESPOND", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+
+
+@dataclass(frozen=True)
+class Gpus:
+    """The GPUs of a node: how many, and the types that the files name."""
+
+    count: int = 0
+    types: tuple[str, ...] = ()
+    place: str = ""
+
+
+@dataclass(frozen=True)
+class SwitchLine:
+    """A line of topology.conf: a switch with its nodes, or with the switches below it."""
+
+    name: str
+    nodes: str
+    switches: str
+    place: str
+
+
+@dataclass(frozen=True)
+class ShownNode:
+    """A node as scontrol shows it: what a NodeName line would say of it, and its state."""
+
+    name: str
+    row: Mapping[str, Setting]
+    partitions: tuple[str, ...]
+    state: str
+    place: str
+
+    @property
+    def is_down(self) -> bool:
+        """Whether it takes no job now."""
+        return any(word in self.state.upper() for word in DOWN)
+
+
+@dataclass(frozen=True)
+class ShownReservation:
+    """A reservation as scontrol shows it; times are Unix time, those without a zone taken as UTC."""
+
+    name: str
+    start: int
+    end: int
+    nodes: str  # a list of hosts; empty where it holds none
+    flags: tuple[str, ...]
+    place: str
+
+
+def gpus_of(gres: str, place: str = "") -> Gpus:
+    """Return the GPUs in a node's list of GRES.
+
+    >>> [(one.count, one.types) for one in map(gpus_of, ("gpu:a100:4(S:0-1),nvme:1", "gpu:2", "gpu:a:1,gpu:b:1"))]
+    [(4, ('a100',)), (2, ()), (2, ('a', 'b'))]
+    """
+    found = [one for one in (_GPUS.fullmatch(part) for part in re.split(r",(?![^(]*\))", gres)) if one is not None]
+    types = dict.fromkeys(one[1].lower() for one in found if one[1])
+    return Gpus(sum(int(one[2] or 1) for one in found), tuple(types), place)
+
+
+def parse_gres(source: str, text: str) -> dict[str, Gpus]:
+    """Return the GPUs of nodes by name; under "" those of lines that name no node.
+
+    >>> parse_gres("gres.conf", "NodeName=n[1-2] Name=gpu Type=a100 File=/dev/nvidia[0-3]")["n2"].count
+    4
+    """
+    found: dict[str, Gpus] = {}
+    for place, line in lines_of(source, text):
+        row = {one.name.lower(): one for one in pairs_of(place, line, "gres.conf")}
+        if "name" not in row or row["name"].value.lower() != GPU:
+            continue
+        count = whole_of(row["count"]) if "count" in row else host_count(row["file"].value) if "file" in row else 1
+        types = (row["type"].value.lower(),) if "type" in row else ()
+        for name in names_of(row["nodename"]) if "nodename" in row else [""]:
+            own = found.get(name, Gpus())
+            found[name] = Gpus(own.count + count, tuple(dict.fromkeys((*own.types, *types))), place)
+    return found
+
+
+def parse_topology(source: str, text: str) -> list[SwitchLine]:
+    """Return the switches of a topology.conf in the order of its lines.
+
+    >>> parse_topology("topology.conf", "SwitchName=leaf1 Nodes=n[1-4]")[0].nodes
+    'n[1-4]'
+    """
+    switches: dict[str, SwitchLine] = {}
+    for place, line in lines_of(source, text):
+        row = {one.name.lower(): one for one in pairs_of(place, line, "topology.conf")}
+        told = {key: one.value for key, one in row.items()}
+        if "switchname" not in row:
+            raise JobcastError(
+                f"{place}: {printable(line)[:60]!r} names no SwitchName: only trees are read; leave the file out."
+            )
+        for name in names_of(row["switchname"]):
+            if name in switches:
+                raise JobcastError(
+                    f"{place}: switch {printable(name)[:40]!r} is named twice, first at {switches[name].place}; leave "
+                    "one out."
+                )
+            switches[name] = SwitchLine(name, told.get("nodes", ""), told.get("switches", ""), place)
+    return list(switches.values())
+
+
+def _records(source: str, text: str, key: str) -> Iterator[tuple[str, str]]:
+    """Give the records that begin with a key, each on one line, with their places."""
+    place, record = "", ""
+    for number, line in enumerate(text.splitlines(), 1):
+        if line.startswith(f"{key}="):
+            if record:
+                yield place, record
+            place, record = f"{source}:{number}", line
+        elif record:
+            record += f" {line.strip()}"
+    if record:
+        yield place, record
+
+
+_OF_A_NODE: Final = {
+    "cpus": "CPUTot", "realmemory": "RealMemory", "gres": "Gres", "feature": "AvailableFeatures", "weight": "Weight",
+    "threadspercore": "ThreadsPerCore", "memspeclimit": "MemSpecLimit", "corespeccount": "CoreSpecCount",
+}  # fmt: skip
+"""What scontrol calls the keys of a NodeName line."""
+
+
+def parse_nodes(source: str, text: str) -> dict[str, ShownNode]:
+    r"""Return the nodes that `scontrol show node` shows, by name.
+
+    >>> text = "NodeName=n1 Arch=x86_64 CPUTot=8\n   RealMemory=4000 Gres=(null)\n   State=IDLE+DRAIN Partitions=a,b"
+    >>> node = parse_nodes("nodes.txt", text)["n1"]
+    >>> {key: one.value for key, one in node.row.items()}, node.partitions, node.is_down
+    ({'cpus': '8', 'realmemory': '4000'}, ('a', 'b'), True)
+    """
+    found: dict[str, ShownNode] = {}
+    for place, record in _records(source, text, "NodeName"):
+        told = dict(reversed(_KEY.findall(record)))  # the first of equal keys: Reason and Comment hold any text
+        if "CPUTot" not in told:
+            name = printable(told["NodeName"])[:40]
+            raise JobcastError(f"{place}: node {name!r} has no CPUTot; write the file again: scontrol show node.")
+        row = {
+            key: Setting(shown, told[shown], place)
+            for key, shown in _OF_A_NODE.items()
+            if told.get(shown, "") not in NONE
+        }
+        parts = tuple(one for one in told.get("Partitions", "").split(",") if one not in NONE)
+        name = told["NodeName"]
+        found[name] = ShownNode(name, row, parts, told.get("State", ""), place)
+    return found
+
+
+def parse_reservations(source: str, text: str) -> list[ShownReservation]:
+    r"""Return the reservations that `scontrol show res` shows.
+
+    >>> text = "ReservationName=maint StartTime=2027-01-10T08:00:00 EndTime=2027-01-10T09:00:00\n   Nodes=n[1-4]"
+    >>> found = parse_reservations("res.txt", text)[0]
+    >>> found.name, found.end - found.start, found.nodes
+    ('maint', 3600, 'n[1-4]')
+    """
+    found = []
+    for place, record in _records(source, text, "ReservationName"):
+        told = dict(reversed(_KEY.findall(record)))
+        times = [_unix(told.get(key, ""), key, place) for key in ("StartTime", "EndTime")]
+        if times[1] <= times[0]:
+            raise JobcastError(
+                f"{place}: the reservation ends at {told['EndTime']}, not after its begin; write it again."
+            )
+        nodes = "" if told.get("Nodes", "") in NONE else told["Nodes"]
+        flags = tuple(one for one in told.get("Flags", "").split(",") if one not in NONE)
+        found.append(ShownReservation(told["ReservationName"], times[0], times[1], nodes, flags, place))
+    return found
+
+
+def _unix(text: str, key: str, place: str) -> int:
+    if re.fullmatch(r"\d{9,11}", text):
+        return int(text)
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        raise JobcastError(f"{place}: {key} {printable(text)[:40]!r} is no date such as 2027-01-10T08:00:00.") from None
+    return int((moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)).timestamp())

@@ -1,0 +1,244 @@
+"""The machine of a site under Slurm, from its slurm.conf, gres.conf, topology.conf and what scontrol shows.
+
+Nodes come in the order of the slurm.conf, then those that scontrol alone shows. Neighbours that are equal in all that
+counts are a group, with Slurm's list of their names as its name. Nodes in no partition run no job, and are left out.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Final
+
+from predictors.core.errors import JobcastError, counted, printable
+from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, names_of, processors_of, whole_of
+from predictors.data.slurm.hardware import Gpus, SwitchLine, gpus_of
+from predictors.data.slurm.hosts import host_list, hostnames
+from predictors.data.slurm.site import Site
+from schedsim.machine.constraints import NAME
+from schedsim.machine.node_groups import Machine, NodeGroup
+from schedsim.machine.outages import Outages, Reservation
+from schedsim.machine.topology import Switch
+
+MB_OF_GB: Final = 1024
+NOT_THERE: Final = ("FUTURE",)  # states of NodeName lines for nodes that do not exist yet
+
+
+@dataclass(frozen=True)
+class SlurmMachine:
+    """A site's machine, the names of its nodes in the order of their numbers, and what of the files is not in it."""
+
+    machine: Machine
+    names: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class _Node:
+    """What counts of a node."""
+
+    processors: int
+    gpus: int
+    gpu_type: str | None
+    memory: int | None  # [MB]
+    partitions: tuple[str, ...]
+    features: tuple[str, ...]
+    weight: int
+    switch: str | None = None
+
+
+def machine_of(site: Site, source: str) -> SlurmMachine | None:
+    r"""Return the machine of a site; None where its files name no node.
+
+    Parameters
+    ----------
+    source : str
+        The site's file, for messages.
+
+    Examples
+    --------
+    >>> from predictors.data.slurm.site import Source
+    >>> text = "NodeName=n[1-4] CPUs=8\nPartitionName=a Nodes=n[1-2]\nPartitionName=b Nodes=n[1-3]"
+    >>> machine_of(Site("big", (Source("slurm.conf", "slurm.conf", "", text),)), "big.site").machine.words
+    'n[1-2]: count 2, processors 8, partitions a b; n3: count 1, processors 8, partitions b'
+    """
+    conf = site.conf if site.conf is not None else SlurmConf.of_lines(source, [])
+    conf.check_nodes()
+    rows = dict(_rows(site, conf))
+    if not rows:
+        return None
+    serving, notes = _partitions(site, conf, rows), list[str]()
+    nodes: dict[str, _Node] = {}
+    types = set[str]()
+    for name, row in rows.items():
+        gpus = _gpus(name, row, site.gpus)
+        types |= {name} if len(gpus.types) > 1 else set()
+        nodes[name] = _Node(
+            processors=_processors(row),
+            gpus=gpus.count,
+            gpu_type=gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
+            memory=_memory(row),
+            partitions=serving.get(name, ()),
+            features=_features(row),
+            weight=whole_of(row["weight"]) if "weight" in row else 1,
+        )
+    if conf.partitions or any(serving.values()):
+        idle = [name for name, node in nodes.items() if not node.partitions]
+        nodes = {name: node for name, node in nodes.items() if node.partitions}
+        notes += [f"{counted(len(idle), 'node')} in no partition, left out: {host_list(idle)[:80]}"] if idle else []
+    notes += [f"GPUs of several types count as of none: {host_list(sorted(types))[:80]}"] if types else []
+    if not nodes:
+        raise JobcastError(f"{source}: none of its nodes is in a partition; name Nodes of a PartitionName.")
+    switches, leaf_of, told = _tree(site, conf, nodes)
+    nodes = {name: replace(node, switch=leaf_of.get(name)) for name, node in nodes.items()}
+    one_job = conf.text("SelectType", "").lower().endswith("linear")
+    groups = [
+        NodeGroup(
+            host_list(own), len(own), node.processors, node.gpus,
+            None if node.memory is None else node.memory / MB_OF_GB, node.partitions, one_job, node.weight,
+            node.features, node.gpu_type, node.switch,
+        )
+        for node, own in ((node, list(names)) for node, names in groupby(nodes, nodes.__getitem__))
+    ]  # fmt: skip
+    return SlurmMachine(Machine(tuple(groups), source, switches), tuple(nodes), (*notes, *told))
+
+
+def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setting]]]:
+    """Give each node with what is said of it; what the slurm.conf lacks scontrol has."""
+    known = set[str]()
+    if conf.nodes > MOST_NAMES:
+        raise JobcastError(f"{conf.source}: has {conf.nodes:,} nodes; a machine has at most {MOST_NAMES:,}.")
+    for line, row in conf.node_lines:
+        if "state" in row and row["state"].value.upper() in NOT_THERE:
+            continue
+        for name in names_of(line):
+            known.add(name)
+            shown = site.nodes.get(name)
+            if shown is None:
+                yield name, row
+                continue
+            if _counts_processors(row) and processors_of(row) != processors_of(shown.row):
+                raise JobcastError(
+                    f"{shown.place}: node {printable(name)[:40]} has {processors_of(shown.row)} processors, and "
+                    f"{processors_of(row)} by {line.place}; write both files again."
+                )
+            counts = _counts_processors(row)
+            more = {key: one for key, one in shown.row.items() if key not in row and not (counts and key == "cpus")}
+            yield name, {**more, **row}
+    for name, shown in site.nodes.items():
+        if name not in known:
+            yield name, shown.row
+
+
+def _counts_processors(row: Mapping[str, Setting]) -> bool:
+    return bool(row.keys() & {"cpus", "sockets", "socketsperboard", "boards", "corespersocket"})
+
+
+def _processors(row: Mapping[str, Setting]) -> int:
+    """Return the processors of a node for jobs, without the cores that Slurm keeps for itself."""
+    threads = whole_of(row["threadspercore"]) if "threadspercore" in row else 1
+    kept = threads * (whole_of(row["corespeccount"]) if "corespeccount" in row else 0)
+    return max(1, processors_of(row) - kept)
+
+
+def _memory(row: Mapping[str, Setting]) -> int | None:
+    if "realmemory" not in row:
+        return None
+    kept = whole_of(row["memspeclimit"]) if "memspeclimit" in row else 0
+    return max(1, whole_of(row["realmemory"]) - kept)
+
+
+def _features(row: Mapping[str, Setting]) -> tuple[str, ...]:
+    told = row.get("features", row.get("feature"))
+    names = [] if told is None else [one.strip() for one in told.value.split(",")]
+    return tuple(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
+
+
+def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gpus:
+    """Return the GPUs of a node, those of `Gres=`; the gres.conf has the types that it does not name."""
+    found = gpus_of(row["gres"].value, row["gres"].place) if "gres" in row else Gpus()
+    other = told.get(name, told.get(""))
+    if other is None or not found.count:
+        return found
+    if other.count != found.count:
+        raise JobcastError(
+            f"{other.place}: node {printable(name)[:40]} has {counted(other.count, 'GPU')}, and {found.count} by "
+            f"{found.place}; correct one."
+        )
+    return found if found.types else replace(found, types=other.types)
+
+
+def _partitions(site: Site, conf: SlurmConf, rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, tuple[str, ...]]:
+    """Return the partitions that each node serves, in the order of the slurm.conf, else as scontrol shows them."""
+    found: dict[str, list[str]] = {name: [] for name in rows}
+    for partition, row in conf.partitions.items():
+        lists = conf.lists_of(row["nodes"]) if "nodes" in row else []
+        names = set[str]()
+        for one in lists:
+            if one.upper() == "ALL":
+                names |= rows.keys()
+            elif one in conf.feature_sets:
+                names |= {name for name, row in rows.items() if conf.feature_sets[one] in _features(row)}
+            else:
+                names |= set(hostnames(one))
+        for name in names & rows.keys():
+            found[name].append(partition)
+    for name, shown in site.nodes.items():
+        if name in found:
+            others = [one for one in shown.partitions if one not in found[name]]
+            is_new = rows[name] is shown.row  # the slurm.conf does not name it
+            found[name] += [one for one in others if is_new or one not in conf.partitions]
+    return {name: tuple(partitions) for name, partitions in found.items()}
+
+
+def _tree(
+    site: Site, conf: SlurmConf, nodes: Mapping[str, _Node]
+) -> tuple[tuple[Switch, ...], dict[str, str], list[str]]:
+    """Return the switches that lead to nodes of the machine, the leaf switch of each node, and what does not count."""
+    if not site.switches:
+        return (), {}, []
+    if not conf.text("TopologyPlugin", "").lower().endswith("tree"):
+        return (), {}, [f"{site.switches[0].place}: not used, as TopologyPlugin is not topology/tree"]
+    leaf_of: dict[str, str] = {}
+    above: dict[str, str] = {}
+    for line in site.switches:
+        for name in names_of(Setting("Nodes", line.nodes, line.place)):
+            if name in nodes and leaf_of.setdefault(name, line.name) != line.name:
+                raise JobcastError(f"{line.place}: node {name} lies on {leaf_of[name]} already; name it once.")
+        for name in names_of(Setting("Switches", line.switches, line.place)):
+            above[name] = line.name
+    without = [name for name in nodes if name not in leaf_of]
+    if without:
+        text = f"{site.switches[0].place}: not used, as {counted(len(without), 'node')} have no switch there"
+        return (), {}, [f"{text}: {host_list(without)[:80]}"]
+    return _used(site.switches, leaf_of, above), leaf_of, []
+
+
+def _used(lines: list[SwitchLine], leaf_of: Mapping[str, str], above: Mapping[str, str]) -> tuple[Switch, ...]:
+    """Return the switches above nodes of the machine; others lead nowhere."""
+    used = set[str]()
+    for leaf in set(leaf_of.values()):
+        name: str | None = leaf
+        while name is not None and name not in used:
+            used.add(name)
+            name = above.get(name)
+    return tuple(Switch(line.name, above.get(line.name)) for line in lines if line.name in used)
+
+
+def outages_of(site: Site, source: str, epoch: int | None) -> Outages:
+    """Return the reservations of nodes of a site's machine, on the clock of a log that begins at `epoch`."""
+    found, made = [one for one in site.reservations if one.nodes], machine_of(site, source)
+    if not found or made is None:
+        return Outages()
+    if epoch is None:
+        raise JobcastError(
+            f"{source}: reservation {printable(found[0].name)[:40]!r} has a date, and the log has no start date; name "
+            "other --outages."
+        )
+    number = {name: i for i, name in enumerate(made.names)}
+    kept = []
+    for one in found:
+        nodes = sorted(number[name] for name in names_of(Setting("Nodes", one.nodes, one.place)) if name in number)
+        pieces = tuple((node, node + 1) for node in nodes)
+        if pieces:
+            kept.append(Reservation(one.start - epoch, one.end - epoch, nodes=pieces, at=f"{source}: {one.place}"))
+    return Outages(tuple(kept))
