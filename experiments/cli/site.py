@@ -1,14 +1,63 @@
-"""`jobcast site …`: the folder of a site under Slurm as one file."""
+"""`jobcast site …`: the folder of a site under Slurm as one file, and how near its twin comes to its log."""
 
 from pathlib import Path
+from time import perf_counter
+from typing import Any
 
 from experiments.cli.options import site as options
 from experiments.cli.reading import read
-from experiments.console import print_account, print_json, print_table, say
-from experiments.site.inventory.inventory import Inventory
+from experiments.console import after_reading, print_account, print_json, print_table, resumable, say, working
+from experiments.reports.figures import refuse_report_folder, report_folder
+from experiments.reports.manifest import slug
+from experiments.reports.page import PAGE, files_of, write_report
+from experiments.runs.clusters import Pool
+from experiments.runs.policies import machine_at
+from experiments.runs.simulate import ready_for
+from experiments.site.grade.grade import Grading, from_eligible
+from experiments.site.grade.report import CONDITIONS, report_on
+from experiments.site.inventory.gaps import lacking_partitions
+from experiments.site.inventory.inventory import Inventory, what_helps
 from predictors.core.errors import counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.slurm.folder import read_folder
+from predictors.data.slurm.site import log_of, read_site
+from schedsim.machine.outage_files import read_outages
+from schedsim.machine.slurm_nodes import machine_of
+from schedsim.sites.slurm.files import SlurmFiles
+
+
+def grade(args: options.Grade) -> None:
+    begin, workers = perf_counter(), Pool(**vars(args.pool))
+    site = read_site(args.path)
+    jobs, account = read(log_of(args.path, site))
+    with after_reading(account):
+        from_eligible(jobs)  # a log without waits is refused at once
+        files = None if site.conf is None else SlurmFiles.of_site(site, args.path)
+        has_nodes = args.procs is None and machine_of(site, str(args.path)) is not None
+        nodes = machine_at(args.path) if has_nodes else None
+        ready = ready_for(nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(files,))
+        outages = read_outages(args.path, 0, ready.used.epoch) if has_nodes and site.reservations else None
+        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site))
+        page_of = f"grade-{slug(site.name)}"
+        refuse_report_folder(args.out, page_of)
+        with resumable():
+            found = asked.run(args.out / page_of, workers)
+        folder = report_folder(args.out, page_of)
+    with working("Drawing"):
+        report = write_report(folder, report_on(found, what_helps(site)), begin)
+    total, page = account + ready.account, folder / PAGE
+    if args.as_json:
+        more: dict[str, Any] = {"grade": found.grade, "page": str(page), "files": files_of(folder)}
+        print_json(report.to_json() | more | {"account": total.to_dict()})
+        return
+    for sentence in report.verdict:
+        say(f"{sentence}\n")
+    for name in (CONDITIONS, "by group"):
+        table = report.tables[name]
+        if len(table):
+            print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
+    print_account(total, listed=args.list_account)
+    say(f"Every number: {page} ({report.seconds:.0f} s)")
 
 
 def import_folder(args: options.Import) -> None:

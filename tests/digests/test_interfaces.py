@@ -163,6 +163,7 @@ LINES = {
     "predict": "predict models:/runtime/1 log.swf --out p.csv --json",
     "promote": "promote models:/runtime/1 --alias champion --why wanted --json",
     "site import": "site import big --json",
+    "site grade": "site grade big.site --json",
     "sweep": "sweep log.swf --policies fcfs,easy --seeds 2 --by size --out swept --json",
 }
 SLOW_LINES = {

@@ -8,6 +8,19 @@ from typer import Argument, Option
 from experiments.cli.options import shared
 
 
+class Grade(shared.Accounted):
+    """Grade the twin of a site by the waits of its log.
+
+    A: its figures may be used; B: differences may be used; C: directions alone; or it is refused, and why. Stopped and
+    started again, it goes on where it was.
+    """
+
+    path: Annotated[Path, Argument(help="A site's file, by jobcast site import.", metavar="SITE")]
+    procs: shared.Procs = None
+    pool: shared.PoolOptions
+    out: shared.Reports = shared.REPORTS
+
+
 class Import(shared.Accounted):
     """Read the folder of a site under Slurm, and write it as one file for --site.
 

@@ -102,6 +102,15 @@ def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[G
     return [*found, *_of_policy(site, made, log)]
 
 
+def lacking_partitions(site: Site) -> tuple[str, ...]:
+    """Return the partitions with rules that the simulator lacks."""
+    rows = {} if site.conf is None else site.conf.partitions
+    return tuple(
+        name for name, row in rows.items()
+        if any(key in row and row[key].value.lower().partition(":")[0] not in _NONE for key in OF_PARTITIONS)
+    )  # fmt: skip
+
+
 def _told(one: Setting, text: str) -> Gap:
     return Gap(f"{one.name}={one.value}", one.place, text)
 

@@ -12,7 +12,7 @@ from experiments.site.inventory.gaps import Gap, gaps_of
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.accounts import ROOT
 from predictors.data.slurm.folder import Imported
-from predictors.data.slurm.site import CONF, KINDS, RESERVATIONS
+from predictors.data.slurm.site import CONF, KINDS, RESERVATIONS, Site
 from predictors.data.summary import date_of
 from schedsim.machine.slurm_nodes import SlurmMachine, machine_of
 
@@ -36,7 +36,12 @@ class Inventory:
     def of(cls, imported: Imported, out: Path) -> "Inventory":
         """Return the inventory of what was imported into a file."""
         made = machine_of(imported.site, str(out))
-        return cls(imported, made, gaps_of(imported.site, made, imported.log), list(_missing(imported, made)))
+        missing = list(missing_of(imported.site, made))
+        if imported.log is None:
+            missing.append(("the job log", SACCT))
+        elif not imported.log.known("wait").any():
+            missing.append(("waits: the log has none, and cannot be graded", SACCT))
+        return cls(imported, made, gaps_of(imported.site, made, imported.log), missing)
 
     def files(self) -> list[tuple[str, str]]:
         """Return each file and what it is."""
@@ -145,9 +150,20 @@ def _date(second: int) -> str:
     return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _missing(imported: Imported, made: SlurmMachine | None) -> Iterator[tuple[str, str]]:
-    """Give what is missing, and the command that gets it."""
-    site = imported.site
+def what_helps(site: Site) -> str:
+    """Return the input that would help a twin most: what is missing first, then what is not simulated."""
+    made = machine_of(site, site.name)
+    for what, command in missing_of(site, made):
+        return f"{what}: {command}"
+    for gap in gaps_of(site, made, None):
+        return f"{gap.setting} is not simulated ({gap.text}); leave out the time in which it held."
+    return (
+        "no file is missing; the usage of accounts before the log, and jobs that were held or changed, are not known."
+    )
+
+
+def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str]]:
+    """Give what of Slurm's own files is missing, and the command that gets it."""
     conf, accounts = site.conf, site.accounts
     cluster = "CLUSTER" if conf is None else conf.text("ClusterName", "CLUSTER")
     if conf is None:
@@ -165,7 +181,3 @@ def _missing(imported: Imported, made: SlurmMachine | None) -> Iterator[tuple[st
         yield "nodes as they are now", "scontrol show node > nodes.txt"
     if not site.texts(RESERVATIONS):
         yield "reservations", "SLURM_TIME_FORMAT=%s scontrol show res > reservations.txt"
-    if imported.log is None:
-        yield "the job log", SACCT
-    elif not imported.log.known("wait").any():
-        yield "waits: the log has none, and cannot be graded", SACCT
