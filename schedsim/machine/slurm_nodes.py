@@ -12,7 +12,7 @@ from typing import Final
 from predictors.core.errors import JobcastError, counted, printable
 from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, names_of, processors_of, whole_of
 from predictors.data.slurm.hardware import Gpus, SwitchLine, gpus_of
-from predictors.data.slurm.hosts import host_list, hostnames
+from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
 from schedsim.machine.constraints import NAME
 from schedsim.machine.node_groups import Machine, NodeGroup
@@ -177,9 +177,9 @@ def _partitions(site: Site, conf: SlurmConf, rows: Mapping[str, Mapping[str, Set
             if one.upper() == "ALL":
                 names |= rows.keys()
             elif one in conf.feature_sets:
-                names |= {name for name, row in rows.items() if conf.feature_sets[one] in _features(row)}
+                names |= {name for name, told in rows.items() if conf.feature_sets[one] in _features(told)}
             else:
-                names |= set(hostnames(one))
+                names |= set(names_of(Setting("Nodes", one, row["nodes"].place)))
         for name in names & rows.keys():
             found[name].append(partition)
     for name, shown in site.nodes.items():
@@ -201,7 +201,7 @@ def _tree(
     leaf_of: dict[str, str] = {}
     above: dict[str, str] = {}
     for line in site.switches:
-        for name in names_of(Setting("Nodes", line.nodes, line.place)):
+        for name in nodes if line.nodes.upper() == "ALL" else names_of(Setting("Nodes", line.nodes, line.place)):
             if name in nodes and leaf_of.setdefault(name, line.name) != line.name:
                 raise JobcastError(f"{line.place}: node {name} lies on {leaf_of[name]} already; name it once.")
         for name in names_of(Setting("Switches", line.switches, line.place)):

@@ -144,7 +144,8 @@ class Grading:
         kept = folder / f"runs-{identity[:12]}"
         with run_directory(kept, "grade", identity, about):
             setting = Setting(log, folder, pool=pool, checkpoints=kept)
-            shared = log, nodes, self.policies, self.outages, self._interval
+            outages = _moved(self.outages, self.ready.used.origin - log.origin)
+            shared = log, nodes, self.policies, outages, self._interval
             found = run_all(setting, "Simulating", _waits, shared, tasks)
         waits = [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
         n = len(self.policies)

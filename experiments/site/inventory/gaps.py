@@ -163,10 +163,9 @@ def _of_policy(site: Site, made: SlurmMachine | None, log: JobLog | None) -> Ite
         return
     try:
         files = SlurmFiles.of_site(site, site.conf.source)
-        if log is None:
+        if log is None or made is None:
             return
-        procs = made.machine.procs if made is not None else None
-        account = files.policy(prepare(log, procs, drop_wide=True).used)[1]
+        account = files.policy(prepare(log, made.machine.procs, drop_wide=True).used)[1]
     except JobcastError as error:
         yield Gap("Slurm's own order", "", f"cannot be simulated: {error}")
         return

@@ -32,7 +32,7 @@ from predictors.data.slurm.site import (
     sha256,
 )
 
-LOG, USERS, OF_NO_USE, UNKNOWN = "job log", "users.sim", "of no use", "unknown"
+LOG, USERS, OF_NO_USE, UNKNOWN, EMPTY = "job log", "users.sim", "of no use", "unknown", "empty"
 _ONE_OF_A_KIND: Final = (CONF, GRES, TOPOLOGY, NODES, RESERVATIONS)
 _OTHERS: Final = ("dbdhost", "storagetype", "dbdaddr", "cgroupplugin", "constraincores", "constrainramspace")
 """Keys of slurmdbd.conf and cgroup.conf."""
@@ -100,8 +100,8 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
         )
     kinds: dict[Path, str] = {}
     for path in sorted(folder.iterdir()):
-        if path.is_file() and not path.name.startswith(".") and path.stat().st_size and not is_site(path):
-            kinds[path] = kind_of(read_bytes(path), path.name)
+        if path.is_file() and not path.name.startswith(".") and not is_site(path):
+            kinds[path] = kind_of(read_bytes(path), path.name) if path.stat().st_size else EMPTY
     confs = [path for path, kind in kinds.items() if kind == CONF]
     included = _included(confs, folder)
     confs = [path for path in confs if path.resolve() not in included]
@@ -116,8 +116,8 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
         elif kind == USERS:
             users += [line.split(":")[0] for line in read_text(path).split() if ":" in line]
             left[name] = "users of slurm_sim_tools: the simulator needs their accounts alone"
-        elif kind in (OF_NO_USE, UNKNOWN) or (kind == INCLUDED and path.resolve() not in included):
-            why = {UNKNOWN: "not recognised", INCLUDED: "no slurm.conf includes it"}
+        elif kind in (OF_NO_USE, UNKNOWN, EMPTY) or (kind == INCLUDED and path.resolve() not in included):
+            why = {UNKNOWN: "not recognised", EMPTY: "it is empty", INCLUDED: "no slurm.conf includes it"}
             left[name] = why.get(kind, "says nothing that a simulation uses")
         else:
             sources.append(_source(path, name, kind))

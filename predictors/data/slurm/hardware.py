@@ -72,7 +72,7 @@ def gpus_of(gres: str, place: str = "") -> Gpus:
     [(4, ('a100',)), (2, ()), (2, ('a', 'b'))]
     """
     found = [one for one in (_GPUS.fullmatch(part) for part in re.split(r",(?![^(]*\))", gres)) if one is not None]
-    types = dict.fromkeys(one[1].lower() for one in found if one[1])
+    types = dict.fromkeys(one[1] for one in found if one[1])
     return Gpus(sum(int(one[2] or 1) for one in found), tuple(types), place)
 
 
@@ -88,7 +88,7 @@ def parse_gres(source: str, text: str) -> dict[str, Gpus]:
         if "name" not in row or row["name"].value.lower() != GPU:
             continue
         count = whole_of(row["count"]) if "count" in row else host_count(row["file"].value) if "file" in row else 1
-        types = (row["type"].value.lower(),) if "type" in row else ()
+        types = (row["type"].value,) if "type" in row else ()
         for name in names_of(row["nodename"]) if "nodename" in row else [""]:
             own = found.get(name, Gpus())
             found[name] = Gpus(own.count + count, tuple(dict.fromkeys((*own.types, *types))), place)

@@ -14,9 +14,10 @@ from experiments.site.grade.statistics import WEEK
 from jobcast import JobcastError, JobLog, Workload
 from predictors.data.formats.detect import read_log
 from predictors.data.slurm.conf import SlurmConf
+from schedsim.machine.outage_files import read_outages
 from schedsim.sites.slurm.files import SlurmFiles
 from tests.support.commands import invoke, printed
-from tests.support.slurm.site_folder import CONF, sacct, site_folder
+from tests.support.slurm.site_folder import CONF, RESERVATIONS, sacct, site_folder
 
 FILES = SlurmFiles(SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", "ClusterName=big")]), None)
 
@@ -118,16 +119,20 @@ def busy_jobs(n=1500, weeks=11, load=0.85):
 
 
 def test_the_log_of_a_twin_is_graded_a_by_the_command_and_goes_on_where_it_was(tmp_path, monkeypatch):
+    """With a reservation, and jobs that are eligible some time after their submission."""
     monkeypatch.chdir(tmp_path)
     rows, conf = busy_jobs(), CONF.replace("State=DRAIN", "").replace("PriorityWeightFairshare=1000\n", "")
-    folder = site_folder(tmp_path / "big", rows, slurm_conf=conf, reservations_txt=None, nodes_txt=None)
+    maintenance = RESERVATIONS.replace("2026-01-01", "2026-02-05").replace("T10:", "T22:")
+    folder = site_folder(tmp_path / "big", rows, slurm_conf=conf, reservations_txt=maintenance, nodes_txt=None)
     printed("site import big")
     named, machine = NamedPolicy.of("slurm:big.site"), machine_at("big.site")
     used = ready_for(machine, read_log(folder / "jobs.txt")[0], sites=(named.files,)).used
     workload = Workload.from_log(used, demands_by(named.files, used, machine)[1])
-    schedule, _ = NamedSimulation(used, named, workload=workload).run()
-    for row, wait in zip(rows, schedule.wait.tolist(), strict=True):
-        row["wait"] = wait
+    outages = read_outages("big.site", 0, used.epoch)
+    schedule, _ = NamedSimulation(used, named, workload=workload, outages=outages).run()
+    for number, (row, wait) in enumerate(zip(rows, schedule.wait.tolist(), strict=True)):
+        held = 300 * (number % 3 == 0)
+        row |= {"wait": wait + held, "held": held, "submit": row["submit"] - held}
     (folder / "jobs.txt").write_text(sacct(rows))
     printed("site import big")
     found = json.loads(printed("site grade big.site --json"))
@@ -138,7 +143,7 @@ def test_the_log_of_a_twin_is_graded_a_by_the_command_and_goes_on_where_it_was(t
     assert "Grade A" in page and "data:image" in page
     assert json.loads(printed("site grade big.site --json"))["tables"] == found["tables"]
     (tmp_path / "big" / "slurm.conf").unlink()
-    for name in ("nodes.conf", "gres.conf", "topology.conf", "site.dump", "qos.txt"):
+    for name in ("nodes.conf", "gres.conf", "topology.conf", "site.dump", "qos.txt", "reservations.txt"):
         (tmp_path / "big" / name).unlink()
     printed("site import big")
     assert json.loads(printed("site grade big.site --procs 80 --json"))["grade"] == "ungraded"
