@@ -32,20 +32,6 @@ class SlurmMachine:
     notes: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class _Node:
-    """What counts of a node."""
-
-    processors: int
-    gpus: int
-    gpu_type: str | None
-    memory: int | None  # [MB]
-    partitions: tuple[str, ...]
-    features: tuple[str, ...]
-    weight: int
-    switch: str | None = None
-
-
 def machine_of(site: Site, source: str) -> SlurmMachine | None:
     r"""Return the machine of a site; None where its files name no node.
 
@@ -67,20 +53,17 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
     if not rows:
         return None
     serving, notes = _partitions(site, conf, rows), list[str]()
-    nodes: dict[str, _Node] = {}
+    one_job = conf.text("SelectType", "").lower().endswith("linear")
+    nodes: dict[str, NodeGroup] = {}  # each as a group of its own, by the node's name
     types = set[str]()
     for name, row in rows.items():
         gpus = _gpus(name, row, site.gpus)
         types |= {name} if len(gpus.types) > 1 else set()
-        nodes[name] = _Node(
-            processors=_processors(row),
-            gpus=gpus.count,
-            gpu_type=gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
-            memory=_memory(row),
-            partitions=serving.get(name, ()),
-            features=_features(row),
-            weight=whole_of(row["weight"]) if "weight" in row else 1,
-        )
+        nodes[name] = NodeGroup(
+            "node", 1, _processors(row), gpus.count, _memory_gb(row), serving[name], one_job,
+            whole_of(row["weight"]) if "weight" in row else 1, _features(row),
+            gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
+        )  # fmt: skip
     if conf.partitions or any(serving.values()):
         idle = [name for name, node in nodes.items() if not node.partitions]
         nodes = {name: node for name, node in nodes.items() if node.partitions}
@@ -90,15 +73,10 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
         raise JobcastError(f"{source}: none of its nodes is in a partition; name Nodes of a PartitionName.")
     switches, leaf_of, told = _tree(site, conf, nodes)
     nodes = {name: replace(node, switch=leaf_of.get(name)) for name, node in nodes.items()}
-    one_job = conf.text("SelectType", "").lower().endswith("linear")
-    groups = [
-        NodeGroup(
-            host_list(own), len(own), node.processors, node.gpus,
-            None if node.memory is None else node.memory / MB_OF_GB, node.partitions, one_job, node.weight,
-            node.features, node.gpu_type, node.switch,
-        )
-        for node, own in ((node, list(names)) for node, names in groupby(nodes, nodes.__getitem__))
-    ]  # fmt: skip
+    groups = []
+    for node, own in groupby(nodes, nodes.__getitem__):
+        names = list(own)
+        groups.append(replace(node, name=host_list(names), count=len(names)))
     return SlurmMachine(Machine(tuple(groups), source, switches), tuple(nodes), (*notes, *told))
 
 
@@ -140,11 +118,11 @@ def _processors(row: Mapping[str, Setting]) -> int:
     return max(1, processors_of(row) - kept)
 
 
-def _memory(row: Mapping[str, Setting]) -> int | None:
+def _memory_gb(row: Mapping[str, Setting]) -> float | None:
     if "realmemory" not in row:
         return None
     kept = whole_of(row["memspeclimit"]) if "memspeclimit" in row else 0
-    return max(1, whole_of(row["realmemory"]) - kept)
+    return max(1, whole_of(row["realmemory"]) - kept) / MB_OF_GB
 
 
 def _features(row: Mapping[str, Setting]) -> tuple[str, ...]:
@@ -191,7 +169,7 @@ def _partitions(site: Site, conf: SlurmConf, rows: Mapping[str, Mapping[str, Set
 
 
 def _tree(
-    site: Site, conf: SlurmConf, nodes: Mapping[str, _Node]
+    site: Site, conf: SlurmConf, nodes: Mapping[str, NodeGroup]
 ) -> tuple[tuple[Switch, ...], dict[str, str], list[str]]:
     """Return the switches that lead to nodes of the machine, the leaf switch of each node, and what does not count."""
     if not site.switches:

@@ -23,7 +23,6 @@ import hashlib
 import json
 import os
 import re
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -116,32 +115,25 @@ class Site:
         texts = self.texts(ACCOUNTS)
         return accounts_of(texts) if texts else None
 
-    def _parsed(self, kind: str, parse: Callable[[str, str], Any], without: Any) -> Any:
-        return next((parse(name, text) for name, text in self.texts(kind).items()), without)
-
     @cached_property
     def gpus(self) -> dict[str, Gpus]:
         """The GPUs by the gres.conf."""
-        found: dict[str, Gpus] = self._parsed(GRES, parse_gres, {})
-        return found
+        return {key: one for text in self.texts(GRES).items() for key, one in parse_gres(*text).items()}
 
     @cached_property
     def switches(self) -> list[SwitchLine]:
         """The switches of the topology.conf."""
-        found: list[SwitchLine] = self._parsed(TOPOLOGY, parse_topology, [])
-        return found
+        return [one for text in self.texts(TOPOLOGY).items() for one in parse_topology(*text)]
 
     @cached_property
     def nodes(self) -> dict[str, ShownNode]:
         """The nodes that scontrol showed."""
-        found: dict[str, ShownNode] = self._parsed(NODES, parse_nodes, {})
-        return found
+        return {key: one for text in self.texts(NODES).items() for key, one in parse_nodes(*text).items()}
 
     @cached_property
     def reservations(self) -> list[ShownReservation]:
         """The reservations that scontrol showed."""
-        found: list[ShownReservation] = self._parsed(RESERVATIONS, parse_reservations, [])
-        return found
+        return [one for text in self.texts(RESERVATIONS).items() for one in parse_reservations(*text)]
 
     def write(self, path: Path) -> None:
         """Write it as a file, whole or not at all."""
