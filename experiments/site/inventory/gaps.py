@@ -104,11 +104,13 @@ def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[G
 
 def lacking_partitions(site: Site) -> tuple[str, ...]:
     """Return the partitions with rules that the simulator lacks."""
-    rows = {} if site.conf is None else site.conf.partitions
-    return tuple(
-        name for name, row in rows.items()
-        if any(key in row and row[key].value.lower().partition(":")[0] not in _NONE for key in OF_PARTITIONS)
-    )  # fmt: skip
+    return () if site.conf is None else tuple(name for name, row in site.conf.partitions.items() if _lacks(row))
+
+
+def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:
+    """Return the settings of a partition that the simulator lacks, and what they do."""
+    there = [(row[key], text) for key, text in OF_PARTITIONS.items() if key in row]
+    return [(one, text) for one, text in there if one.value.lower().partition(":")[0] not in _NONE]
 
 
 def _told(one: Setting, text: str) -> Gap:
@@ -136,10 +138,8 @@ def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
 
 def _of_partitions(conf: SlurmConf) -> Iterator[Gap]:
     for partition, row in conf.partitions.items():
-        for key, text in OF_PARTITIONS.items():
-            one = row.get(key)
-            if one is not None and one.value.lower().partition(":")[0] not in _NONE:
-                yield Gap(f"{one.name}={one.value} of {partition}", one.place, text)
+        for one, text in _lacks(row):
+            yield Gap(f"{one.name}={one.value} of {partition}", one.place, text)
 
 
 def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:

@@ -172,7 +172,7 @@ class Accounts:
         if verb == "modify":
             self._modify(entity, names, wanted, changed)
         elif verb == "delete":
-            self._delete(entity, names)
+            self._delete(entity, names, {**changed, **wanted})
         elif not names:
             raise JobcastError(f"{place}: names no {entity} to add; write Name=….")
         for name in names if verb == "add" else ():
@@ -225,14 +225,20 @@ class Accounts:
                 above = changed["parentname"].value if "parentname" in changed and not one.user else one.parent
                 self.associations[at] = replace(one, parent=above, settings=_merged(one.settings, changed))
 
-    def _delete(self, entity: str, names: list[str]) -> None:
+    def _delete(self, entity: str, names: list[str], wanted: Mapping[str, Setting]) -> None:
+        accounts = _listed(wanted["account"].value) if "account" in wanted and entity == "user" else []
         for name in names:
             if entity == "qos":
                 self.qos.pop(name, None)
-            elif entity == "user":
+                self._qos_at.pop(name, None)
+            elif entity == "user" and not accounts:
                 self.default_account.pop(name, None)
-        gone = [one for one in self.associations if (one.user if entity == "user" else one.account) in names]
-        for one in gone if entity in ("user", "account") else ():
+        gone = [
+            one for one in self.associations
+            if entity in ("user", "account") and (one.user if entity == "user" else one.account) in names
+            and (not accounts or one.account in accounts)
+        ]  # fmt: skip
+        for one in gone:
             self.associations.remove(one)
             del self._first[one.account, one.user, one.partition]
 

@@ -88,7 +88,6 @@ class Imported:
     log: JobLog | None
     account: ReadingReport | None  # of the log's reading
     log_path: Path | None
-    users: tuple[str, ...]  # those of users.sim
     left: dict[str, str]  # files that are not used, and why
 
 
@@ -108,13 +107,12 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
     kinds |= {path: INCLUDED for path in kinds if path.resolve() in included}
     for path in included.values():
         kinds.setdefault(path, INCLUDED)
-    sources, left, logs, users = list[Source](), dict[str, str](), list[Path](), list[str]()
+    sources, left, logs = list[Source](), dict[str, str](), list[Path]()
     for path, kind in kinds.items():
         name = _name(path, folder)
         if kind == LOG:
             logs.append(path)
         elif kind == USERS:
-            users += [line.split(":")[0] for line in read_text(path).split() if ":" in line]
             left[name] = "users of slurm_sim_tools: the simulator needs their accounts alone"
         elif kind in (OF_NO_USE, UNKNOWN, EMPTY) or (kind == INCLUDED and path.resolve() not in included):
             why = {UNKNOWN: "not recognised", EMPTY: "it is empty", INCLUDED: "no slurm.conf includes it"}
@@ -132,7 +130,7 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
     if not site.source and log is None:
         raise JobcastError(f"{folder}: has no file of a Slurm that is known, and no job log; put the slurm.conf there.")
     _check_clusters(site)
-    return Imported(site, log, account, own, tuple(users), left)
+    return Imported(site, log, account, own, left)
 
 
 def _included(confs: Iterable[Path], folder: Path) -> dict[Path, Path]:

@@ -41,7 +41,6 @@ class SwitchLine:
 class ShownNode:
     """A node as scontrol shows it: what a NodeName line would say of it, and its state."""
 
-    name: str
     row: Mapping[str, Setting]
     partitions: tuple[str, ...]
     state: str
@@ -160,8 +159,7 @@ def parse_nodes(source: str, text: str) -> dict[str, ShownNode]:
             if told.get(shown, "") not in NONE
         }
         parts = tuple(one for one in told.get("Partitions", "").split(",") if one not in NONE)
-        name = told["NodeName"]
-        found[name] = ShownNode(name, row, parts, told.get("State", ""), place)
+        found[told["NodeName"]] = ShownNode(row, parts, told.get("State", ""), place)
     return found
 
 

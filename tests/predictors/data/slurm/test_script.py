@@ -23,6 +23,8 @@ modify account where name=lab set Fairshare=4
 modify user cy set MaxJobs=-1
 add user Name=eve Account=lab
 delete user eve
+add user Name=fay Account=phys,lab
+delete user where name=fay account=lab
 remove QOS where Name=high
 list associations tree
 add coordinator accounts=phys names=ann
@@ -40,8 +42,12 @@ def test_commands_are_done_one_after_the_other():
     assert rows["lab", ""]["fairshare"] == "4" and rows["phys", ""]["fairshare"] == "10"
     assert rows["lab", "ann"]["defaultqos"] == "low" and "defaultqos" not in rows["phys", "ann"]
     assert rows["phys", "bob"]["qos"] == rows["lab", "bob"]["qos"] == "high"
-    assert found.default_account == {"ann": "phys", "bob": "phys", "cy": "lab"}
-    assert "maxjobs" not in rows["lab", "cy"] and ("lab", "eve") not in rows
+    assert found.default_account == {"ann": "phys", "bob": "phys", "cy": "lab", "fay": "phys"}
+    assert (
+        "maxjobs" not in rows["lab", "cy"]
+        and ("lab", "eve") not in rows
+        and [key for key in rows if key[1] == "fay"] == [("phys", "fay")]
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,7 +61,7 @@ def test_commands_are_done_one_after_the_other():
     ],
 )
 def test_a_command_that_cannot_be_done_is_refused_with_its_line(line, words):
-    with pytest.raises(JobcastError, match=r"^s:20: ") as error:
+    with pytest.raises(JobcastError, match=r"^s:22: ") as error:
         accounts_of({"s": f"{SCRIPT}\n{line}\n"})
     assert words in str(error.value)
 
