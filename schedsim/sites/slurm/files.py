@@ -64,6 +64,7 @@ USED_WITH_ACCOUNTS: Final = frozenset(
     )
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
+_ON_NODES: Final = frozenset((*SHARING, "exclusiveuser"))
 USED_OF_PARTITIONS: Final = frozenset(
     (
         "priority",
@@ -72,8 +73,7 @@ USED_OF_PARTITIONS: Final = frozenset(
         "maxtime",
         "maxnodes",
         "minnodes",
-        *SHARING,
-        "exclusiveuser",
+        *_ON_NODES,
         *_MEMORY,
     )
 )
@@ -224,7 +224,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         tier = partitions_of(conf, log, normal=True)[1]
         loops = replace(loops, preemption=preempting.preemption(tier, nodes))
         findings += preempting.findings()
-        order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
+        order = Multifactor().order(workload, parts_of(len(log), tier=tier))
     spends = loops.limits is not None and loops.limits.spends
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
@@ -245,8 +245,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
             findings.append(Finding("slurm-other-size", "noted", text))
         of_nodes = max(1, -(-machine // per_node))
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
-        if preempting is not None:
-            parts["tier"] = preempting.precedence(tier)
         share = _fair_share(conf, owners) if owners is not None and (rule.fair_share or spends) else None
         order = rule.order(workload, parts, share)
     if owners is not None:
@@ -408,10 +406,21 @@ def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding
         ),
     }  # fmt: skip
     found = [
-        Finding(rule, "noted", f"{conf.source}: read, and not used by the policy: {', '.join(names)}", len(names))
+        Finding(
+            rule,
+            "noted",
+            f"{conf.source}: read, and not used by the policy: {', '.join(names)}",
+            len(names),
+        )
         for rule, names in groups.items()
         if names
     ]
+    of_nodes = {one.name for row in conf.partitions.values() for key, one in row.items() if key in _ON_NODES}
+    if "selecttypeparameters" in conf.settings:
+        of_nodes.add(conf.settings["selecttypeparameters"].name)
+    if of_nodes:
+        text = f"{conf.source}: counts on the nodes of --machine alone: {', '.join(sorted(of_nodes))}"
+        found.append(Finding("slurm-of-nodes", "noted", text, len(of_nodes)))
     requeue = conf.settings.get("jobrequeue")
     if requeue is not None and whole_of(requeue) > 1:
         text = f"{requeue.place}: Slurm takes JobRequeue={requeue.value} for 1"

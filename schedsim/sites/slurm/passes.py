@@ -442,7 +442,7 @@ def _take_place(
         job = sim.jobs_now[slot]
         end = sim.state[0].clock.now + job.requested_time
         find_rooms(site, cycle, demand_of(site, job.row), end)
-        site.one[0].n_chosen = choose(site, cycle, site.nodes, demand_of(site, job.row))
+        site.one[0].n_chosen = choose(site, cycle, demand_of(site, job.row))
         if site.one[0].n_chosen == 0:
             make_way_on(sim, slurm, preempt, site, cycle, slot)
         forget_exempt(preempt)

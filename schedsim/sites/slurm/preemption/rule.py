@@ -11,6 +11,7 @@ from schedsim.sites.slurm.records import PREEMPTING, PreemptionArrays
 
 CRED_EXPIRE: Final = 120  # seconds that a job's credential is valid by default: so long a stopped job waits at least
 _LEAST_STOPS: Final = 64  # stopped runs for which there is room at first
+_MOST_HALVES: Final = 64  # halves of halves of a queue of any length
 
 
 @dataclass(frozen=True, eq=False)
@@ -36,6 +37,8 @@ class Preemption:
         How often the jobs to stop are chosen again, see `schedsim.sites.slurm.preemption.victims`.
     strict, youngest : bool
         Slurm's `strict_order` and `youngest_first`.
+    precedes : bool array of shape (n_classes, n_classes), optional
+        Whether waiting jobs of one class come before those of another; by default those that may stop them do.
 
     Examples
     --------
@@ -55,6 +58,7 @@ class Preemption:
     reorders: int = 1
     strict: bool = False
     youngest: bool = False
+    precedes: Bools | None = None
 
     __repr__ = short_repr
 
@@ -70,8 +74,9 @@ class Preemption:
         running = min(n_jobs, machine_procs)
         slots, keys, ties = (np.empty(running, dtype=np.int64) for _ in range(3))
         stops = np.empty((_LEAST_STOPS, 4), dtype=np.int64)
-        places, stack = (np.empty(len(self.preempts) + 1, dtype=np.int64) for _ in range(2))
+        halves, half = np.empty((_MOST_HALVES, 3), dtype=np.int64), np.empty(n_jobs, dtype=np.int64)
+        precedes = self.preempts if self.precedes is None else self.precedes
         return PreemptionArrays(
             one, self.class_of, self.preempts, self.rank, self.nodes, self.exempt, self.is_cancelled,
-            slots, keys, ties, places, stack, stops,
+            slots, keys, ties, precedes, halves, half, stops,
         )  # fmt: skip
