@@ -160,7 +160,6 @@ def paired_ratio(pairs: Floats, measure: str, level: float = result.LEVEL) -> re
 
 
 def _logs(pairs: Floats, measure: str) -> Floats:
-    """Return the logarithms of the ratios of pairs of figures."""
     floored: Floats = np.log(np.maximum(pairs, FLOOR.get(measure, 1.0)))
     return floored[:, 0] - floored[:, -1]
 

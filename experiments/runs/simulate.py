@@ -185,7 +185,6 @@ def _called(name: "str | LoadedModel | SimilarRuns") -> str:
 
 
 def _within(name: str, budget: float) -> "WithBudget":
-    """Return a registered predictor that keeps a budget, unfitted."""
     fixed = {
         **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
         **({} if roles_of(name) is None else {name: "a budget is kept by one predictor for all roles"}),

@@ -158,7 +158,6 @@ def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] 
 
 
 def _names(own: Codes, codes: Codes, new: Mapping[int, int]) -> tuple[str, ...]:
-    """Return the names behind the new codes; "" where there is none."""
     names = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
     return Codes(names, max(names.values(), default=-1) + 1).texts()
 

@@ -80,7 +80,6 @@ def utilisation(log: JobLog, size: int | None = None) -> float | None:
 
 
 def _work(log: JobLog) -> float:
-    """Return the processor seconds of the jobs that ran."""
     procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
     return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
 

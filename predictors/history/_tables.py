@@ -454,7 +454,6 @@ def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 
 def _wide(array: Any, width: int) -> Any:
-    """Return a snapshot's table itself, after that check."""
     if len(array.shape) != 2 or array.shape[1] != width:
         raise ValueError(f"a table of shape {array.shape} has not {width} columns")
     return array

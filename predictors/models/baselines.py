@@ -138,11 +138,9 @@ class ColumnPredictor(Predictor):
         """Nothing is learnt: the setter is there for `fit`."""
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Return the estimator; what there is to learn, the history has learnt."""
         return self.estimator
 
     def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "ColumnForecast":
-        """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
         return ColumnForecast(self, log, after)
 
 

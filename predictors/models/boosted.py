@@ -124,13 +124,11 @@ class BoostingPredictor(TreeGrowth, RefittingPredictor):
     window: Count = 200_000
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window and the trees, in XGBoost's own format."""
         super().save_estimator(folder)
         assert isinstance(self.estimator_, BoostedEstimator)
         save_boosted(self.estimator_, folder)
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window and the trees, after checking that they do not point outside themselves."""
         super().load_estimator(folder)
         self.estimator_ = load_boosted(folder, self.features)
 
@@ -164,7 +162,6 @@ class Boosted(BoostingPredictor):
     smear: bool = True
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
-        """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         return boost(self, self.features, rows, seconds)
 
 
@@ -298,7 +295,6 @@ class Average(RefittingPredictor):
     window: Count = 200_000  # newest outcomes that a fit on a stream learns from; see `Boosted`
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         return self.grow(rows, seconds)
 
     @property
@@ -333,7 +329,6 @@ class Average(RefittingPredictor):
         return AverageEstimator(tuple(boosted), tuple(forests), float(seconds.max()))
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
         super().save_estimator(folder)
         for name, (_, booster) in zip(BOOSTED, self.members.boosted, strict=True):
             (folder / name).mkdir(exist_ok=True)
@@ -343,7 +338,6 @@ class Average(RefittingPredictor):
         write_arrays(folder / AVERAGE_SETTINGS, {"longest": np.array(self.members.longest)})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back what was written, after checking that no tree points outside itself."""
         super().load_estimator(folder)
         forests = []
         for name, features in FORESTS.items():

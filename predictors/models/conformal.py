@@ -419,7 +419,6 @@ class WithBudget(Wrapper):
 
     @property
     def fitted(self) -> bool:
-        """Whether anything has been learnt, if only how to calibrate."""
         return "shares_" in vars(self)
 
     @property  # type: ignore[override]
@@ -491,7 +490,6 @@ class WithBudget(Wrapper):
         self.taught(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:
-        """Return the prediction for one feature row, with its interval."""
         found = super().predict_one(row)
         if found.fallback:
             return found
@@ -557,23 +555,19 @@ class WithBudget(Wrapper):
         copy.shares_ = self._shares()
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the shares."""
         write_arrays(folder / "shares.npz", {"shares": np.array(self.shares_)})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the shares."""
         found = read_arrays(folder / "shares.npz").get("shares", np.empty(0))
         if found.shape != (3,) or not np.isfinite(found).all():
             raise JobcastError(f"{folder / 'shares.npz'}: does not hold three shares; train the model again.")
         self.shares_ = float(found[0]), float(found[1]), float(found[2])
 
     def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return what the predictor inside has learnt, its arrays prefixed, and the shares; None if it cannot."""
         arrays = super().get_state()
         return arrays if arrays is None or not self.fitted else arrays | {"shares": np.array(self.shares_)}
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         super().set_state(arrays)
         if "shares" in arrays:
             share, low, high = arrays["shares"].tolist()

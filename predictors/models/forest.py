@@ -194,7 +194,6 @@ class Forest(RefittingPredictor):
     random_state: Seed = 0  # seed: equal seeds, equal forests
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
-        """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""
         from sklearn.ensemble import RandomForestRegressor
 
         encoding = fit_encoding(rows, [name in CATEGORIES for name in self.features], self.one_hot)
@@ -225,14 +224,12 @@ class Forest(RefittingPredictor):
         return learnt
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window and the encoding as arrays, the forest by skops."""
         estimator = self._fitted_estimator()
         super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
         save_sklearn(folder / "forest.skops", estimator.model, (TREE,))
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
         from sklearn.ensemble import RandomForestRegressor
 
         super().load_estimator(folder)

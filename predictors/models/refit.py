@@ -117,7 +117,6 @@ class RefittingPredictor(Predictor):
         return self
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Take in what became of one job; fit again if it is time."""
         if self.refit_every is None or not outcome.observed or not outcome.seconds > 0:
             return
         if not hasattr(self, "window_"):
@@ -192,13 +191,11 @@ class RefittingPredictor(Predictor):
         return {**self.window_.arrays(), "fits": np.array([self.fits_, self._fitted_on, at], dtype=np.int64)}
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window; a subclass writes its estimator."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
         write_arrays(folder / WINDOW, self.window_.arrays())
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window."""
         self._begin_window(np.empty((0, len(self.features))), np.empty(0))
         self.window_ = Window.from_arrays(read_arrays(folder / WINDOW), self.window, len(self.features))
         self._fitted_on = self.window_.total

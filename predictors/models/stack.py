@@ -223,7 +223,6 @@ class Stack(Average):
 
     @property
     def members(self) -> AverageEstimator:
-        """The members that have been grown."""
         return self.stacked.average
 
     def learn(self, rows: Floats, seconds: Floats) -> StackEstimator:
@@ -246,7 +245,6 @@ class Stack(Average):
         super().learn_one(outcome)
 
     def refit_estimator(self, now: int) -> Estimator:
-        """Return an estimator with members learnt from the window; what is known of errors stays."""
         rows, seconds = self.window_.newest()
         return replace(self.stacked, average=self.grow(rows, seconds)) if self.fitted else self.learn(rows, seconds)
 
@@ -268,12 +266,10 @@ class Stack(Average):
         return in_range(out, rows[:, REQUEST], self.cap)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window, the members and the errors."""
         super().save_estimator(folder)
         write_arrays(folder / ERRORS, {"everybody": self.stacked.everybody, "by_user": self.stacked.by_user})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back what was written, after checking it."""
         super().load_estimator(folder)
         found = read_arrays(folder / ERRORS)
         assert isinstance(self.estimator_, AverageEstimator)

@@ -483,7 +483,6 @@ def _file_of(second: int) -> str:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Return the index, made again if the file is none."""
     for again in (False, True):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))

@@ -65,18 +65,14 @@ class Network:
         run(weights, seen, self._neurons[:n], rows, first, second, outputs, self._begin)
         return self._neurons[:n, 4 * first + second :]
 
-    def gradient(self, weights: Any, seen: Any, wanted: Any, gradient: Any) -> None:
-        """Write the gradient of sum(wanted * scores) by the weights, just after `scores` for the same batch.
-
-        Parameters
-        ----------
-        seen : array of shape (n, rows, 2)
-            The observations.
-        wanted : array of shape (n, outputs)
-            Derivative of the objective by each output.
-        gradient : array of shape (parameters,)
-            It is overwritten.
-        """
+    def gradient(
+        self,
+        weights: Any,
+        seen: Any,  # shape (n, rows, 2); the observations
+        wanted: Any,  # shape (n, outputs); derivative of the objective by each output
+        gradient: Any,  # shape (parameters,); it is overwritten
+    ) -> None:
+        """Write the gradient of sum(wanted * scores) by the weights, just after `scores` for the same batch."""
         below = self._go_back(weights, wanted)
         gradient[:FILTER], gradient[self._matrix.stop :] = self._filter, self._behind
         rows, first = self.shape.layers[:2]
@@ -268,13 +264,6 @@ def climb(weights: Any, gradient: Any, mean: Any, square: Any, numbers: Any) -> 
 class Adam:
     """Adam's moments of each weight.
 
-    Parameters
-    ----------
-    n : int
-        Weights.
-
-    Examples
-    --------
     The first step has the length of the rate:
 
     >>> weights = np.zeros(2)
@@ -283,7 +272,12 @@ class Adam:
     [0.001, -0.001]
     """
 
-    def __init__(self, n: int, rate: float, kind: Any = np.float32) -> None:
+    def __init__(
+        self,
+        n: int,  # weights
+        rate: float,
+        kind: Any = np.float32,
+    ) -> None:
         self.rate, self.steps = rate, 0
         self.mean, self.square = np.zeros(n, kind), np.zeros(n, kind)
 

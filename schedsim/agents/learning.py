@@ -305,7 +305,6 @@ class DrasLearner:
 
 
 def _to_go(rewards: Floats) -> Floats:
-    """Return the sum of the rewards from each pick on."""
     return np.asarray(np.cumsum(rewards[::-1])[::-1])
 
 
@@ -495,7 +494,6 @@ class Checkpoints:
 
 
 def _shapes(learner: DrasLearner) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a learner's arrays, without those that grow."""
     adam = learner.adam
     found = {"weights": learner.weights.shape, "mean": adam.mean.shape, "square": adam.square.shape}
     return found | {"steps": (), "numbers": (5,)}

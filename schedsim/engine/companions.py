@@ -123,7 +123,6 @@ class Companions:
             self.loops.read(self.loops.read_up_to(logged) - first)
 
     def _advance(self, state: State, log: EventLog) -> None:
-        """Let the machine read what has happened."""
         if self.machine is not None:
             used = int(state.record.clock.n_logged)
             self.machine.advance(log.events[self.read : used], int(state.record.clock.now))

@@ -53,7 +53,6 @@ def rank_by_look_ahead(state: State, estimates: Estimates, placing: Placing | No
 
 
 def _cost(state: State, estimates: Estimates, placing: Placing | None, code: int, aim: int) -> float:
-    """Return what draining the queue under an order costs."""
     branch = state.copy()
     arrays = branch.arrays(EventLog.with_room(6 * (len(branch.jobs_now) + 1)))
     suppose_estimates(arrays, code)

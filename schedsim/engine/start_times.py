@@ -97,11 +97,6 @@ def when_will_it_start(
     seed : int
         A draw depends on (seed, job id, number of the draw) alone.
 
-    Raises
-    ------
-    JobcastError
-        If there is no such job, it is not submitted yet or never starts in the present state, or `n` is below 1.
-
     Examples
     --------
     >>> from schedsim.policies.policy import make_policy

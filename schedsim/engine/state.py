@@ -252,7 +252,6 @@ def _bytes(records: Any) -> Any:
 
 
 def _copy(source: Any, target: Any, n: int) -> None:
-    """Copy the first records of an array to another."""
     size = n * source.itemsize
     _bytes(target)[:size] = _bytes(source)[:size]
 
@@ -343,7 +342,6 @@ def _copy_of_picker(own: Picker) -> Picker:
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:
-    """Return room for picks of an agent's network, and for what it sees at each."""
     return np.empty((room, rows, 2), np.float32), np.empty((room, 4))
 
 

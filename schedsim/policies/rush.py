@@ -152,7 +152,6 @@ class Rush:
         return Verdict(False, "its classifier has been asked", recheck=self.ask_seconds, counts=False)
 
     def _answered(self, candidate: Candidate, found: str) -> Verdict:
-        """Return the verdict that an answer makes."""
         if found not in self.labels:
             return Verdict(True)
         holds, most = candidate.holds, self.most(candidate.row)
@@ -210,7 +209,6 @@ def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESH
 
 
 def _asks(candidate: Candidate) -> dict[int, Ask]:
-    """Return the asks under way."""
     if candidate.nodes is None or not isinstance(candidate.run_times, Asking):
         raise JobcastError(
             "RUSH: asks that take time need a machine with nodes and a model of run times that keeps them, such as "

@@ -85,7 +85,6 @@ _NO_ESTIMATES: Final = np.empty(0)
 
 
 def _answers(room: int, n_steps: int) -> Floats:
-    """Return room for answers of revised estimates."""
     return np.full((room, 4 + 2 * n_steps), np.nan)
 
 

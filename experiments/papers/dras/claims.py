@@ -245,7 +245,6 @@ def _modes(runs: pd.DataFrame, case: str, level: float) -> Claim:
 
 
 def _share(found: Ratio) -> str:
-    """Return a share with its interval, which one seed does not have."""
     return f"{found.value:.1%}" + ("" if np.isnan(found.low) else f" [{found.low:.1%}, {found.high:.1%}]")
 
 

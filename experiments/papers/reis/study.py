@@ -128,7 +128,6 @@ def _tail(found: Evaluation) -> pd.DataFrame:
 
 
 def _about(log: JobLog) -> pd.DataFrame:
-    """Return what the paper says of its log, measured on this one."""
     requested, run_time = log.filled("requested_time"), log.filled("run_time")
     both = log.known("requested_time") & log.known("run_time") & (requested > 0)
     asked = requested[log.known("requested_time")]

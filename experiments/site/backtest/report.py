@@ -106,7 +106,6 @@ def _month(month: "pd.Series[float]") -> list[str]:
 
 
 def _over_all(found: Comparison, months: str) -> str:
-    """Return what becomes of the waits of all months, and whether that is sure."""
     others = {price.measure: price for price in found.prices}
     named = [
         f"{MEASURES[name].title} {in_percent(others[name].ratio)}"

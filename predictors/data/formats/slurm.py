@@ -578,7 +578,6 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
 
 
 def _counts(column: Any, key: str, draft: Draft) -> Ints:
-    """Return a count, perhaps written with K, M or G."""
     coded = names(column)
     if any(map(_SUFFIXED.fullmatch, coded[1])):
         column = text_array(by_name(coded, _without_suffix, "").tolist())

@@ -147,7 +147,6 @@ def _with_queues(
 
 
 def _keep(rows: Rows, report: ReportBuilder) -> Bools:
-    """Return which rows are jobs; the others go to the report."""
     job_id, submit, status = (rows.values[:, FIELDS.index(column)] for column in ("job_id", "submit", "status"))
     kept = np.ones(len(job_id), dtype=np.bool_)
 

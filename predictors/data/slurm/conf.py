@@ -208,7 +208,6 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    """Return the trackable resources of one node."""
     found = {"node": 1.0, "cpu": float(_procs_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):

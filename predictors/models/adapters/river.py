@@ -168,7 +168,6 @@ class RiverPredictor(StreamPredictor):
     categories: Literal["codes", "text"] = "codes"
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         check_features(self.name, self.features)
         if not (hasattr(self.model, "learn_one") and hasattr(self.model, "predict_one")):
@@ -177,11 +176,9 @@ class RiverPredictor(StreamPredictor):
             raise JobcastError(f"{self.name}: {type(self.model).__name__} draws random numbers: give it a seed.")
 
     def fresh_model(self) -> "Regressor":
-        """Return a clone of the model."""
         return self.model.clone()
 
     def encoder(self) -> "KnownFeatures":
-        """Return a function from a row to its dictionary."""
         return KnownFeatures(self.features, self.categories == "text")
 
     def save_params(self, folder: Path) -> dict[str, Any]:

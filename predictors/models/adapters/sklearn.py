@@ -57,7 +57,6 @@ class SklearnPredictor(RefittingPredictor):
     features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         check_features(self.name, self.features)
         if not (hasattr(self.regressor, "fit") and hasattr(self.regressor, "predict")):
@@ -66,7 +65,6 @@ class SklearnPredictor(RefittingPredictor):
             )
 
     def learn(self, rows: Floats, seconds: Floats) -> SklearnEstimator:
-        """Fit a clone of the regressor on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         from sklearn.base import clone
 
         model = clone(self.regressor)
@@ -75,13 +73,11 @@ class SklearnPredictor(RefittingPredictor):
         return SklearnEstimator(model.fit(table(rows, self.features), seconds), self.features)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window as arrays, the regressor by skops, if it holds nothing but trusted types."""
         super().save_estimator(folder)
         assert isinstance(self.estimator_, SklearnEstimator)
         save_sklearn(folder / MODEL, self.estimator_.model)
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window and the regressor, if it holds nothing but trusted types."""
         super().load_estimator(folder)
         self.estimator_ = SklearnEstimator(load_sklearn(folder / MODEL), self.features)
 

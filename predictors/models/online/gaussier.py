@@ -180,5 +180,4 @@ class Gaussier(OnlinePredictor):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        """The length of the steps and the weight of the penalty."""
         return float(self.rate), float(self.ridge)

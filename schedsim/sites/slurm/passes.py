@@ -124,7 +124,6 @@ def run(
 
 @step
 def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) -> None:
-    """Find the head's shadow time, if it is read."""
     head = sim.state[0].queue.head
     if site is None and (sim.jobs_now[head].procs > sim.state[0].queue.free or sim.state[0].rules.dated):
         reserve_head(sim, None)

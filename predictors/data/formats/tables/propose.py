@@ -211,7 +211,6 @@ def _refuse_bare(data: bytes, source: str, delimiter: str) -> None:
 
 
 def _top(data: bytes, source: str, delimiter: str) -> Table:
-    """Return all columns of the first rows as text."""
     report = ReportBuilder(source, RULES)
     if data.startswith(MAGIC):
         table = parquet_texts(data, source, parquet_names(data))
@@ -418,7 +417,6 @@ def _instants(texts: list[str]) -> Floats:
 
 
 def _by_pattern(texts: list[str], pattern: str) -> list[int | None]:
-    """Return the seconds since 1970 of times of a pattern."""
     import pyarrow as pa
     from pyarrow import compute as pc
 
