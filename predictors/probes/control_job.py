@@ -20,7 +20,6 @@ from predictors.core.files import whole_file
 from predictors.data.runs import Runs
 from predictors.probes.campaign_file import Application, Control
 from predictors.probes.measurements import ProbeRow, hosts_to_nodes, one_row
-from predictors.probes.schedulers import SCHEDULERS
 
 QUEUED: Final = "queued"
 DONE: Final = "done"
@@ -158,7 +157,7 @@ def script(control: Control, application: Application, folder: Path) -> str:
     """Return the script of a run: it runs the probes, then the application, and writes the times of both."""
     settings = [f"--{name.replace('_', '-')}={value}" for name, value in control.probes.model_dump().items()]
     program = [control.python or sys.executable, "-m", "predictors.probes", "--out", str(folder / "probes.json")]
-    hosts = SCHEDULERS[control.scheduler].hosts
+    hosts = control.scheduler.hosts
     command = f"cd {shlex.quote(application.directory or '.')} || exit 91\n{application.command}"
     return _SCRIPT.format(
         name=application.name,
