@@ -1,27 +1,7 @@
 """Machines of nodes that differ: groups of nodes with processors, GPUs and memory, from a TOML file.
 
-```toml
-[[nodes]]
-name = "thin"
-count = 100
-processors = 64            # of each node
-memory_gb = 256            # left out: memory does not count on these nodes
-partitions = ["batch"]     # left out: the nodes serve every partition
-[[nodes]]
-name = "gpu"
-count = 20
-processors = 64
-gpus = 4
-gpu_type = "a100"          # left out: GPUs of no type
-memory_gb = 512
-partitions = ["gpu", "batch"]
-features = ["ib", "nvme"]  # that a job's constraint may name
-one_job = true             # a node serves one job at a time
-weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
-# switch = "leaf1"         # Slurm's loops take nodes of few leaf switches; see `schedsim.machine.topology`
-```
-
-Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
+docs/how-to/gpus-and-memory.md shows the file. Nodes are numbered in its order, and jobs placed in that order by first
+fit. A job asks for equal pieces:
 
 * where the log has its nodes (asked for, else given), a piece for each, on separate nodes;
 * else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.

@@ -3,22 +3,7 @@
 On such a machine a job gets a whole partition: of the free ones of the smallest sufficient size the one that blocks the
 fewest larger partitions that are still free, of these the first (Allcock, Rich, Fan & Lan, Experience and practice of
 batch scheduling on leadership supercomputers at Argonne, JSSPP 2017, doi:10.1007/978-3-319-77398-8_1). The partitions
-are data, a `schedsim.machine.partitions.Hierarchy`: Mira's, or that of any machine.
-
-```toml
-nodes = 12
-[[level]]
-size = 2                # one every 2 nodes
-[[level]]
-size = 8
-starts = [0, 4]         # where they begin, if not at every multiple of the size
-[[level]]
-size = 4
-starts = [0, 2]
-skip = 2                # half, 2 nodes left out, half
-[[level]]
-size = 12               # the whole machine
-```
+are data, a `schedsim.machine.partitions.Hierarchy`: Mira's, or that of a file (docs/machine.md).
 """
 
 import os

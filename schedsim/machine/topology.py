@@ -1,21 +1,4 @@
-"""Topology: leaf switches and their nodes, some of them set apart from jobs; and the tree of a machine file's switches.
-
-```toml
-[[nodes]]
-name = "thin"
-count = 64
-processors = 64
-switch = "leaf[1-4]"       # 16 nodes on each, in turn; without [[switches]] all hang below one top switch
-[[switches]]
-name = "leaf[1-2]"
-parent = "spine1"
-[[switches]]
-name = "leaf[3-4]"
-parent = "spine2"
-[[switches]]
-name = "spine[1-2]"        # without a parent: below one top switch
-```
-"""
+"""Topology: leaf switches and their nodes, some of them set apart from jobs, and the tree of switches."""
 
 import re
 from collections.abc import Sequence

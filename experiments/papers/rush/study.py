@@ -10,9 +10,6 @@ FCFS+EASY asks the model as well and ignores its answer, so that predictions can
 
 The model learns from control jobs of half a year on the same machine; whether its counters are pooled over all nodes or
 over the job's is chosen by F1 on the last 30 % of these. Everything is drawn from the seed, also with several workers.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Mapping, Sequence
