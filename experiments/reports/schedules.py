@@ -135,7 +135,6 @@ def _by_class(schedule: Schedule, classes: np.ndarray, labels: dict[int, str]) -
 
 
 def paint_by_width(axes: Axes, table: pd.DataFrame) -> None:
-    """Bounded slowdown by width."""
     _paint_classes(axes, table, "processors")
 
 

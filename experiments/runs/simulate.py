@@ -392,7 +392,6 @@ class Ready:
     nodes: Machine | None  # the machine; None: its processors count alone
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
-        """Return what the log lacks for simulations on the machine."""
         if self.nodes is None:
             return self.prepared.lacks(kill)
         found = lacks_for_schedules(self.prepared.log, self.used, self.prepared.cleaning + self.left_out, kill)

@@ -161,5 +161,4 @@ class SweepFolder:
             self.parts.keep(table, self.parts.path(*map(key_of, done.rows)))
 
     def model(self, name: str) -> Path:
-        """Return the folder of a trained model."""
         return self.path / MODELS / name

@@ -70,7 +70,6 @@ def write_about(path: Path, about: Any) -> None:
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays of numbers and text, compressed."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise JobcastError(f"{path}: {name!r} holds Python objects, which cannot be saved.")

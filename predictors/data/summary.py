@@ -124,11 +124,9 @@ class Prepared:
 
     @property
     def account(self) -> ReadingReport:
-        """What became of each job of the log."""
         return (self.others + self.cleaning).using(len(self.used))
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
-        """Return what the log lacks for simulations."""
         return (*self.unread, *lacks_for_schedules(self.log, self.used, self.cleaning, kill))
 
 

@@ -361,7 +361,6 @@ class LiveTables:
         self._next_to_forget = [[] for _ in self.count]
 
     def free_slot(self) -> int:
-        """Return a slot for a new job."""
         slot = int(self.clock[at.FREE])
         if slot == NONE:
             slot, width = self.jobs.shape

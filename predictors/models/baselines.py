@@ -116,7 +116,6 @@ class ColumnMean:
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return column_answer(row, self.first, self.whole, self.code)
 
 
@@ -130,7 +129,6 @@ class ColumnPredictor(Predictor):
 
     @property
     def estimator_(self) -> Estimator:
-        """The estimator, fitted or not."""
         return self.estimator
 
     @estimator_.setter

@@ -43,7 +43,6 @@ def grow_trees(
     # what is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and `label_upper_bound`
     **labels: Any,
 ) -> bytes:
-    """Return trees in XGBoost's own JSON."""
     import xgboost
 
     settings = {
@@ -89,7 +88,6 @@ class BoostedEstimator:
         return self._seconds(self.forest.predict(rows), rows)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         mean = self.forest.predict_one(row.astype(np.float32))
         return float(self._seconds(np.array([mean]), row[None])[0])
 
@@ -248,7 +246,6 @@ class AverageEstimator:
         return total / len(answers)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         answers = self.answers_one(row)
         return sum(answers) / len(answers)
 
@@ -260,7 +257,6 @@ class AverageEstimator:
         return [*answers, base_of(rows, BASE, REQUEST, self.longest)]
 
     def answers_one(self, row: Floats) -> list[float]:
-        """Return the same for one row."""
         filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
         answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
         answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
@@ -299,7 +295,6 @@ class Average(RefittingPredictor):
 
     @property
     def members(self) -> AverageEstimator:
-        """The members that have been grown."""
         assert isinstance(self.estimator_, AverageEstimator)
         return self.estimator_
 

@@ -165,7 +165,6 @@ class ConformalQuantiles:
         ran: float,  # run time [s]
         issued: Triple | None,  # the quantiles that were issued at the submission, if there were any
     ) -> None:
-        """Learn from an ended job."""
         ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
         if issued is not None:
             step = max(LEVEL_STEP, START / self.outcomes)
@@ -188,7 +187,6 @@ class ConformalQuantiles:
         self._now = Quantiles(None, kills) if self.outcomes < LEAST_RATIOS else None
 
     def copy(self) -> "ConformalQuantiles":
-        """Return one that goes on by itself."""
         return copy.deepcopy(self)
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -365,7 +363,6 @@ class MovedEstimator(ABC):
         return self._moved(self.inner.predict(rows), rows)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
 
     @abstractmethod

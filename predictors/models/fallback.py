@@ -40,7 +40,6 @@ class ChainEstimator:
         return np.where(who < 0, np.nan, found), who
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.predict_one_with_source(row)[0]
 
     def predict_one_with_source(self, row: Floats) -> tuple[float, int]:

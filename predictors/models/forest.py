@@ -87,7 +87,6 @@ class Encoding:
         return tuple(name for name, width in zip(features, widths, strict=True) for _ in range(width))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as arrays by name, to be saved."""
         return {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
@@ -157,7 +156,6 @@ class ForestEstimator:
         return np.concatenate(parts) if parts else np.empty(0)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.compiled.predict_one(self.encoding.transform(row[None])[0])
 
 

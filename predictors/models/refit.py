@@ -62,13 +62,11 @@ class Window:
             self.add(row, ran)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as arrays by name, to be saved."""
         rows, seconds = self.newest()
         return {"rows": rows, "seconds": seconds, "total": np.array(self.total)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], size: int, n_features: int) -> Self:
-        """Return the window that `arrays()` described."""
         try:
             rows, seconds, total = arrays["rows"], arrays["seconds"], int(arrays["total"])
         except (KeyError, TypeError, ValueError) as error:

@@ -165,7 +165,6 @@ class StackEstimator:
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(weighted(self._answers_one(row)[0], row[USER], self.everybody, self.by_user))
 
     def answers(self, rows: Floats) -> Floats:

@@ -155,7 +155,6 @@ class OutcomeStream:
         return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as plain arrays."""
         jobs = self._issued.keys()
         kept = [self._rows[job] for job in jobs.tolist()] if self._keeps_rows else []
         return {
@@ -170,7 +169,6 @@ class OutcomeStream:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `arrays` returned."""
         self._issued = KeyedRows(1, np.float64)
         self._issued.put_many(arrays["jobs"], arrays["issued"])
         if self._keeps_rows:

@@ -75,7 +75,6 @@ def mean_of_leaves(nodes: npt.NDArray[np.void], values: Floats, roots: Ints, slo
 def mean_of_leaves_for_rows(
     nodes: npt.NDArray[np.void], values: Floats, roots: Ints, rows: Singles, out: Floats
 ) -> None:
-    """`mean_of_leaves` for each row."""
     slots = np.empty(2 * rows.shape[1] + 1, dtype=np.float32)
     for i in range(len(rows)):
         fill_slots(rows[i], slots)

@@ -36,7 +36,6 @@ class ChosenColumns:
     running: Callable[[int], Outcomes] | None = None
 
     def of(self, outcomes: Outcomes) -> Outcomes:
-        """Return the outcomes with these columns."""
         return replace(outcomes, rows=outcomes.rows[:, self.chosen])
 
     def __call__(self, now: int) -> Outcomes:
@@ -111,7 +110,6 @@ class Wrapper(Predictor):
 
     @property
     def inside_features(self) -> tuple[str, ...]:
-        """The features of the predictor inside."""
         return (self.default if self.predictor is None else self.pattern).features
 
     @property

@@ -111,7 +111,6 @@ class Control(Declaration):
         return (self.launcher or self.scheduler.launcher).format(nodes=nodes, ranks=max(2, nodes))
 
     def named(self, name: str) -> Application:
-        """Return an application by its name."""
         for application in self.applications:
             if application.name == name:
                 return application
@@ -119,7 +118,6 @@ class Control(Declaration):
 
 
 def read_control(path: str | os.PathLike[str]) -> Control:
-    """Read a control file."""
     source = Path(path)
     document = read_toml(path, "a TOML file of control jobs")
     try:

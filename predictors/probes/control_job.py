@@ -76,7 +76,6 @@ class ControlRun:
 
     @classmethod
     def read(cls, folder: Path) -> "ControlRun":
-        """Return the run of a folder."""
         try:
             stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
             application = {**stored["application"], "options": tuple(stored["application"]["options"])}
@@ -85,14 +84,12 @@ class ControlRun:
             raise JobcastError(f"{folder}: is no folder of a run ({error}); move it away.") from error
 
     def keep(self) -> None:
-        """Write `run.json`."""
         about = {"job": self.job, "submitted": self.submitted, "application": self.application.model_dump()}
         with whole_file(self.folder / "run.json") as part:
             part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     @property
     def ended(self) -> bool:
-        """Whether the script came to its end."""
         return (self.folder / "result").exists()
 
     def moved(self, state: str, problem: str = "") -> Path:

@@ -70,7 +70,6 @@ class Scheduler(Declaration):
                 )
 
     def submit_line(self, request: Request) -> list[str]:
-        """Return the command that starts a job."""
         more = {"options": request.options, "nodes": request.nodes_option or self.nodes}
         words = [word for part in self.submit for word in more.get(part, (part,))]
         output, minutes = request.script.parent / "job.out", -(-request.seconds // 60)

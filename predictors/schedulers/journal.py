@@ -147,7 +147,6 @@ class Journal:
         return self._base
 
     def close(self) -> None:
-        """Give the journal back."""
         self._base.close()
         if self._lock >= 0:
             os.close(self._lock)

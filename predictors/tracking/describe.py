@@ -107,7 +107,6 @@ class LoggedData:
         return json.dumps({"mlflow_colspec": columns})
 
     def profile(self) -> str:
-        """Return the size as MLflow keeps it."""
         return json.dumps({"num_rows": self.n_rows, "num_elements": self.n_rows * len(self.columns)})
 
 
@@ -207,7 +206,6 @@ class LoggedRun:
 
     @property
     def uri(self) -> str:
-        """Address of the model."""
         return f"runs:/{self.run_id}/{MODEL}"
 
 

@@ -197,7 +197,6 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a file that `write_dataset` wrote."""
     source = os.fspath(path)
     table = parquet_table(read_bytes(path), source, "make the dataset again")
     about = (table.schema.metadata or {}).get(_KEY)

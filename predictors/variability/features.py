@@ -136,6 +136,5 @@ def feature_row(window: Floats, probes: Floats | None, workload: str) -> Floats:
 
 
 def check_scope(scope: str) -> None:
-    """Raise unless the scope is one of `SCOPES`."""
     if scope not in SCOPES:
         raise unknown_name("node scope", scope, SCOPES)

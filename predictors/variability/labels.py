@@ -138,7 +138,6 @@ class Norms:
         return mean, std
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         rows = [
             [*key, norm.mean, None if np.isnan(norm.std) else norm.std, norm.count] for key, norm in self.by_key.items()
         ]
@@ -146,7 +145,6 @@ class Norms:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote."""
         try:
             by_key = {
                 (str(name), int(size)): Norm(float(mean), float("nan") if std is None else float(std), int(count))
@@ -174,7 +172,6 @@ def classes_of(z: npt.ArrayLike, scheme: Scheme = "binary") -> Ints:
 
 
 def check_scheme(scheme: str) -> None:
-    """Raise unless the scheme is one of `SCHEMES`."""
     if scheme not in SCHEMES:
         raise JobcastError(f"Labels are binary or three; got {scheme!r}.")
 

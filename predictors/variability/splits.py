@@ -45,7 +45,6 @@ class Fold:
 
 
 def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fold]:
-    """Return one fold an application, by name."""
     names = np.unique(runs.application).tolist()
     if len(names) < 2:
         raise JobcastError(

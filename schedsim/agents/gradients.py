@@ -286,7 +286,6 @@ class Adam:
         climb(weights, gradient, self.mean, self.square, self.next_step(weights.dtype))
 
     def next_step(self, kind: Any) -> Any:
-        """Count a step, and return its numbers for `climb`."""
         self.steps += 1
         first, second = DECAYS
         rate, root = self.rate / (1 - first**self.steps), 1 / np.sqrt(1 - second**self.steps)

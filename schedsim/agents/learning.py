@@ -119,12 +119,10 @@ class DrasSettings:
 
     @property
     def shape(self) -> Shape:
-        """Sizes of the network."""
         return Shape(self.nodes, "dql" if self.kind == "dql" else "pg", self.window, self.dense)
 
     @property
     def earns(self) -> Reward:
-        """The reward of a pick."""
         return REWARDS[self.reward] if isinstance(self.reward, str) else self.reward
 
 
@@ -309,7 +307,6 @@ def _to_go(rewards: Floats) -> Floats:
 
 
 def untrained(settings: DrasSettings, seed: int) -> Dras:
-    """Return an untrained agent."""
     return _agent(settings, first_weights(settings.shape, seed), seed)
 
 
@@ -486,7 +483,6 @@ class Checkpoints:
         return curve
 
     def weights(self, done: int) -> Singles:
-        """Return the weights of a kept agent."""
         return np.asarray(_read(self._agent(done))["weights"])
 
     def _agent(self, done: int) -> Path:

@@ -74,7 +74,6 @@ class Campaign:
         apps_named(list(self.alone), self.apps)
 
     def collect(self) -> "Collected":
-        """Run it."""
         jobs, names, control = self._jobs()
         found: dict[int, tuple[Floats, Floats]] = {}
         everywhere = np.arange(self.topology.nodes)

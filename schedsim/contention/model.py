@@ -186,7 +186,6 @@ class ContentionState:
         return rows[order], ends[order]
 
     def next_step(self) -> int | None:
-        """Return the second of the background's next step."""
         step, origin = self.model.background.step, self.model.origin
         return ((origin + self.now) // step + 1) * step - origin
 

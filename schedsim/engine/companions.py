@@ -67,12 +67,10 @@ class Companions:
 
     @property
     def run_times(self) -> Progress | None:
-        """The state of the run-time model."""
         return None if self.machine is None else self.machine.progress
 
     @property
     def failing(self) -> FailureProcess | None:
-        """Reservations and failures."""
         return None if self.machine is None else self.machine.failing
 
     def answer(self, stop: int, workload: Workload, policy: Policy, state: State, log: EventLog) -> State:

@@ -131,7 +131,6 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
 
 @lean
 def cost_of_starts(sim: Arrays, aim: int) -> float:
-    """Return what the starts in the log of a copy cost."""
     total = 0.0
     for i in range(sim.state[0].clock.n_logged):
         if sim.log[i, 1] == event.STARTED:

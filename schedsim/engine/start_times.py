@@ -41,7 +41,6 @@ class Requested:
     requested: Ints
 
     def run_times(self, rows: Ints, elapsed: Ints, uniform: Floats) -> Ints:
-        """Return the requested times."""
         return np.broadcast_to(np.maximum(self.requested[rows], elapsed + 1), uniform.shape)
 
 

@@ -87,7 +87,6 @@ class Dilating:
         self._in_use = self._used = self._now = 0
 
     def advance(self, now: int) -> None:
-        """Go on to a second."""
         self._used += self._in_use * (now - self._now)
         self._now = now
 
@@ -101,7 +100,6 @@ class Dilating:
         self._fresh.append(row)
 
     def ended(self, row: int) -> bool:
-        """Take in an end."""
         self._in_use -= int(self._workload.procs[row])
         return self._now >= self._running.pop(row).end or not self._workload.run_time[row]
 
@@ -120,7 +118,6 @@ class Dilating:
         return min((self._running[row].start + int(self._workload.run_time[row]) - 1 for row in unsure), default=None)
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         new = copy(self)
         new._running = {row: replace(run) for row, run in self._running.items()}
         new._fresh = list(self._fresh)

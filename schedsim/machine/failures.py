@@ -168,7 +168,6 @@ class FailureProcess:
         return self.site.reserved(when, until) | self.is_down
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
         return replace(self, down=down, dropped=dropped, stopped=stopped)
 

@@ -221,7 +221,6 @@ def _check_names(group: NodeGroup, where: str) -> None:
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
-    """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes", "switches"), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):

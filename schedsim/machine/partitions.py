@@ -213,7 +213,6 @@ class Partitions:
         return Topology.flat(self.hierarchy.nodes)
 
     def allocated(self, procs: Ints) -> Ints:
-        """Return the nodes of the smallest sufficient partition."""
         sizes = np.array(self.hierarchy.sizes, dtype=np.int64)
         return sizes[np.searchsorted(sizes, procs)]
 
@@ -260,7 +259,6 @@ class Within:
 
     @property
     def topology(self) -> Topology:
-        """The machine."""
         return self.allocator.topology
 
     @cached_property
@@ -375,7 +373,6 @@ class _Machine:
 
 
 def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
-    """Read partitions from a TOML file."""
     machine = declared(_Machine, read_toml(path, "partitions, a TOML file"), str(path))
     found = []
     for number, level in enumerate(machine.level, start=1):

@@ -239,5 +239,4 @@ class Scripted:
     __repr__ = short_repr
 
     def foresee(self, candidate: Candidate) -> str:
-        """Return variation or none."""
         return VARIATION if candidate.holds < self.skips[candidate.row] else NONE

@@ -278,7 +278,6 @@ def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
 
 
 def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
-    """Return the figures of each user."""
     if schedule.workload.user is None:
         raise JobcastError(f"{schedule.workload.name}: names no users, so there is no table by user.")
     return by_group(schedule, schedule.workload.user)
@@ -295,7 +294,6 @@ RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "<
 
 
 def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
-    """Return the figures of each class of run time."""
     groups = by_group(schedule, np.digitize(schedule.run_time, RUN_TIMES))
     return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
 

@@ -53,7 +53,6 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """It as a sentence of the report."""
         return f"{self.found.capitalize()}: {self.text} {self.evidence}"
 
 

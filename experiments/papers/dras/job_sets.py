@@ -137,7 +137,6 @@ class Parts:
 
     @property
     def used(self) -> int:
-        """Jobs in them."""
         return len(self.train) + len(self.validation) + len(self.test)
 
 

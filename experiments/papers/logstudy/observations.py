@@ -56,7 +56,6 @@ def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
 
 
 def paper_table() -> pd.DataFrame:
-    """Return the paper's own Table 2."""
     return pd.DataFrame([(queue, *figures) for queue, figures in MIRA.items()], columns=["queue", *COLUMNS])
 
 
@@ -377,7 +376,6 @@ def overburn_observed(jobs: StudyJobs) -> list[Row]:
 
 
 def largest_project(jobs: StudyJobs) -> str:
-    """Return the project with most core-hours."""
     return str(jobs.table.groupby("project")["core_hours"].sum().idxmax())
 
 

@@ -179,7 +179,6 @@ def _notes(log: JobLog) -> tuple[str, ...]:
 
 
 def pictures(log: JobLog, found: Evaluation, importances: pd.DataFrame) -> tuple[Picture, ...]:
-    """Return all four."""
     return (
         Picture("figure1_times", times(log), paint_times),
         Picture("figure2_ratio", ratios(log), paint_ratios),
@@ -263,7 +262,6 @@ def paint_densities(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
-    """Figure 4: importances both ways."""
     place = np.arange(len(table))[::-1]
     axes.barh(place + 0.2, table["importance"], 0.4, label="share of explained variance", color=COLOURS[0])
     axes.barh(place - 0.2, table["height"], 0.4, label="height in the trees (share)", color=COLOURS[1],

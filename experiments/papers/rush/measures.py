@@ -180,7 +180,6 @@ def foreseen(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_paper(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper's figures and ours."""
     rows = []
     for experiment, what, theirs, column, policy in PAPER:
         own = trials[(trials["experiment"] == experiment) & (trials["policy"] == policy)]

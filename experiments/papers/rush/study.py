@@ -267,7 +267,6 @@ def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataF
 
 
 def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
-    """Say in words what came out."""
     means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
     found = means.to_dict(orient="index")
     sentences = []

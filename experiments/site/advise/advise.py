@@ -182,7 +182,6 @@ class Question:
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """The ways, today's first."""
         if self.soft_limits is not None:
             if self.predictor or self.agent:
                 raise JobcastError("--soft-limits has a list of its own; leave --predictor and --agent out.")
@@ -196,7 +195,6 @@ class Question:
 
     @cached_property
     def plan(self) -> Plan:
-        """The runs."""
         return self._plan(self.cases, first_seeds(self.seeds))
 
     @cached_property

@@ -86,7 +86,6 @@ class Split:
 
     @property
     def first(self) -> JobLog:
-        """The jobs to tune on."""
         return self.log.select(slice(0, self.cut))
 
     @property
@@ -136,7 +135,6 @@ class Tuning:
 
     @property
     def frame(self) -> Frame:
-        """What the agents are searched in."""
         return Frame(self.objective, self.window, self.estimates, self.seed)
 
     def run(self, pool: Pool = HERE) -> "Tuned":

@@ -107,7 +107,6 @@ class Rows:
     queues: Mapping[int, bytes] = field(default_factory=dict)
 
     def line(self, index: int) -> bytes:
-        """Return a line, counted from 0."""
         start = int(self.starts[index])
         return self.text[start : self.text.index(b"\n", start)]
 

@@ -290,7 +290,6 @@ def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
 
 
 def swf_text(log: JobLog) -> bytes:
-    """Return the text of the SWF file for a log."""
     from pyarrow import csv, table
 
     header = "".join(f"{line}\n" for line in swf_header.header_lines(swf_header.header_of(log)))

@@ -152,7 +152,6 @@ class FileMapping(Declaration):
     parallel: bool = False
 
     def layout(self, names: Sequence[str], source: str) -> Layout:
-        """Return what the columns of a file are."""
         at = {name: k for k, name in reversed(list(enumerate(names)))}
         for name in (self.time, self.node, *self.devices, *(one.column for one in self.counters)):
             if name not in at:
@@ -178,7 +177,6 @@ class SchemaMapping:
 
 
 def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
-    """Read a mapping file."""
     return mapping_of(read_toml(path, "a mapping, a TOML file"), os.fspath(path))
 
 

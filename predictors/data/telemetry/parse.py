@@ -93,7 +93,6 @@ class Losses:
             self._findings[rule, column] = replace(before, count=before.count + number)
 
     def account(self) -> ReadingReport:
-        """Return the report so far."""
         return ReadingReport(self._source, tuple(self._findings.values()))
 
 
@@ -133,7 +132,6 @@ class Rows:
         return len(self.time)
 
     def select(self, rows: Any) -> Self:
-        """Return some of the rows."""
         return type(self)(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def join(self, other: Self) -> Self:

@@ -164,7 +164,6 @@ class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not 
         self._gradient = Gradient.empty(1)
 
     def learn_one(self, x: Mapping[base.typing.FeatureName, float], y: float) -> None:
-        """Learn from one example."""
         for name in sorted(x.keys() - self._places.keys(), key=str):
             self._places[name] = len(self._places)
         weights, scales, squares, sums = self._gradient.arrays

@@ -87,7 +87,6 @@ def request_of(row: Floats) -> float:
 
 
 def inputs_of(row: Floats) -> Inputs:
-    """Return the inputs of one row by number."""
     z = np.empty(kernel.N_INPUTS)
     kernel.write_inputs(row, z)
     return {f"z{k}": value for k, value in enumerate(z[1:].tolist())}

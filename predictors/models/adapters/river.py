@@ -46,13 +46,11 @@ class RiverEstimator:
         return np.array([self.predict_one(row) for row in rows], dtype=np.float64)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         with ONE_AT_A_TIME:
             found = self.model.predict_one(self.inputs(row))
         return float(found) if found is not None and np.isfinite(found) else float("nan")
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Teach the model one job."""
         with ONE_AT_A_TIME:
             self.model.learn_one(self.inputs(row), seconds)
 
@@ -97,7 +95,6 @@ class StreamPredictor(Predictor):
         """Return a function from a row to what the model takes; no closure, so that it can be copied."""
 
     def estimator_of(self, model: "Regressor") -> RiverEstimator:
-        """Return the estimator around a model."""
         return RiverEstimator(model, self.encoder())
 
     def learn(self, rows: Floats, seconds: Floats) -> RiverEstimator:

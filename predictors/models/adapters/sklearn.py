@@ -37,7 +37,6 @@ class SklearnEstimator:
         return np.where(np.isfinite(found), found, np.nan)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(self.predict(row[np.newaxis])[0])
 
 
@@ -101,7 +100,6 @@ def check_features(name: str, features: Sequence[str]) -> None:
 
 
 def table(rows: Floats, features: Sequence[str]) -> "pd.DataFrame":
-    """Return rows as a table with the features as columns."""
     import pandas as pd
 
     return pd.DataFrame(rows, columns=list(features))

@@ -44,7 +44,6 @@ class Gradient:
         return self.weights, self.scales, self.squares, self.sums
 
     def named(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays by name, to be saved."""
         return {"weights": self.weights, "scales": self.scales, "squares": self.squares, "sums": self.sums}
 
     def checked(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -86,7 +85,6 @@ class OnlineEstimator:
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.kind.kernels.estimate(row, self.weights, self.sums)
 
 

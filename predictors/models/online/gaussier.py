@@ -32,7 +32,6 @@ LONGEST: Final = 1e9  # estimates end here [s]
 
 @compiled
 def write_inputs(row: Floats, z: Floats) -> None:
-    """Write a row's inputs."""
     request = row[REQUESTED]
     request = min(known_request(request), LONGEST)
     z[0], z[1] = 1.0, request
@@ -56,7 +55,6 @@ def estimate(row: Floats, weights: Floats, sums: Floats) -> float:
 
 @compiled
 def estimates(rows: Floats, weights: Floats, sums: Floats, out: Floats) -> None:
-    """`estimate` of each row."""
     for i in range(len(rows)):
         out[i] = estimate(rows[i], weights, sums)
 
@@ -93,7 +91,6 @@ def learn_rows(
     rows: Floats, seconds: Floats, rate: float, ridge: float,
     weights: Floats, scales: Floats, squares: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """`learn` from each row in turn."""
     for i in range(len(rows)):
         learn(rows[i], seconds[i], rate, ridge, weights, scales, squares, sums)
 

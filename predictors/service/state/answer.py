@@ -48,7 +48,6 @@ class Published:
     sequence: int  # the event that it had learnt when it was published
 
     def answer(self, row: Floats) -> Answer:
-        """Return the answer for one row of every feature."""
         request = float(row[_REQUEST])
         try:
             inside = self.mapping.one(row)

@@ -219,7 +219,6 @@ class Model:
         return found
 
     def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
-        """Return a row of the table of predictions."""
         return {
             "job": happened.job, "role": self.role, "model": self.number, "sequence": happened.sequence,
             "seconds": answer.seconds, "lower": answer.lower, "upper": answer.upper, "answered_by": answer.answered_by,

@@ -46,7 +46,6 @@ class Curve:
     value: Floats
 
     def __call__(self, score: Floats) -> Floats:
-        """Return probabilities for scores."""
         return np.interp(log_odds(score), self.at, self.value)
 
 

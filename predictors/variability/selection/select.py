@@ -86,7 +86,6 @@ class Selection:
     __repr__ = short_repr
 
     def figures(self) -> dict[str, float]:
-        """Return the figures that the store keeps with the model."""
         judged = self.comparison.datasets[self.winner.scope]
         low, high = self.winner.interval(judged.runs.start, self.comparison.plan.seed)
         found = {"f1_leave_one_application_out": self.winner.mean_f1, "f1_low": low, "f1_high": high}

@@ -215,7 +215,6 @@ class LimitsBeingMade:
         return int((holds & ~fits).sum())
 
     def done(self, n_jobs: int, unreserved: Bools | None = None) -> Limits:
-        """Return the limits."""
         if not self.parts:
             found = Limits.none(n_jobs)
             return Limits((), found.most, found.claims, n_jobs, unreserved, submissions=tuple(self.submissions))

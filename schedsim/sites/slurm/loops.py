@@ -44,7 +44,6 @@ class Loops(OwnPass):
 
     @property
     def kind(self) -> Pass:
-        """The pass that does it."""
         return "loops"
 
     @property

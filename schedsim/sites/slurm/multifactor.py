@@ -72,7 +72,6 @@ class Multifactor:
         # the users of the jobs and what these cost; by default all have the factor 0
         fair_share: FairShare | None = None,
     ) -> Order:
-        """Return the order of a workload's jobs."""
         if fair_share is not None and fair_share.calc_period != self.calc_period:
             raise JobcastError(
                 f"Fair-share and priorities have one calc_period; got {fair_share.calc_period} and {self.calc_period}."

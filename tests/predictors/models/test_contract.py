@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods of broken twins are explained by their classes
 """Every registered predictor keeps the contract, and every check of the contract can fail."""
 
 import numpy as np

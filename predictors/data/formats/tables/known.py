@@ -84,7 +84,6 @@ class KnownTable:
 
 
 def with_columns(table_map: TableMap, columns: Mapping[str, Any]) -> TableMap:
-    """Return a map with other columns."""
     kept = {field: getattr(table_map, field) for field in TableMap.model_fields if field != "columns"}
     return TableMap(columns=columns, **kept)
 
