@@ -19,7 +19,7 @@ from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import JobHistory
 from predictors.history.replay import LogHistory
 from predictors.models.base import Estimator, Predictor
-from predictors.models.range import in_range_one, is_none
+from predictors.models.prediction import in_range_one, is_none
 
 
 @compiled

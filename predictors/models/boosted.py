@@ -11,9 +11,9 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
 from predictors.core.params import Count, NotNegative, OpenShare, Parameters, Seed, Share
+from predictors.core.prediction_bounds import UNKNOWN_REQUEST
 from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
 from predictors.models.base import Estimator
 from predictors.models.refit import RefittingPredictor

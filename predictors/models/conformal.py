@@ -37,13 +37,13 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
 from predictors.core.params import OpenShare
+from predictors.core.prediction_bounds import SHORTEST
 from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator, Predictor
 from predictors.models.baselines import Similar
-from predictors.models.range import Prediction, in_range, no_estimate
+from predictors.models.prediction import Prediction, in_range, no_estimate
 from predictors.models.stream import overrun_at
 from predictors.models.wrapper import Wrapper
 

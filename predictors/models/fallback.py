@@ -11,7 +11,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator
 from predictors.models.boosted import Average
-from predictors.models.range import LONGEST, REQUESTED, Prediction, no_estimate
+from predictors.models.prediction import LONGEST, REQUESTED, Prediction, no_estimate
 from predictors.models.wrapper import ChosenColumns, Wrapper
 
 LINKS: Final = {"similar": "similar_median", "last-two": "last_two_mean"}

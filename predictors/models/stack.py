@@ -23,7 +23,7 @@ from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator
 from predictors.models.boosted import BOOSTED, FORESTS, Average, AverageEstimator
 from predictors.models.conformal import GAP, HELD_OUT
-from predictors.models.range import in_range, in_range_one
+from predictors.models.prediction import in_range, in_range_one
 
 N_AVERAGE: Final = len(BOOSTED) + len(FORESTS) + 1
 """The first members are those of `average`, the weighted mean of similar jobs the last of them."""

@@ -11,7 +11,7 @@ from predictors.core.params import Count, OpenShare, Seed
 from predictors.models.adapters.river import Inputs, RiverEstimator, StreamPredictor
 from predictors.models.online import _linear as kernel
 from predictors.models.online.linear import FEATURES
-from predictors.models.range import known_request
+from predictors.models.prediction import known_request
 
 if TYPE_CHECKING:
     from river.base import Regressor

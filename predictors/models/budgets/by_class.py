@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
+from predictors.core.prediction_bounds import SHORTEST
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Estimator
 from predictors.models.conformal import MovedEstimator, WithBudget, at_share, ends_around, limits

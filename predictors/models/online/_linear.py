@@ -26,7 +26,7 @@ from predictors.models.online._nag import (
     squared_loss_rate,
     write_time,
 )
-from predictors.models.range import in_range_one, is_none, known_request
+from predictors.models.prediction import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
 FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in

@@ -16,7 +16,7 @@ from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
 from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale, write_time
 from predictors.models.online.base import Kernels, OnlinePredictor
-from predictors.models.range import in_range_one, is_none, known_request
+from predictors.models.prediction import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
 FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in, and it bounds them

@@ -19,7 +19,7 @@ from predictors.history.history import Outcome
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
 from predictors.models.conformal import ConformalQuantiles, Quantiles
-from predictors.models.range import in_range_one
+from predictors.models.prediction import in_range_one
 from predictors.models.stream import OutcomeStream
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
