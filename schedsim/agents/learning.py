@@ -1,17 +1,14 @@
 """Training of DRAS's agents, job set after job set: policy gradient and Q-learning as in the paper.
 
-DRAS [1]_ learns while it schedules. Every ten scheduling instants an update moves the weights by the picks since the
-last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from it on have earned, less
-the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus where the paper prints a
-minus, which would climb the error: the value of a pick moves towards its reward plus the greatest value at the next
-pick. An update knows nothing of what follows it, so that the horizon is ten instants; with `returns="full"` it is the
-end of the job set.
+DRAS (`schedsim.policies.networks`) learns while it schedules. Every ten scheduling instants an update moves the weights
+by the picks since the last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from
+it on have earned, less the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus
+where the paper prints a minus, which would climb the error: the value of a pick moves towards its reward plus the
+greatest value at the next pick. An update knows nothing of what follows it, so that the horizon is ten instants; with
+`returns="full"` it is the end of the job set.
 
 The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
-
-.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
-   doi:10.1109/IPDPS49936.2021.00090
 """
 
 import json

@@ -2,9 +2,6 @@
 
 A job that meets a utilisation above the limit takes longer by a factor of (seed, job), the same under every policy.
 Utilisation is processors in use over processors of the machine, the job itself included.
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
 """
 
 from copy import copy

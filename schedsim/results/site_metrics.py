@@ -1,10 +1,7 @@
 """Figures of a site: by queue, users' waits, availability.
 
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
-until its deadline no user waits for it [1]_.
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
+until its deadline no user waits for it (Li et al., ROSS 2019).
 """
 
 from collections.abc import Mapping

@@ -1,12 +1,9 @@
 """Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019): CEIL compared with its base policy.
 
-After Li et al. [1]_: two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn by
-seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base policy
-(WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
+After Li et al. (ROSS 2019): two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn
+by seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base
+policy (WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
 statistics that hold the median with at least 95 % confidence (ten seeds: the second smallest to the second largest).
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
 """
 
 from collections.abc import Iterator, Sequence

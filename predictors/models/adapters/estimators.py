@@ -64,8 +64,6 @@ def learn_squared(
 class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Linear model of squared loss, learnt row by row by the normalised adaptive gradient.
 
-    .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
-
     >>> X = np.arange(200.0)[:, None] % 7
     >>> model = GradientRegressor(passes=20).fit(X, 3 * X[:, 0] + 1)
     >>> np.round(model.predict([[2.0], [5.0]])).tolist()
