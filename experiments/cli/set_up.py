@@ -282,5 +282,4 @@ def soft_limits_note(found: dict[str, Any]) -> str | None:
 
 
 def print_users(users: dict[str, Any]) -> None:
-    """Print the table of users' waits and full hours."""
     print_table("On a full machine", ("", "value", "unit"), titled(users, USERS))

@@ -153,10 +153,10 @@ def _compared(
     return tuple(logs), _ratio(float(np.mean(values)), drawn_over(draws), len(logs), level)
 
 
-def paired_ratio(pairs: Floats, measure: str, level: float = result.LEVEL) -> result.Ratio:
+def paired_ratio(pairs: Floats, measure: str) -> result.Ratio:
     """Return ours / theirs of a figure of one log, and its interval, from a row a seed, shape (n_seeds, 2)."""
     values = _logs(pairs, measure)
-    return _ratio(float(values.mean()), drawn_means(values), len(values), level)
+    return _ratio(float(values.mean()), drawn_means(values), len(values), result.LEVEL)
 
 
 def _logs(pairs: Floats, measure: str) -> Floats:

@@ -327,7 +327,6 @@ class NamedSimulation:
         }
 
     def explain(self, schedule: Schedule, job_id: int) -> Explanation:
-        """Explain a job's start in the schedule of this simulation."""
         asked = schedule.workload
         if self.rules is not None and self.rules.commands:  # the schedule's jobs are as altered, these as submitted
             as_submitted = widened(Workload.from_log(self.log), self.allocator)

@@ -132,7 +132,6 @@ class SweepFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the table has been written."""
         return (self.path / TABLE).is_file()
 
     def kept(self) -> Done:

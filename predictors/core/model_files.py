@@ -64,7 +64,6 @@ def read_about(path: Path, known: int) -> dict[str, Any]:
 
 
 def write_about(path: Path, about: Any) -> None:
-    """Write what there is to tell about a model as JSON."""
     with whole_file(path) as part:
         part.write_text(json.dumps(about, indent=1), encoding="utf-8")
 

@@ -121,7 +121,6 @@ def may_follow(time: int, kind: int, job: Ints) -> bool:
 
 @compiled
 def submitted(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
-    """Put a new job in the queue."""
     wait(job, jobs, users, clock)
     user = jobs[job, at.USER_SLOT]
     if user != NONE and users.shape[1] > at.USER_COLUMNS:

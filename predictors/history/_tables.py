@@ -68,7 +68,6 @@ KEY_LENGTH: Final = 4
 def new_clock(
     features: Sequence[str], as_of: AsOfRule, epoch: int | None, time_zone: str | None, machine_procs: int | None = None
 ) -> Ints:
-    """Return the clock of a history before its first event."""
     fields = np.zeros(at.CLOCK_FIELDS, dtype=np.int64)
     plan, calendar = feature_plan(features), utc_offsets(time_zone).ravel()
     clock = np.concatenate([fields, plan, calendar])

@@ -110,7 +110,6 @@ class ColumnMean:
     code: int = MEAN  # `MEAN`, or another rule of this module
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         column_answers(rows, self.first, self.whole, self.code, out)
         return out

@@ -185,7 +185,6 @@ def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats
 
 
 def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
-    """Write boosted trees into a folder."""
     with whole_file(folder / MODEL) as part:
         part.write_bytes(estimator.model)
     about = [estimator.base, estimator.request, estimator.longest, estimator.factor]
@@ -238,7 +237,6 @@ class AverageEstimator:
     longest: float  # longest run time learnt from [s], which caps the request where it stands in for similar jobs
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         answers = self.answers(rows)
         total = answers[0]
         for answer in answers[1:]:

@@ -359,7 +359,6 @@ class MovedEstimator(ABC):
     request: int
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         return self._moved(self.inner.predict(rows), rows)
 
     def predict_one(self, row: Floats) -> float:

@@ -150,7 +150,6 @@ class ForestEstimator:
     model: "RandomForestRegressor"  # the same forest as scikit-learn grew it, to be saved and explained
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         step = 10_000  # encoded rows may be wide
         parts = [self.compiled.predict(self.encoding.transform(rows[i : i + step])) for i in range(0, len(rows), step)]
         return np.concatenate(parts) if parts else np.empty(0)

@@ -124,7 +124,6 @@ def take_in(answers: Floats, user: float, seconds: float, everybody: Floats, by_
 
 @compiled
 def take_in_all(answers: Floats, users: Floats, seconds: Floats, everybody: Floats, by_user: Floats) -> None:
-    """Count the errors for jobs in their order."""
     for i in range(len(answers)):
         take_in(answers[i], users[i], seconds[i], everybody, by_user)
 
@@ -159,7 +158,6 @@ class StackEstimator:
         return cls(average, np.zeros(MEMBERS + 1), np.zeros((USERS, MEMBERS + 1)))
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         weigh(self.answers(rows), rows[:, USER].copy(), self.everybody, self.by_user, out)
         return out

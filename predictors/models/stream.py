@@ -141,7 +141,6 @@ class OutcomeStream:
         self._told.discard(job)
 
     def returned(self, job: int) -> None:
-        """Note that a running job waits again."""
         if self._running.pop(job, None) is not None:
             self._overruns = [one for one in self._overruns if one[1] != job]
             heapq.heapify(self._overruns)

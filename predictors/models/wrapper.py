@@ -134,7 +134,6 @@ class Wrapper(Predictor):
         return inside
 
     def taught(self, outcome: Outcome) -> None:
-        """Teach the predictor inside the outcome of one job."""
         if "base_" not in vars(self):
             self.base_ = self.watching(self.made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self.inside_columns]))

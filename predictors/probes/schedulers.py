@@ -62,7 +62,6 @@ class Scheduler(Declaration):
         return self
 
     def check(self) -> None:
-        """Raise unless the commands are there."""
         for command in (self.submit[0], self.state[0]):
             if shutil.which(command) is None:
                 raise JobcastError(

@@ -180,7 +180,6 @@ class Journal:
         return bool(job.soft) and not self.is_ours(job)
 
     def is_ours(self, job: QueuedJob) -> bool:
-        """Return whether a job has a soft limit that is ours."""
         return bool(job.soft) and not (job.soft or 0) % MINUTE and (job.soft or 0) // MINUTE in self.ours(job)
 
     def open_jobs(self) -> frozenset[int]:

@@ -102,7 +102,6 @@ class LoggedData:
         return cls(log.name, log.digest(), dict.fromkeys(log.values, "long"), len(log), source or log.name)
 
     def schema(self) -> str:
-        """Return the columns as MLflow keeps them."""
         columns = [{"type": kind, "name": name, "required": True} for name, kind in self.columns.items()]
         return json.dumps({"mlflow_colspec": columns})
 

@@ -214,7 +214,6 @@ def go_below(layer: Any, above: Any, gradient: Any, transposed: Any, below: Any)
 
 @compiled
 def write_row(filtering: Any, seen: Any, below: Any, total: Any, i: int, row: Any) -> None:
-    """Write the gradient of a row of the first dense layer."""
     row[:] = total
     for k in range(len(below)):
         value = filtering[0] * seen[k, i, 0] + filtering[1] * seen[k, i, 1]
@@ -282,7 +281,6 @@ class Adam:
         self.mean, self.square = np.zeros(n, kind), np.zeros(n, kind)
 
     def climb(self, weights: Any, gradient: Any) -> None:
-        """Take a step up the gradient."""
         climb(weights, gradient, self.mean, self.square, self.next_step(weights.dtype))
 
     def next_step(self, kind: Any) -> Any:

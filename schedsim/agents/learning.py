@@ -157,12 +157,10 @@ class Run:
 
     @property
     def picks(self) -> int:
-        """How many jobs were picked."""
         return self.episode.picks
 
     @property
     def updates(self) -> int:
-        """How often the weights moved."""
         return self.episode.updates
 
 

@@ -271,7 +271,6 @@ def changes_of(
     accounts: Records[Account] | None = None,
     slots: int = LEAST_SLOTS,  # jobs for which there is room
 ) -> Changes:
-    """Return the arrays of what changes jobs while they wait."""
     group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
     no_sets: Any = np.empty(0, at.NODE_SET)
     no_accounts: Any = np.empty(0, at.ACCOUNT)

@@ -146,7 +146,6 @@ def episodes_of(workload: Any, base: Any, reserve: Any, window: Any, estimates: 
 
 
 def steps_allowed(most_steps: int | None) -> int:
-    """Return after how many steps an episode is truncated."""
     if most_steps is None:
         return _FOREVER
     check_whole(most_steps, "the number of steps of an episode", least=1)

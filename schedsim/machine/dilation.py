@@ -60,7 +60,6 @@ class Dilation:
         return self.low + (self.high - self.low) * unit(self.seed, job_id, 71)
 
     def begun(self, workload: Workload) -> "Dilating":
-        """Return the state before the first second."""
         return Dilating(self, workload)
 
 

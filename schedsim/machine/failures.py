@@ -173,5 +173,4 @@ class FailureProcess:
 
 
 def count_of(change: Change) -> int:
-    """Return how many nodes a change concerns."""
     return size_of(change.nodes) if change.nodes is not None else change.procs or 0

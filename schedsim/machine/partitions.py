@@ -267,7 +267,6 @@ class Within:
         return tuple(mask_of(pieces, self.topology.nodes) for pieces in self.sets)
 
     def allocated(self, procs: Ints) -> Ints:
-        """Return the nodes that jobs of these widths get."""
         return allocated(self.allocator, procs)
 
     def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:

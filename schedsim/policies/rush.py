@@ -184,7 +184,6 @@ class Rush:
         return int(self.threshold[row] if isinstance(self.threshold, np.ndarray) else self.threshold)
 
     def fresh(self) -> Self:
-        """Return the same gate with nothing counted."""
         return replace(self, tally=Tally())
 
     def _in_new_window(self, candidate: Candidate) -> bool:

@@ -213,16 +213,17 @@ def verdict(medians: pd.DataFrame) -> Iterator[str]:
 
 DAY: Final = 86_400
 STEP: Final = 300  # seconds between two values of utilisation
+DAYS: Final = 3  # days that are shown, drawn by seed
 
 
-def days_of(month: cases.Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
+def days_of(month: cases.Month, workload: Workload, seed: int) -> pd.DataFrame:
     """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
     schedule = simulate(workload, cases.CEIL, kill=False, run_times=cases.run_times_of(cases.START, seed))
     ours, procs = in_use(schedule.start, schedule.end, workload.procs), workload.machine_procs
     logged = _logged(month)
     midnight = -(month.cleaned.epoch or 0) % DAY
     pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))
-    days = np.sort(np.random.default_rng(seed).choice(pool, size=min(n_days, len(pool)), replace=False))
+    days = np.sort(np.random.default_rng(seed).choice(pool, size=min(DAYS, len(pool)), replace=False))
     seconds = np.arange(0, DAY, STEP)
     parts = []
     for place, day in enumerate(days.tolist()):

@@ -96,7 +96,6 @@ def told_of(found: Ratio, digits: int = 4) -> str:
 
 
 def seeds_of(runs: pd.DataFrame, *cases: str) -> int:
-    """Return how many seeds all these methods have."""
     return min((int((runs[runs["part"] == TEST]["case"] == case).sum()) for case in cases), default=0)
 
 

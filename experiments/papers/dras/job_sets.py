@@ -57,7 +57,6 @@ class Counts:
     jobs: int = 3200
 
     def of(self, kind: Kind) -> int:
-        """Return how many there are of a kind."""
         return {"sampled": self.sampled, "real": self.real, "synthetic": self.synthetic}[kind]
 
     def of_total(self, total: int) -> "Counts":
@@ -73,7 +72,6 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """How many there are of all kinds."""
         return self.sampled + self.real + self.synthetic
 
 

@@ -407,7 +407,6 @@ def by_place(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
 
 
 def by_queue(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
-    """Return the share of each queue's jobs that a failure hit."""
     struck = jobs.table["row"].isin(np.unique(failures.row))
     parts = struck.groupby(jobs.table["queue"])
     table = pd.DataFrame({"jobs": parts.size(), "hit": parts.sum(), "share": parts.mean()})

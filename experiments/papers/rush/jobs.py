@@ -83,7 +83,6 @@ class Jobs:
 
     @property
     def keys(self) -> list[str]:
-        """The name of each job's application in that mapping."""
         return [key(app.name, int(n)) for app, n in zip(self.apps, self.workload.procs, strict=True)]
 
 

@@ -210,7 +210,6 @@ def trials_of(shared: Shared, task: tuple[str, int]) -> pd.DataFrame:
 
 
 def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
-    """Run one experiment by one seed under every policy."""
     experiment = EXPERIMENTS[name]
     jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
     inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]

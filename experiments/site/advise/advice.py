@@ -76,7 +76,6 @@ class Advice:
 
     @classmethod
     def none(cls, current: str, lacks: tuple[Lack, ...]) -> Self:
-        """Return the advice of a log that carries no verdict."""
         return cls(current, Choice(None, current, ()), (), (), None, lacks)
 
     @property

@@ -166,7 +166,6 @@ class Present:
         return found
 
     def row(self, job: QueuedJob) -> int:
-        """Return the number of a job that waits here."""
         if job in self.jobs[self.n_running :]:
             return self.jobs.index(job, self.n_running)
         why = obstacle(job, self.queue.now)

@@ -63,7 +63,6 @@ class Split:
 
     @property
     def cut(self) -> int:
-        """How many jobs are tuned on."""
         n_jobs = len(self.log)
         months = _MONTHS.fullmatch(self.train)
         if months is not None:

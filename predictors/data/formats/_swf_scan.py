@@ -111,7 +111,6 @@ class Rows:
         return self.text[start : self.text.index(b"\n", start)]
 
     def tokens(self, row: int) -> list[bytes]:
-        """Return the fields of a row as the file has them."""
         line = self.line(int(self.lines[row]) - 1).strip(_BLANKS)
         return _BLANK_RUN.split(line) if line else []
 

@@ -39,7 +39,6 @@ def write_inputs(row: Floats, products: bool, x: Floats) -> None:
 
 @compiled
 def predict(rows: Floats, products: bool, weights: Floats, out: Floats) -> None:
-    """Write the model's value for each row."""
     x = np.empty(len(weights))
     for i in range(len(rows)):
         write_inputs(rows[i], products, x)

@@ -125,7 +125,6 @@ class StreamPredictor(Predictor):
         return StreamForecast(self, log, learns=learns, after=after)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the outcomes that the model has learnt from."""
         rows = np.array(self._rows).reshape(-1, len(self.features))
         write_arrays(folder / OUTCOMES, {"rows": rows, "seconds": np.array(self._seconds)})
 

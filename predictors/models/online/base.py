@@ -34,7 +34,6 @@ class Gradient:
 
     @classmethod
     def empty(cls, n_dense: int, n_marks: int = 0) -> Self:
-        """Return a model that has learnt nothing."""
         n = n_dense + n_marks
         return cls(np.zeros(n), np.zeros(n_dense), np.zeros(n), np.zeros(nag.N_SUMS))
 
@@ -79,7 +78,6 @@ class OnlineEstimator:
     sums: Floats  # shape (4,); how many jobs it has learnt from, and the longest
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         self.kind.kernels.estimates(rows, self.weights, self.sums, out)
         return out
@@ -106,7 +104,6 @@ class OnlinePredictor(Predictor):
         """The parameters that the kernels take."""
 
     def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
         return Gradient.empty(self.kernels.n_dense, self.kernels.n_marks)
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:

@@ -92,7 +92,6 @@ def day(seconds: int, overview: Overview) -> str:
 
 
 def count(n: float) -> str:
-    """Return a whole number with thousands set off."""
     return f"{n:,.0f}"
 
 

@@ -270,7 +270,6 @@ def load(
 
 
 def identified(uri: str, found: LoadedModel) -> Identity:
-    """Return the identity of a model that was loaded from an address."""
     name = found.name or found.predictor.name
     about = found.origin
     until = None if about.trained_until is None else f"{about.trained_until} s of {about.log}"

@@ -178,7 +178,6 @@ class Classifier(Parameters, ABC):
         return why
 
     def require_fit(self) -> None:
-        """Raise if nothing has been learnt."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(table, classes) first.")
 

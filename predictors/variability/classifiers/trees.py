@@ -132,7 +132,6 @@ class TreeClassifier(Classifier):
     """Base of the classifiers that scikit-learn grows of trees."""
 
     def unfitted(self) -> Any:
-        """Return scikit-learn's classifier with this one's parameters."""
         raise NotImplementedError
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> SklearnTrees:

@@ -137,7 +137,6 @@ class FairShare:
             raise JobcastError(f"A fair-share's half_life is 0, or 1 s or more; got {self.half_life!r}.")
 
     def begun(self) -> UsageArrays:
-        """Return the usage before the first second."""
         tree, n = self.tree, len(self.tree)
         entries, one, jobs = tree.entries, np.zeros(1, TALLY), np.zeros(len(self.user_of), USING_JOB)
         if self.usage is not None:

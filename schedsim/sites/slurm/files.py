@@ -105,7 +105,6 @@ LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no 
 
 
 def is_slurm(policy: str) -> bool:
-    """Return whether a policy's name names a slurm.conf."""
     return policy.startswith(PREFIX)
 
 

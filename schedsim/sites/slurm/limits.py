@@ -108,7 +108,6 @@ class Limits:
         return self.kinds is not None and bool((self.kinds >= SPENT).any())
 
     def check_jobs(self, n_jobs: int) -> None:
-        """Refuse limits made for another number of jobs."""
         if self.n_jobs != n_jobs:
             raise JobcastError(
                 f"These limits are for {self.n_jobs:,} jobs, the workload has {n_jobs:,}: make them for its jobs."

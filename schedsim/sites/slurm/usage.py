@@ -40,7 +40,6 @@ _STEEPNESS: Final = 5.0
 
 @rare
 def started(usage: UsageArrays, row: int, now: int) -> None:
-    """Begin to count the usage of a job."""
     advance(usage, now - 1)
     job, one = usage.jobs[row], usage.one[0]
     job.since = now

@@ -41,7 +41,6 @@ class Preemption:
     __repr__ = short_repr
 
     def arrays(self, n_jobs: int, machine_procs: int) -> PreemptionArrays:
-        """Return the arrays of a simulation before its first second."""
         if len(self.class_of) != n_jobs:
             raise JobcastError(
                 f"This preemption is for {len(self.class_of):,} jobs, the workload has {n_jobs:,}: make it for these."
