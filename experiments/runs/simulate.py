@@ -186,7 +186,6 @@ def _called(name: "str | LoadedModel | SimilarRuns") -> str:
 
 
 def _within(name: str, budget: float) -> "WithBudget":
-    """Return a registered predictor that keeps a budget, unfitted."""
     fixed = {
         **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
         **({} if roles_of(name) is None else {name: "a budget is kept by one predictor for all roles"}),
@@ -329,7 +328,6 @@ class NamedSimulation:
         }
 
     def explain(self, schedule: Schedule, job_id: int) -> Explanation:
-        """Explain a job's start in the schedule of this simulation."""
         asked = schedule.workload
         if self.rules is not None and self.rules.commands:  # the schedule's jobs are as altered, these as submitted
             as_submitted = widened(Workload.from_log(self.log), self.allocator)
@@ -394,7 +392,6 @@ class Ready:
     nodes: Machine | None  # the machine; None: its processors count alone
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
-        """Return what the log lacks for simulations on the machine."""
         if self.nodes is None:
             return self.prepared.lacks(kill)
         found = lacks_for_schedules(self.prepared.log, self.used, self.prepared.cleaning + self.left_out, kill)

@@ -208,7 +208,6 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    """Return the trackable resources of one node."""
     found = {"node": 1.0, "cpu": float(_procs_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
@@ -257,7 +256,6 @@ def _whole(found: Setting | None, usual: int) -> int:
 
 
 def whole_of(found: Setting) -> int:
-    """Return a whole number."""
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "
@@ -267,7 +265,6 @@ def whole_of(found: Setting) -> int:
 
 
 def read_slurm_conf(path: str | Path) -> SlurmConf:
-    """Read a slurm.conf and what it includes."""
     found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
     if not found.settings and not found.partitions:
         raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")

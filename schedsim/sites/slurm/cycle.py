@@ -18,8 +18,8 @@ from schedsim.kernels.ordered_lists import list_slots
 from schedsim.kernels.places.placement import change, copy_free, date_nodes, first_ahead, next_opening, room_on
 from schedsim.kernels.places.records import Demand, NodeArrays
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.candidates import is_candidate
 from schedsim.sites.slurm.placement import choose, count_bits, find_rooms, is_in
+from schedsim.sites.slurm.preemptable import is_candidate
 from schedsim.sites.slurm.records import NodeCycle, Pace, PreemptionArrays
 
 FIRST_WINDOW: Final = 30  # [s]

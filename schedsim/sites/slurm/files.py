@@ -105,15 +105,12 @@ LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no 
 
 
 def is_slurm(policy: str) -> bool:
-    """Return whether a policy's name names a slurm.conf."""
     return policy.startswith(PREFIX)
 
 
 def files_of_policy(policy: str) -> tuple[str, ...]:
     """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
 
-    Examples
-    --------
     >>> files_of_policy("slurm:slurm.conf,site.dump,qos.txt")
     ('slurm.conf', 'site.dump', 'qos.txt')
     """
@@ -128,8 +125,6 @@ def files_of_policy(policy: str) -> tuple[str, ...]:
 def names_of_policies(text: str) -> tuple[str, ...]:
     """Return the policies in a list separated by commas; behind `slurm:` all are its files, up to the next `slurm:`.
 
-    Examples
-    --------
     >>> names_of_policies("easy, fcfs, slurm:a.conf,a.dump,slurm:b.conf")
     ('easy', 'fcfs', 'slurm:a.conf,a.dump', 'slurm:b.conf')
     """
@@ -187,13 +182,7 @@ class SlurmFiles:
         return kept_by_partitions(self.conf, told)
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
-        """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
-
-        Raises
-        ------
-        JobcastError
-            If a setting cannot be used, or a job's partition is not in the files.
-        """
+        """Return the policy for the jobs of a cleaned log, and what of the files it does not use."""
         return _policy(self.conf, self.accounts, log)
 
 
@@ -254,7 +243,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
 
 
 def _notes(conf: SlurmConf, rule: Multifactor, has_accounts: bool) -> Iterator[Finding]:
-    """Give what is odd about the weights."""
     weights = rule.age, rule.size, rule.partition, rule.qos, rule.fair_share, rule.association
     if not any(weights) and "priorityweighttres" not in conf.settings:
         text = "no weight is above 0: jobs start in the order of submission"

@@ -46,13 +46,7 @@ class Preempting:
 
     @classmethod
     def of(cls, conf: SlurmConf, partition_of: list[str], owners: Owners | None) -> "Preempting | None":
-        """Return it; None where no job is stopped for another one.
-
-        Raises
-        ------
-        JobcastError
-            If the files ask for what the simulator does not do.
-        """
+        """Return it; None where no job is stopped for another one."""
         kind = conf.settings.get("preempttype")
         if kind is not None and kind.value.lower() not in _TYPES:
             raise JobcastError(
@@ -86,7 +80,6 @@ class Preempting:
             yield Finding("slurm-unknown-qos-to-preempt", "noted", text, len(unknown))
 
     def _refuse_circles(self) -> None:
-        """Refuse QOS that preempt one another in turn."""
         graph = {name: [one for one in _names(row) if one in self.qos] for name, row in self.qos.items()}
         try:
             TopologicalSorter(graph).prepare()
@@ -230,7 +223,6 @@ def _names(row: Mapping[str, Setting]) -> list[str]:
 
 
 def _mode(found: Setting | None, usual: str) -> str:
-    """Return the mode of a cluster, a partition or a QOS."""
     if found is None:
         return usual
     mode = found.value.strip().lower()

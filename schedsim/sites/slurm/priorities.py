@@ -175,6 +175,5 @@ def _priority(ranking: Ranking, parts: Parts, tick: int, share: float) -> int:
 
 @lean
 def write_priorities(ranking: Records[Ranking], parts: Records[Parts], tick: int, share: Floats, found: Ints) -> None:
-    """Write the priorities of jobs at a tick."""
     for i in range(len(parts)):
         found[i] = _priority(ranking[0], parts[i], tick, share[i])

@@ -165,8 +165,6 @@ def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], R
 def numbered(groups: Ints) -> Ints:
     """Return groups numbered from 0 on, in the order of their own numbers; those below 0 are none, -1.
 
-    Examples
-    --------
     >>> numbered(np.array([4_000_000_000, -1, 7])).tolist()
     [1, -1, 0]
     """

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 
 import pytest
 
-from predictors.service.api.auth import Limits
+from predictors.service.api.admission import Limits
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.pseudonyms import Pseudonymiser

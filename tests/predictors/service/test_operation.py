@@ -21,9 +21,9 @@ import pytest
 from starlette.requests import Request
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.access import RequestLog
-from predictors.service.api.auth import AuthMiddleware, Limits, add_token, read_tokens
+from predictors.service.api.admission import AuthMiddleware, Limits, add_token, read_tokens
 from predictors.service.api.lifecycle import EarlyHangUps, Listening
+from predictors.service.api.request_log import RequestLog
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog

@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from predictors.core.errors import JobcastError
 from predictors.evaluation.monitoring import Monitor
 from predictors.evaluation.weekly import MOST_WEEKS, WEEK, WeeklyErrors
-from predictors.service.api.auth import add_token, read_tokens
+from predictors.service.api.admission import add_token, read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.page.overview import Collector, JobRow
 from predictors.service.page.render import Renderer

@@ -23,9 +23,6 @@ def some_workload(shows):
     raise AssertionError(f"none of {len(SEEDS)} workloads shows it")
 
 
-# ruff: noqa: D102 - the docstring of each class tells what its one method does wrong
-
-
 class EndsComeLate(Site):
     """Meets jobs whose last second has come and whose end has not: they are expected to end a second later."""
 

@@ -185,8 +185,6 @@ def test_a_fresh_gate_has_counted_nothing():
 
 # --- broken gates ----------------------------------------------------------------------------------------------------
 
-# ruff: noqa: D102 - the docstring of each class tells what its one method does wrong
-
 
 class AsksAtSubmissions(Rush):
     """Asks skipped jobs again at submissions."""

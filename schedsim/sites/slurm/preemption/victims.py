@@ -18,9 +18,9 @@ from schedsim.kernels.ordered_lists import insert, remove
 from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, book_dates, clears, is_free
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.candidates import forget_exempt, reorder
 from schedsim.sites.slurm.cycle import copy_now, release
 from schedsim.sites.slurm.placement import choose, find_rooms, is_in, next_usable
+from schedsim.sites.slurm.preemptable import forget_exempt, reorder
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
 from schedsim.sites.slurm.usage import claim
 

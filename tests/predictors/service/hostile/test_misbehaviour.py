@@ -18,7 +18,7 @@ import pytest
 
 from predictors.service.api import connections as lines
 from predictors.service.api import events as event_routes
-from predictors.service.api.auth import Limits, read_tokens
+from predictors.service.api.admission import Limits, read_tokens
 from predictors.service.api.connections import Connections, LimitedConnection
 from predictors.service.api.errors import MOST_VALUES, Refusal, valid
 from predictors.service.api.lifecycle import Listening
@@ -26,7 +26,7 @@ from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, Tel
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
-from tests.predictors.service.test_auth import tokens_in
+from tests.predictors.service.test_admission import tokens_in
 from tests.support.certificates import self_signed
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running

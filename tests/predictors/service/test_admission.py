@@ -6,7 +6,7 @@ import ssl
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import MOST_CLIENTS, Buckets, matching_token, new_token, read_tokens
+from predictors.service.api.admission import MOST_CLIENTS, Buckets, matching_token, new_token, read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client, ServiceError
 from tests.predictors.service.test_variability import variability_state
