@@ -23,9 +23,7 @@ from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
-from tests.oracle import preemption as oracle
 from tests.oracle.machine import Box
-from tests.support.features import Case, differing
 from tests.support.nodes import job_on, workload_on
 
 LOW, HIGH = 0, 1
@@ -184,18 +182,6 @@ def test_on_nodes_only_jobs_on_the_nodes_of_the_place_are_stopped(weights):
     schedule = simulate(workload_on(boxes, jobs), Policy(FCFS, loops))
     assert schedule.preempted.runs.tolist() == [[0, 0, 10, 2]]
     assert schedule.start.tolist() == [131, 0, 10]
-
-
-def test_a_planted_fault_is_found(monkeypatch):
-    """An oracle that stops the candidates in another order differs from the engine in some case."""
-
-    def first_found(rule, found, place_without, taken):
-        return next((found[:n] for n in range(1, len(found) + 1) if place_without(found[:n]) is not None), None)
-
-    seeds = range(40)
-    assert all(differing(Case(("preemption by qos", "loops"), seed)) is None for seed in seeds)
-    monkeypatch.setattr(oracle, "victims", first_found)
-    assert any(differing(Case(("preemption by qos", "loops"), seed)) is not None for seed in seeds)
 
 
 CONF = """PreemptType=preempt/{kind}
