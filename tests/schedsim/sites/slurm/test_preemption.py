@@ -22,9 +22,7 @@ from schedsim.sites.slurm.multifactor import Multifactor, parts_of
 from schedsim.sites.slurm.preemption.rule import Preemption
 from schedsim.validate.laws import PARTS
 from schedsim.validate.validate import check
-from tests.oracle import preemption as oracle
 from tests.oracle.machine import Box
-from tests.support.features import Case, differing
 from tests.support.nodes import job_on, workload_on
 
 LOW, HIGH = 0, 1
@@ -185,18 +183,6 @@ def test_on_nodes_only_jobs_on_the_nodes_of_the_place_are_stopped(weights):
     assert schedule.start.tolist() == [131, 0, 10]
 
 
-def test_a_planted_fault_is_found(monkeypatch):
-    """An oracle that stops the candidates in another order differs from the engine in some case."""
-
-    def first_found(rule, found, place_without, taken):
-        return next((found[:n] for n in range(1, len(found) + 1) if place_without(found[:n]) is not None), None)
-
-    seeds = range(40)
-    assert all(differing(Case(("preemption by qos", "loops"), seed)) is None for seed in seeds)
-    monkeypatch.setattr(oracle, "victims", first_found)
-    assert any(differing(Case(("preemption by qos", "loops"), seed)) is not None for seed in seeds)
-
-
 CONF = """PreemptType=preempt/{kind}
 PreemptMode={mode}
 SchedulerParameters=bf_interval=1,bf_resolution=1
@@ -354,7 +340,7 @@ def test_jobs_that_may_stop_others_come_before_these(files, kind):
 
 
 def test_jobs_that_may_not_stop_one_another_come_by_priority(files):
-    """The scavenger comes before the urgent job, which may stop none, and normal ones before the scavenger: a circle."""
+    """The scavenger comes before the urgent job, this before normal ones, and these before the scavenger: a circle."""
     rows = [(0, 8, 100, NORMAL, IN_LOW), (1, 8, 10, SCAVENGER, IN_LOW), (2, 8, 10, URGENT, IN_LOW)]
     policy = files(rows=TWO + "urgent|9||||\n")
     assert run_by_name(made_log(rows), policy)[0].start.tolist() == [0, 100, 110]
