@@ -240,7 +240,6 @@ class CompilingNotice(logging.Handler):
         self._said = False
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Say it."""
         if "quiet" in _loudness:
             return
         if not self._said:

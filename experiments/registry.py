@@ -55,7 +55,6 @@ OWN_LOGS: Final[Mapping[str, str]] = MappingProxyType(
 
 
 def experiment_by_name(name: str) -> "Callable[[Setting], Report]":
-    """Return an experiment by its name."""
     if name not in EXPERIMENTS:
         raise unknown_name("experiment", name, EXPERIMENTS)
     run: Callable[[Setting], Report] = import_module(EXPERIMENTS[name]).run

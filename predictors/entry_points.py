@@ -102,5 +102,4 @@ def declared() -> tuple[EntryPoint, ...]:
 
 
 def package_of(entry: EntryPoint) -> str:
-    """Return the name of the package that declares an entry point."""
     return entry.dist.name if entry.dist else "an unknown package"

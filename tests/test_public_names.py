@@ -79,6 +79,21 @@ def test_no_value_of_the_public_interface_prints_its_arrays():
     assert len(kinds) > 80 and long == []
 
 
+def test_what_users_call_has_a_docstring():
+    """Methods that override have that of their base."""
+    lacking = []
+    for thing in public():
+        own = vars(thing) if isinstance(thing, type) else {}
+        lacking += [] if inspect.getdoc(thing) or not callable(thing) else [thing.__qualname__]
+        lacking += [
+            f"{thing.__qualname__}.{name}"
+            for name, one in own.items()
+            if not name.startswith("_") and (callable(one) or isinstance(one, property | classmethod | staticmethod))
+            and not inspect.getdoc(getattr(thing, name))
+        ]  # fmt: skip
+    assert lacking == []
+
+
 def test_values_with_many_jobs_print_a_line():
     log, _ = clean(generate_log(800, seed=1, procs=64))
     workload = Workload.from_log(log)

@@ -24,7 +24,6 @@ class Commands(UserDict[str, Any]):
     """The commands of a group by name, each made when it is asked for."""
 
     def __getitem__(self, name: str) -> Any:
-        """Return a command."""
         home = self.data[name]
         if isinstance(home, str | typer.Typer):
             self.data[name] = get_command(_alone(name, home) if isinstance(home, str) else home)

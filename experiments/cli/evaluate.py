@@ -52,7 +52,7 @@ from predictors.evaluation.results import Evaluation, Score
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
 from predictors.models.conformal import keep_quantiles, quantiles_of
-from predictors.models.range import REQUESTED
+from predictors.models.prediction import REQUESTED
 from predictors.tracking import client as tracking
 from predictors.tracking.client import load_model
 from predictors.tracking.describe import LoadedModel

@@ -117,7 +117,6 @@ def _end(number: int, frame: Any) -> NoReturn:
 
 
 def _number_of(ending: BaseException | None) -> int:
-    """Return the signal that an exception stands for; 0 if it stands for none."""
     if isinstance(ending, KeyboardInterrupt):
         return int(signal.SIGINT)
     return int(ending.code or 0) - 128 if isinstance(ending, Ended) else 0

@@ -43,7 +43,6 @@ def nodes_of(machine: MachineOptions) -> Machine | None:
 
 
 def _machine_arguments(machine: MachineOptions, cleaned: JobLog) -> dict[str, Any]:
-    """Return the arguments that a simulation of a cleaned log takes for it."""
     allocator, outages = _allocator(machine, cleaned), _outages(machine, cleaned)
     if machine.machine_seed is not None and machine.allocator != "scattered" and (outages is None or not outages.draws):
         raise JobcastError(
@@ -283,5 +282,4 @@ def soft_limits_note(found: dict[str, Any]) -> str | None:
 
 
 def print_users(users: dict[str, Any]) -> None:
-    """Print the table of users' waits and full hours."""
     print_table("On a full machine", ("", "value", "unit"), titled(users, USERS))

@@ -247,7 +247,6 @@ def _waits(text: str) -> Any:
 
 
 def _instant(now: str, telemetry: Path, mapping: Path | None) -> float:
-    """Return the second that is meant [s, in the telemetry's clock]."""
     if now == "clock":
         return time.time()
     if now == "newest":

@@ -153,14 +153,13 @@ def _compared(
     return tuple(logs), _ratio(float(np.mean(values)), drawn_over(draws), len(logs), level)
 
 
-def paired_ratio(pairs: Floats, measure: str, level: float = result.LEVEL) -> result.Ratio:
+def paired_ratio(pairs: Floats, measure: str) -> result.Ratio:
     """Return ours / theirs of a figure of one log, and its interval, from a row a seed, shape (n_seeds, 2)."""
     values = _logs(pairs, measure)
-    return _ratio(float(values.mean()), drawn_means(values), len(values), level)
+    return _ratio(float(values.mean()), drawn_means(values), len(values), result.LEVEL)
 
 
 def _logs(pairs: Floats, measure: str) -> Floats:
-    """Return the logarithms of the ratios of pairs of figures."""
     floored: Floats = np.log(np.maximum(pairs, FLOOR.get(measure, 1.0)))
     return floored[:, 0] - floored[:, -1]
 

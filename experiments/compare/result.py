@@ -45,11 +45,9 @@ class Ratio:
 
     @property
     def below(self) -> bool:
-        """Whether it certainly lies below 1."""
         return self.high < 1.0
 
     def above(self, limit: float = 1.0) -> bool:
-        """Whether it certainly lies above a limit."""
         return self.low > limit
 
     @property
@@ -108,11 +106,9 @@ class Comparison:
 
     @property
     def paid(self) -> tuple[Price, ...]:
-        """The prices that are paid."""
         return tuple(price for price in self.prices if price.paid)
 
     def on(self, outcome: Outcome) -> int:
-        """Return the number of logs with an outcome."""
         return sum(log.outcome == outcome for log in self.logs)
 
 

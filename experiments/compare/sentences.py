@@ -161,7 +161,6 @@ def _price(price: Price, tolerated: float) -> str:
 
 
 def _free(found: Comparison) -> str:
-    """Return that no price is paid, or on which logs one is."""
     if not found.prices:
         return ""
     some = [f"{MEASURES[price.measure].title} is higher on {', '.join(price.on)}" for price in found.prices if price.on]

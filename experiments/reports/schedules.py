@@ -119,7 +119,6 @@ def by_width(schedule: Schedule) -> pd.DataFrame:
 
 
 def by_length(schedule: Schedule) -> pd.DataFrame:
-    """Return bounded slowdown by classes of run time."""
     return _by_class(schedule, np.digitize(schedule.run_time, RUN_TIMES), dict(enumerate(RUN_TIME_CLASSES)))
 
 
@@ -135,12 +134,10 @@ def _by_class(schedule: Schedule, classes: np.ndarray, labels: dict[int, str]) -
 
 
 def paint_by_width(axes: Axes, table: pd.DataFrame) -> None:
-    """Bounded slowdown by width."""
     _paint_classes(axes, table, "processors")
 
 
 def paint_by_length(axes: Axes, table: pd.DataFrame) -> None:
-    """Bounded slowdown by run time."""
     _paint_classes(axes, table, "run time")
 
 

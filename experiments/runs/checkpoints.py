@@ -161,7 +161,6 @@ class Parts:
         return self.read(path)
 
     def read(self, path: Path) -> "pd.DataFrame":
-        """Return a table that was kept."""
         import pandas as pd
 
         with damage_named(path, "delete it, and it is done again"):

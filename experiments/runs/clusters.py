@@ -226,7 +226,6 @@ def _greet(address: str) -> None:
 
 
 def _workplace(pool: Pool, workers: int, refused: list[str], stack: ExitStack) -> Any:
-    """Return what a client connects to, to be closed with the stack."""
     if pool.scheduler is not None:
         return pool.scheduler
     from dask.system import CPU_COUNT

@@ -55,7 +55,6 @@ class Setting:
         return tuple(range(begin, begin + (self.seeds or (quick if self.quick else usual))))
 
     def jobs(self) -> "JobLog":
-        """Return the log, or of it the jobs of the partition."""
         return of_partition(self.log, self.partition)[0]
 
 

@@ -26,6 +26,7 @@ from schedsim.machine.node_groups import Machine, NodeGroup
 from schedsim.machine.outages import Outages
 from schedsim.machine.partitions import widened
 from schedsim.machine.run_times import RunTimes
+from schedsim.machine.topology import Switch
 from schedsim.policies.policy import Policy, policy_name
 from schedsim.policies.traits import NODES, REVISED, clash, refuse
 from schedsim.results.metrics import by_run_time, by_size, by_user, figures, how_started
@@ -185,7 +186,6 @@ def _called(name: "str | LoadedModel | SimilarRuns") -> str:
 
 
 def _within(name: str, budget: float) -> "WithBudget":
-    """Return a registered predictor that keeps a budget, unfitted."""
     fixed = {
         **dict.fromkeys(GIVEN, "these estimates are given, not learnt"),
         **({} if roles_of(name) is None else {name: "a budget is kept by one predictor for all roles"}),
@@ -328,7 +328,6 @@ class NamedSimulation:
         }
 
     def explain(self, schedule: Schedule, job_id: int) -> Explanation:
-        """Explain a job's start in the schedule of this simulation."""
         asked = schedule.workload
         if self.rules is not None and self.rules.commands:  # the schedule's jobs are as altered, these as submitted
             as_submitted = widened(Workload.from_log(self.log), self.allocator)
@@ -393,7 +392,6 @@ class Ready:
     nodes: Machine | None  # the machine; None: its processors count alone
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
-        """Return what the log lacks for simulations on the machine."""
         if self.nodes is None:
             return self.prepared.lacks(kill)
         found = lacks_for_schedules(self.prepared.log, self.used, self.prepared.cleaning + self.left_out, kill)
@@ -420,7 +418,7 @@ def ready_for(
     used, _, left = demands_by(sites[0], prepared.used, nodes, drop_wide)
     for files in sites[1:]:
         used, _, more = demands_by(files, used, nodes, drop_wide)
-        left += replace(more, findings=tuple(one for one in more.findings if one.effect == "dropped"))
+        left += replace(more, findings=tuple(one for one in more.findings if one not in left.findings))
     return Ready(prepared, used, (prepared.account + left).using(len(used)), left, nodes)
 
 
@@ -433,9 +431,10 @@ def nodes_told(logs: Iterable[Mapping[str, Any]]) -> dict[str, str]:
     """
     found = []
     for log in logs:
-        groups = log.get("machine", {}).get("nodes", ())
-        words = (NodeGroup(**{**group, "partitions": tuple(group["partitions"])}).words for group in groups)
-        found += [f"{log['name']}: {'; '.join(words)}"] if groups else []
+        machine = log.get("machine", {})
+        told = [NodeGroup(**group).words for group in machine.get("nodes", ())]
+        told += [Switch(**switch).words for switch in machine.get("switches", ())]
+        found += [f"{log['name']}: {'; '.join(told)}"] if told else []
     return {"nodes": ", ".join(found)} if found else {}
 
 

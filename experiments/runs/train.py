@@ -100,7 +100,6 @@ class DriftThere:
 
     @property
     def sentence(self) -> str:
-        """What it says of the champion."""
         who = f"The champion {self.name} {self.version}"
         if self.drift.stands:
             return self.drift.sentence(who, self.epoch)

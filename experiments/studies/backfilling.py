@@ -210,7 +210,6 @@ def alike(runs: pd.DataFrame, folder: Path, stem: str = "runs") -> pd.DataFrame:
 
 
 def _split(table: pd.DataFrame, about: str) -> dict[str, pd.DataFrame]:
-    """Return a wide table as several that fit on a screen."""
     parts = {
         "medians": "", "lower ends": "_low", "upper ends": "_high", "as logged": "_as_logged", "worst log": "_worst",
     }  # fmt: skip

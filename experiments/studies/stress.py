@@ -79,8 +79,8 @@ def run(setting: Setting) -> Report:
 # --- scenarios -------------------------------------------------------------------------------------------------------
 
 
-def gamers(log: JobLog, seed: int, share: float = GAMERS) -> npt.NDArray[np.bool_]:
-    """Return which jobs are of users who game: that share of the known users, at least one, drawn by seed.
+def gamers(log: JobLog, seed: int) -> npt.NDArray[np.bool_]:
+    """Return which jobs are of users who game: the share `GAMERS` of the known users, at least one, drawn by seed.
 
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 1, 2], "user": [4, 5, 4]}, {})
     >>> gamers(log, seed=1).tolist() in ([True, False, True], [False, True, False])
@@ -90,7 +90,7 @@ def gamers(log: JobLog, seed: int, share: float = GAMERS) -> npt.NDArray[np.bool
     users = np.unique(log.values["user"][known])
     drawn = np.empty(len(users))
     uniform(seed, users, _GAMES, drawn)
-    chosen = users[np.argsort(drawn, kind="stable")[: max(1, round(share * len(users)))]]
+    chosen = users[np.argsort(drawn, kind="stable")[: max(1, round(GAMERS * len(users)))]]
     return known & np.isin(log.values["user"], chosen)
 
 

@@ -64,7 +64,6 @@ class PlannedLog:
         return digest_of_values(log_identity(self.jobs))
 
     def to_json(self) -> dict[str, Any]:
-        """Return its part of the provenance."""
         return {
             **log_identity(self.jobs),
             "path": self.path,

@@ -120,7 +120,6 @@ def medians(found: Results, by: list[str]) -> pd.DataFrame:
 
 
 def as_table(comparisons: tuple[Comparison, ...]) -> pd.DataFrame:
-    """Return comparisons as a table, a row each."""
     return pd.DataFrame(
         {
             "case": one.case,

@@ -132,7 +132,6 @@ class SweepFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the table has been written."""
         return (self.path / TABLE).is_file()
 
     def kept(self) -> Done:
@@ -161,5 +160,4 @@ class SweepFolder:
             self.parts.keep(table, self.parts.path(*map(key_of, done.rows)))
 
     def model(self, name: str) -> Path:
-        """Return the folder of a trained model."""
         return self.path / MODELS / name

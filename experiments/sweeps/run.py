@@ -149,7 +149,6 @@ def _warm_log() -> JobLog:
 
 
 def _options(planned: Plan) -> dict[str, Any]:
-    """Return the fields of a sweep that all its batches look at."""
     return {name: getattr(planned.sweep, name) for name in OPTIONS}
 
 

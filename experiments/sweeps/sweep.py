@@ -120,7 +120,6 @@ class Cell:
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """The identity of a run within a sweep."""
         return self.log, self.case.name, self.seed
 
 

@@ -151,8 +151,6 @@ class _KernelLowering(_StepLowering):
 
 
 def _compiler(lowering: type) -> type:
-    """Return numba's compiler with another last pass."""
-
     class Compiler(CompilerBase):  # type: ignore[misc]
         def define_pipelines(self) -> list[Any]:
             passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

@@ -85,7 +85,6 @@ _RULES: Final[Mapping[str, str]] = MappingProxyType(  # what a value must be, by
 
 
 def read_toml(path: str | os.PathLike[str], what: str) -> dict[str, Any]:
-    """Return the document of a TOML file."""
     return parse_toml(read_text(path, what), os.fspath(path))
 
 
@@ -102,7 +101,6 @@ def parse_toml(text: str, where: str) -> dict[str, Any]:
 
 
 def known_keys(table: Any, known: tuple[str, ...], where: str) -> Mapping[str, Any]:
-    """Return a table if it is one and all its keys are known."""
     if not isinstance(table, Mapping):
         raise JobcastError(f"{where} must be a table; got {table!r}.")
     for key in table:

@@ -150,16 +150,16 @@ def median_interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
     return float(ordered[first]), float(ordered[n - 1 - first])
 
 
-def drawn_over(groups: Sequence[Floats], *, seed: int = 0) -> Floats:
+def drawn_over(groups: Sequence[Floats]) -> Floats:
     """Return draws of the mean over groups, the groups themselves resampled; one group stays as it is.
 
-    Which groups are drawn is independent of the groups' own draws by the same seed: else a resample that has the third
-    log more often would have the third seed more often, too, and intervals would be wide or narrow by it. `groups` are
-    the draws of each group's own value, shape (2000,).
+    Which groups are drawn is independent of the groups' own draws: else a resample that has the third log more often
+    would have the third seed more often, too, and intervals would be wide or narrow by it. `groups` are the draws of
+    each group's own value, shape (2000,).
     """
     if len(groups) == 1:
         return groups[0]
-    which = np.random.default_rng((seed, 1)).integers(len(groups), size=(RESAMPLES, len(groups)))
+    which = np.random.default_rng((0, 1)).integers(len(groups), size=(RESAMPLES, len(groups)))
     means: Floats = np.stack(groups)[which, np.arange(RESAMPLES)[:, None]].mean(axis=1)
     return means
 

@@ -64,13 +64,11 @@ def read_about(path: Path, known: int) -> dict[str, Any]:
 
 
 def write_about(path: Path, about: Any) -> None:
-    """Write what there is to tell about a model as JSON."""
     with whole_file(path) as part:
         part.write_text(json.dumps(about, indent=1), encoding="utf-8")
 
 
 def write_arrays(path: Path, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write arrays of numbers and text, compressed."""
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise JobcastError(f"{path}: {name!r} holds Python objects, which cannot be saved.")

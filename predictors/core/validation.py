@@ -72,7 +72,6 @@ def check_part(value: object, needs: tuple[str, ...], what: str, way_out: str) -
 
 
 def known_zone(time_zone: str) -> ZoneInfo:
-    """Return a time zone by its IANA name."""
     try:
         return ZoneInfo(time_zone)
     except (KeyError, ValueError, OSError) as error:

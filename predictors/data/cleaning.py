@@ -54,11 +54,6 @@ def clean(log: JobLog, procs: int | None = None, drop_wide: bool = False) -> tup
         `epoch`) are the log's own.
     account : ReadingReport
         By job id.
-
-    Raises
-    ------
-    JobcastError
-        If the machine's size is not known, a job is wider than it, or no job is left.
     """
     run_time, requested = log.values["run_time"], log.values["requested_time"]
     report = ReportBuilder(log.name, RULES, place="job")

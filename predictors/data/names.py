@@ -69,12 +69,10 @@ class Codes:
         return tuple(by_code.get(code, "") for code in range(max(by_code, default=-1) + 1))
 
     def to_json(self) -> dict[str, Any]:
-        """Return everything as plain values."""
         return {"names": dict(self.names), "free": self.free}
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return the codes of `to_json`."""
         return cls({str(name): code for name, code in about["names"].items()}, about["free"])
 
 
@@ -158,7 +156,6 @@ def _new_codes(used: Sequence[int], own: Codes, codes: Codes) -> dict[int, int] 
 
 
 def _names(own: Codes, codes: Codes, new: Mapping[int, int]) -> tuple[str, ...]:
-    """Return the names behind the new codes; "" where there is none."""
     names = {**codes.names, **{name: new[code] for name, code in own.names.items() if code in new}}
     return Codes(names, max(names.values(), default=-1) + 1).texts()
 

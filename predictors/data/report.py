@@ -246,5 +246,4 @@ class ReportBuilder:
             self.note("unused", f"columns of which nothing is used: {shown}{more}", len(left))
 
     def close(self) -> ReadingReport:
-        """Return the account."""
         return ReadingReport(self._source, tuple(self._findings))

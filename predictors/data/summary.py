@@ -80,7 +80,6 @@ def utilisation(log: JobLog, size: int | None = None) -> float | None:
 
 
 def _work(log: JobLog) -> float:
-    """Return the processor seconds of the jobs that ran."""
     procs, run_time = log.procs, log.values["run_time"].astype(np.float64)
     return float((run_time * procs)[(procs > 0) & (run_time > 0)].sum())
 
@@ -125,11 +124,9 @@ class Prepared:
 
     @property
     def account(self) -> ReadingReport:
-        """What became of each job of the log."""
         return (self.others + self.cleaning).using(len(self.used))
 
     def lacks(self, kill: bool = True) -> tuple[Lack, ...]:
-        """Return what the log lacks for simulations."""
         return (*self.unread, *lacks_for_schedules(self.log, self.used, self.cleaning, kill))
 
 

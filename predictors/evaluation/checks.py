@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from predictors.core.arrays import Floats
-from predictors.core.limits import UNKNOWN_REQUEST
+from predictors.core.prediction_bounds import UNKNOWN_REQUEST
 from predictors.data.joblog import JobLog
 from predictors.data.synthetic.generate import generate_log
 from predictors.evaluation.leakage import audit_leakage

@@ -32,7 +32,7 @@ from predictors.history.replay import log_events, replay, running_at
 from predictors.models.base import Predictor
 from predictors.models.baselines import ColumnForecast, LastTwo, Requested
 from predictors.models.conformal import ConformalQuantiles, WithBudget
-from predictors.models.range import REQUESTED
+from predictors.models.prediction import REQUESTED
 from predictors.models.stack import Stack
 from predictors.models.stream import LearningForecast, forecast
 from predictors.registry import make_predictor, seeded

@@ -94,11 +94,6 @@ def audit_leakage(
     seed : int
         Of the changed futures.
 
-    Raises
-    ------
-    JobcastError
-        If the predictor does not give one row a job, or not the same twice.
-
     Examples
     --------
     >>> log = JobLog.from_columns({"job_id": [1, 2, 3], "submit": [0, 5, 9], "wait": [0, 0, 0],

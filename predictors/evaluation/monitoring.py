@@ -257,7 +257,6 @@ class Monitor:
     # --- state --------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as plain arrays."""
         return {
             **{f"quantiles_{name}": array for name, array in self.quantiles.get_state().items()},
             "jobs": self._live.keys(),

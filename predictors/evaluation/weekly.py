@@ -66,12 +66,10 @@ class WeeklyErrors:
             )  # fmt: skip
 
     def table(self) -> Floats:
-        """Return everything as one array."""
         return np.array([[number, *sums] for number, sums in self._weeks.items()], dtype=np.float64).reshape(-1, 8)
 
     @classmethod
     def from_table(cls, table: Floats) -> "WeeklyErrors":
-        """Return what `table` was made of."""
         found = cls()
         found._weeks = {int(number): sums for number, *sums in table.tolist()}
         return found

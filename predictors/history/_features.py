@@ -54,7 +54,6 @@ def known(value: int) -> float:
 
 @compiled
 def write_job(facts: Floats, job: Ints) -> None:
-    """Features of the submission itself."""
     facts[at.F_PROCS] = known(job[at.PROCS])
     facts[at.F_REQUESTED] = known(job[at.REQUESTED])
     facts[at.F_USER] = known(job[at.USER])
@@ -87,7 +86,6 @@ def write_calendar(facts: Floats, now: int, clock: Ints) -> None:
 
 @compiled
 def write_ended(facts: Floats, job: Ints, now: int, users: Ints, clock: Ints) -> None:
-    """Features of the user's ended jobs."""
     for k in range(at.F_LAST_TWO_MEAN, at.F_ENDED_MEAN + 1):
         facts[k] = np.nan
     if job[at.USER] < 0:
@@ -174,7 +172,6 @@ def write_machine(facts: Floats, clock: Ints) -> None:
 
 @compiled
 def group_slot(job: Ints, kind: int) -> int:
-    """Return a job's slot in one kind of group."""
     return int(job[at.USER_SLOT] if kind == 0 else job[at.JOB_COLUMNS + kind - 1])
 
 

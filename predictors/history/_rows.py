@@ -46,7 +46,6 @@ class Rows:
         return type(self)(self.width, [self._rows[slot] for slot in slots])
 
     def whole(self) -> Floats:
-        """Return all rows in order."""
         return self.of(range(len(self._rows)))
 
     def pieces(self) -> Iterator[Floats]:

@@ -16,25 +16,18 @@ from predictors.history._layout import NONE
 
 
 @compiled
-def consume(events: Ints, rows: Floats, jobs: Ints, users: Ints, clock: Ints, recent: Floats) -> int:
+def consume(
+    events: Ints,  # shape (n_events, 3); (time [s], kind, slot in `jobs`), as in `predictors.core.events`
+    rows: Floats,  # shape (n_slots, n_features); changed at the slots of submitted jobs
+    jobs: Ints,  # jobs, users, clock: the history, changed; see `predictors.history._layout`
+    users: Ints,
+    clock: Ints,
+    recent: Floats,  # its other part: the newest runs of each user
+) -> int:
     """Take in events in order; write `rows[job]` as of each submission among them.
 
-    Parameters
-    ----------
-    events : int64 array of shape (n_events, 3)
-        (time [s], kind, slot in `jobs`), as in `predictors.core.events`.
-    rows : float64 array of shape (n_slots, n_features)
-        Changed at the slots of submitted jobs.
-    jobs, users, clock : int64 arrays
-        The history, changed; see `predictors.history._layout`.
-    recent : float64 array
-        Its other part: the newest runs of each user.
-
-    Returns
-    -------
-    int
-        -1, or the position of the first event that cannot follow from those before: it and all later ones were not
-        taken in.
+    Returns -1, or the position of the first event that cannot follow from those before: it and all later ones were not
+    taken in.
     """
     return take_in(events, False, rows, jobs, users, clock, recent)
 
@@ -128,7 +121,6 @@ def may_follow(time: int, kind: int, job: Ints) -> bool:
 
 @compiled
 def submitted(job: int, jobs: Ints, users: Ints, clock: Ints) -> None:
-    """Put a new job in the queue."""
     wait(job, jobs, users, clock)
     user = jobs[job, at.USER_SLOT]
     if user != NONE and users.shape[1] > at.USER_COLUMNS:

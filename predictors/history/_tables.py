@@ -68,7 +68,6 @@ KEY_LENGTH: Final = 4
 def new_clock(
     features: Sequence[str], as_of: AsOfRule, epoch: int | None, time_zone: str | None, machine_procs: int | None = None
 ) -> Ints:
-    """Return the clock of a history before its first event."""
     fields = np.zeros(at.CLOCK_FIELDS, dtype=np.int64)
     plan, calendar = feature_plan(features), utc_offsets(time_zone).ravel()
     clock = np.concatenate([fields, plan, calendar])
@@ -361,7 +360,6 @@ class LiveTables:
         self._next_to_forget = [[] for _ in self.count]
 
     def free_slot(self) -> int:
-        """Return a slot for a new job."""
         slot = int(self.clock[at.FREE])
         if slot == NONE:
             slot, width = self.jobs.shape
@@ -454,7 +452,6 @@ def _as_wide(array: npt.NDArray[Any], width: int) -> npt.NDArray[Any]:
 
 
 def _wide(array: Any, width: int) -> Any:
-    """Return a snapshot's table itself, after that check."""
     if len(array.shape) != 2 or array.shape[1] != width:
         raise ValueError(f"a table of shape {array.shape} has not {width} columns")
     return array

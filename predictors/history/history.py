@@ -229,12 +229,6 @@ class JobHistory:
         tuple of (int64 array, float64 array, int)
             Records of the groups, then of all others that the history knows, the newest runs of the users among them,
             and the number of events until now.
-
-        Raises
-        ------
-        JobcastError
-            If the log begins before the newest event, or where an epoch is not known, or records are to be wider, or
-            the log is of another machine.
         """
         _, width = widths(clock)
         if self.now is None:

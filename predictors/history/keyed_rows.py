@@ -28,11 +28,9 @@ class KeyedRows(Generic[V]):
         self._rows: dict[int, tuple[V, ...]] = {}
 
     def __len__(self) -> int:
-        """Return the number of keys."""
         return len(self._rows)
 
     def __contains__(self, key: int) -> bool:
-        """Return whether a key is there."""
         return key in self._rows
 
     def first(self, key: int) -> V | None:

@@ -91,7 +91,6 @@ class _Options:
     two: frozenset[str] = frozenset()
 
     def after(self, words: Sequence[str]) -> list[str]:
-        """Return the words after the options."""
         at = 0
         while at < len(words) and words[at].startswith("-") and words[at] != "--":
             name, joined, _ = words[at].lstrip("-").partition("=")
@@ -152,7 +151,6 @@ _LAUNCHERS: Final[Mapping[str, _Options]] = MappingProxyType(
 
 
 def _of_line(line: str, source: str, depth: int) -> Program:
-    """Return the program of a line, which may have several commands."""
     words = words_of(line)
     if (
         not _BREAK.search(line) or basename(words[0]) in _SLURM
@@ -240,7 +238,6 @@ def _first_of(words: Sequence[str]) -> list[str]:
 
 
 def _submitted(name: str, words: Sequence[str], depth: int) -> Program:
-    """Return the program of a submission: what it wraps, else its script."""
     if name == "qsub":
         at = 0
         while at < len(words) and words[at].startswith("-") and words[at] != "--":

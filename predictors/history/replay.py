@@ -32,18 +32,20 @@ from predictors.history.records import AsOfRule, Outcomes, as_of_rule
 
 
 @compiled
-def merge(cursors: Ints, submit: Ints, start: Ints, end: Ints, by_start: Ints, by_end: Ints, events: Ints) -> int:
-    """Write the next events into `events`, as many as fit, and return their number.
-
-    Parameters
-    ----------
-    cursors : int64 array of shape (4,)
-        How many submissions, starts and ends have been given, and the zero-length job with a due end (-1: none).
-    submit, start, end : int64 arrays of shape (n_jobs,)
-        Times of each job [s]; `submit` must not fall.
-    by_start, by_end : int64 arrays
-        Rows of the jobs that start, and of those that end later than they start, in order of their events.
-    """
+def merge(
+    # shape (4,); how many submissions, starts and ends have been given, and the zero-length job with a due end (-1:
+    # none)
+    cursors: Ints,
+    submit: Ints,  # submit, start, end: shape (n_jobs,); times of each job [s]; `submit` must not fall
+    start: Ints,
+    end: Ints,
+    # by_start, by_end: rows of the jobs that start, and of those that end later than they start, in order of their
+    # events
+    by_start: Ints,
+    by_end: Ints,
+    events: Ints,
+) -> int:
+    """Write the next events into `events`, as many as fit, and return their number."""
     n = 0
     while n < len(events):
         s, b, e, zero = cursors[0], cursors[1], cursors[2], cursors[3]

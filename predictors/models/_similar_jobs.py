@@ -172,7 +172,6 @@ def leave(job: int, jobs: Ints, groups: Ints, users: Ints) -> None:
 
 @step
 def end(job: int, time: int, jobs: Ints, groups: Ints, users: Ints, todo: Ints) -> None:
-    """Remember how long a job ran."""
     user, group = jobs[job, USER], jobs[job, GROUP]
     if user == NONE or jobs[job, START] == NONE:
         return

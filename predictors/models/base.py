@@ -2,7 +2,7 @@
 
 An `Estimator` maps feature rows to seconds and knows nothing of requests. A `Predictor` makes estimators, from many
 outcomes at once or from one after the other, and joins them to a history and to the rule of the range
-(`predictors.models.range`). Which base a new predictor wants:
+(`predictors.models.prediction`). Which base a new predictor wants:
 
 ========================================================= =====================================================
 `predictors.models.baselines.ColumnPredictor`             it reads its answer off the feature row, nothing to fit
@@ -34,7 +34,7 @@ from predictors.data.names import Codes, codes_of, renumbered
 from predictors.history.features import REQUESTED_TIME, codes_read
 from predictors.history.history import JobHistory, Outcome, Outcomes, as_of_rule
 from predictors.history.replay import LogHistory, replay, still_running
-from predictors.models.range import LONGEST, REQUESTED, Prediction, in_range, in_range_one, no_estimate
+from predictors.models.prediction import LONGEST, REQUESTED, Prediction, in_range, in_range_one, no_estimate
 from predictors.models.warnings import warn_about_training_data
 
 if TYPE_CHECKING:

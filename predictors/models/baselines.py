@@ -19,7 +19,7 @@ from predictors.history.features import REQUESTED_TIME
 from predictors.history.history import JobHistory
 from predictors.history.replay import LogHistory
 from predictors.models.base import Estimator, Predictor
-from predictors.models.range import in_range_one, is_none
+from predictors.models.prediction import in_range_one, is_none
 
 
 @compiled
@@ -110,13 +110,11 @@ class ColumnMean:
     code: int = MEAN  # `MEAN`, or another rule of this module
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         column_answers(rows, self.first, self.whole, self.code, out)
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return column_answer(row, self.first, self.whole, self.code)
 
 
@@ -130,7 +128,6 @@ class ColumnPredictor(Predictor):
 
     @property
     def estimator_(self) -> Estimator:
-        """The estimator, fitted or not."""
         return self.estimator
 
     @estimator_.setter
@@ -138,11 +135,9 @@ class ColumnPredictor(Predictor):
         """Nothing is learnt: the setter is there for `fit`."""
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Return the estimator; what there is to learn, the history has learnt."""
         return self.estimator
 
     def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "ColumnForecast":
-        """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
         return ColumnForecast(self, log, after)
 
 

@@ -11,9 +11,9 @@ import numpy as np
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.core.files import whole_file
-from predictors.core.limits import UNKNOWN_REQUEST
 from predictors.core.model_files import damage_as_error, read_arrays, write_arrays
 from predictors.core.params import Count, NotNegative, OpenShare, Parameters, Seed, Share
+from predictors.core.prediction_bounds import UNKNOWN_REQUEST
 from predictors.history.features import KERNEL_MEANS, REQUESTED_TIME, RICH_FEATURES, WIDE_FEATURES
 from predictors.models.base import Estimator
 from predictors.models.refit import RefittingPredictor
@@ -43,7 +43,6 @@ def grow_trees(
     # what is learnt, as `xgboost.QuantileDMatrix` takes it: `label`, or `label_lower_bound` and `label_upper_bound`
     **labels: Any,
 ) -> bytes:
-    """Return trees in XGBoost's own JSON."""
     import xgboost
 
     settings = {
@@ -89,7 +88,6 @@ class BoostedEstimator:
         return self._seconds(self.forest.predict(rows), rows)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         mean = self.forest.predict_one(row.astype(np.float32))
         return float(self._seconds(np.array([mean]), row[None])[0])
 
@@ -124,13 +122,11 @@ class BoostingPredictor(TreeGrowth, RefittingPredictor):
     window: Count = 200_000
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window and the trees, in XGBoost's own format."""
         super().save_estimator(folder)
         assert isinstance(self.estimator_, BoostedEstimator)
         save_boosted(self.estimator_, folder)
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window and the trees, after checking that they do not point outside themselves."""
         super().load_estimator(folder)
         self.estimator_ = load_boosted(folder, self.features)
 
@@ -164,7 +160,6 @@ class Boosted(BoostingPredictor):
     smear: bool = True
 
     def learn(self, rows: Floats, seconds: Floats) -> BoostedEstimator:
-        """Grow trees on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         return boost(self, self.features, rows, seconds)
 
 
@@ -190,7 +185,6 @@ def boost(how: Boosted, features: tuple[str, ...], rows: Floats, seconds: Floats
 
 
 def save_boosted(estimator: BoostedEstimator, folder: Path) -> None:
-    """Write boosted trees into a folder."""
     with whole_file(folder / MODEL) as part:
         part.write_bytes(estimator.model)
     about = [estimator.base, estimator.request, estimator.longest, estimator.factor]
@@ -243,7 +237,6 @@ class AverageEstimator:
     longest: float  # longest run time learnt from [s], which caps the request where it stands in for similar jobs
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         answers = self.answers(rows)
         total = answers[0]
         for answer in answers[1:]:
@@ -251,7 +244,6 @@ class AverageEstimator:
         return total / len(answers)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         answers = self.answers_one(row)
         return sum(answers) / len(answers)
 
@@ -263,7 +255,6 @@ class AverageEstimator:
         return [*answers, base_of(rows, BASE, REQUEST, self.longest)]
 
     def answers_one(self, row: Floats) -> list[float]:
-        """Return the same for one row."""
         filled = np.where(np.isnan(row), MISSING, row).astype(np.float32)
         answers = [member.predict_one(row[columns]) for columns, member in self.boosted]
         answers += [member.predict_one(filled[columns]) for columns, member in self.forests]
@@ -298,12 +289,10 @@ class Average(RefittingPredictor):
     window: Count = 200_000  # newest outcomes that a fit on a stream learns from; see `Boosted`
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Grow both on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         return self.grow(rows, seconds)
 
     @property
     def members(self) -> AverageEstimator:
-        """The members that have been grown."""
         assert isinstance(self.estimator_, AverageEstimator)
         return self.estimator_
 
@@ -333,7 +322,6 @@ class Average(RefittingPredictor):
         return AverageEstimator(tuple(boosted), tuple(forests), float(seconds.max()))
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window, the boosted trees in XGBoost's own format, and the extra trees as arrays."""
         super().save_estimator(folder)
         for name, (_, booster) in zip(BOOSTED, self.members.boosted, strict=True):
             (folder / name).mkdir(exist_ok=True)
@@ -343,7 +331,6 @@ class Average(RefittingPredictor):
         write_arrays(folder / AVERAGE_SETTINGS, {"longest": np.array(self.members.longest)})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back what was written, after checking that no tree points outside itself."""
         super().load_estimator(folder)
         forests = []
         for name, features in FORESTS.items():

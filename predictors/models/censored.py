@@ -62,11 +62,9 @@ class Censored(BoostingPredictor):
         self._running = running
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Grow trees on ended jobs, rows (n_jobs, n_features) and run times (n_jobs,) [s], and on running ones."""
         return grow(self, rows, seconds, self.running_outcomes)
 
     def refit_estimator(self, now: int) -> Estimator:
-        """Grow trees on the window and on the jobs that run now."""
         running: Running | None = vars(self).get("_running")
         return grow(self, *self.window_.newest(), None if running is None else running(now))
 

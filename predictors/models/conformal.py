@@ -37,13 +37,13 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
 from predictors.core.params import OpenShare
+from predictors.core.prediction_bounds import SHORTEST
 from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator, Predictor
 from predictors.models.baselines import Similar
-from predictors.models.range import Prediction, in_range, no_estimate
+from predictors.models.prediction import Prediction, in_range, no_estimate
 from predictors.models.stream import overrun_at
 from predictors.models.wrapper import Wrapper
 
@@ -165,7 +165,6 @@ class ConformalQuantiles:
         ran: float,  # run time [s]
         issued: Triple | None,  # the quantiles that were issued at the submission, if there were any
     ) -> None:
-        """Learn from an ended job."""
         ran, point = max(ran, SHORTEST), max(predicted, SHORTEST)
         if issued is not None:
             step = max(LEVEL_STEP, START / self.outcomes)
@@ -188,7 +187,6 @@ class ConformalQuantiles:
         self._now = Quantiles(None, kills) if self.outcomes < LEAST_RATIOS else None
 
     def copy(self) -> "ConformalQuantiles":
-        """Return one that goes on by itself."""
         return copy.deepcopy(self)
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
@@ -361,11 +359,9 @@ class MovedEstimator(ABC):
     request: int
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         return self._moved(self.inner.predict(rows), rows)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(self._moved(np.array([self.inner.predict_one(row)]), row[None])[0])
 
     @abstractmethod
@@ -419,7 +415,6 @@ class WithBudget(Wrapper):
 
     @property
     def fitted(self) -> bool:
-        """Whether anything has been learnt, if only how to calibrate."""
         return "shares_" in vars(self)
 
     @property  # type: ignore[override]
@@ -491,7 +486,6 @@ class WithBudget(Wrapper):
         self.taught(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:
-        """Return the prediction for one feature row, with its interval."""
         found = super().predict_one(row)
         if found.fallback:
             return found
@@ -557,23 +551,19 @@ class WithBudget(Wrapper):
         copy.shares_ = self._shares()
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the shares."""
         write_arrays(folder / "shares.npz", {"shares": np.array(self.shares_)})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the shares."""
         found = read_arrays(folder / "shares.npz").get("shares", np.empty(0))
         if found.shape != (3,) or not np.isfinite(found).all():
             raise JobcastError(f"{folder / 'shares.npz'}: does not hold three shares; train the model again.")
         self.shares_ = float(found[0]), float(found[1]), float(found[2])
 
     def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return what the predictor inside has learnt, its arrays prefixed, and the shares; None if it cannot."""
         arrays = super().get_state()
         return arrays if arrays is None or not self.fitted else arrays | {"shares": np.array(self.shares_)}
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         super().set_state(arrays)
         if "shares" in arrays:
             share, low, high = arrays["shares"].tolist()

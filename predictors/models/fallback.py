@@ -11,7 +11,7 @@ from predictors.core.arrays import Floats, Ints
 from predictors.history.history import Outcome
 from predictors.models.base import Estimator
 from predictors.models.boosted import Average
-from predictors.models.range import LONGEST, REQUESTED, Prediction, no_estimate
+from predictors.models.prediction import LONGEST, REQUESTED, Prediction, no_estimate
 from predictors.models.wrapper import ChosenColumns, Wrapper
 
 LINKS: Final = {"similar": "similar_median", "last-two": "last_two_mean"}
@@ -40,7 +40,6 @@ class ChainEstimator:
         return np.where(who < 0, np.nan, found), who
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.predict_one_with_source(row)[0]
 
     def predict_one_with_source(self, row: Floats) -> tuple[float, int]:
@@ -90,7 +89,6 @@ class Chain(Wrapper):
 
     @property
     def fitted(self) -> bool:
-        """Whether the predictor inside has been given something to learn from."""
         return "base_" in vars(self)
 
     @property
@@ -104,7 +102,6 @@ class Chain(Wrapper):
         """Ignored: the learnt estimator stands in `base_`."""
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Fit the predictor inside on ended jobs."""
         running = (
             None if self.running_outcomes is None else ChosenColumns(self.inside_columns).of(self.running_outcomes)
         )
@@ -112,17 +109,14 @@ class Chain(Wrapper):
         return self.estimator_
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Teach the predictor inside the outcome of one job."""
         self.taught(outcome)
 
     def predict_one(self, row: Floats) -> Prediction:
-        """Return the prediction for one feature row, with its source."""
         estimate, who = self.estimator_.predict_one_with_source(row)
         found = self._prediction(estimate, float(row[self._request]))
         return found if found.fallback else found._replace(answered_by=(self.pattern.name, *LINKS)[who])
 
     def answered_by(self, rows: Floats) -> npt.NDArray[np.str_]:
-        """Return the source of each row's prediction, shape (n_rows,)."""
         names = np.array([self.pattern.name, *LINKS, REQUESTED])
         sources: npt.NDArray[np.str_] = names[self.estimator_.predict_with_source(self._checked(rows))[1]]
         return sources

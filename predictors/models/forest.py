@@ -87,7 +87,6 @@ class Encoding:
         return tuple(name for name, width in zip(features, widths, strict=True) for _ in range(width))
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as arrays by name, to be saved."""
         return {f.name: np.asarray(getattr(self, f.name)) for f in fields(self)}
 
     @classmethod
@@ -151,13 +150,11 @@ class ForestEstimator:
     model: "RandomForestRegressor"  # the same forest as scikit-learn grew it, to be saved and explained
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         step = 10_000  # encoded rows may be wide
         parts = [self.compiled.predict(self.encoding.transform(rows[i : i + step])) for i in range(0, len(rows), step)]
         return np.concatenate(parts) if parts else np.empty(0)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.compiled.predict_one(self.encoding.transform(row[None])[0])
 
 
@@ -194,7 +191,6 @@ class Forest(RefittingPredictor):
     random_state: Seed = 0  # seed: equal seeds, equal forests
 
     def learn(self, rows: Floats, seconds: Floats) -> ForestEstimator:
-        """Grow a forest on ended jobs: rows (n_jobs, 16) and run times (n_jobs,) [s]."""
         from sklearn.ensemble import RandomForestRegressor
 
         encoding = fit_encoding(rows, [name in CATEGORIES for name in self.features], self.one_hot)
@@ -225,14 +221,12 @@ class Forest(RefittingPredictor):
         return learnt
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window and the encoding as arrays, the forest by skops."""
         estimator = self._fitted_estimator()
         super().save_estimator(folder)
         write_arrays(folder / "encoding.npz", estimator.encoding.arrays())
         save_sklearn(folder / "forest.skops", estimator.model, (TREE,))
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window, the encoding and the forest, after checking that neither points outside itself."""
         from sklearn.ensemble import RandomForestRegressor
 
         super().load_estimator(folder)

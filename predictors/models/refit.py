@@ -62,13 +62,11 @@ class Window:
             self.add(row, ran)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as arrays by name, to be saved."""
         rows, seconds = self.newest()
         return {"rows": rows, "seconds": seconds, "total": np.array(self.total)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], size: int, n_features: int) -> Self:
-        """Return the window that `arrays()` described."""
         try:
             rows, seconds, total = arrays["rows"], arrays["seconds"], int(arrays["total"])
         except (KeyError, TypeError, ValueError) as error:
@@ -117,7 +115,6 @@ class RefittingPredictor(Predictor):
         return self
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Take in what became of one job; fit again if it is time."""
         if self.refit_every is None or not outcome.observed or not outcome.seconds > 0:
             return
         if not hasattr(self, "window_"):
@@ -192,13 +189,11 @@ class RefittingPredictor(Predictor):
         return {**self.window_.arrays(), "fits": np.array([self.fits_, self._fitted_on, at], dtype=np.int64)}
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window; a subclass writes its estimator."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(log) first.")
         write_arrays(folder / WINDOW, self.window_.arrays())
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window."""
         self._begin_window(np.empty((0, len(self.features))), np.empty(0))
         self.window_ = Window.from_arrays(read_arrays(folder / WINDOW), self.window, len(self.features))
         self._fitted_on = self.window_.total

@@ -109,7 +109,6 @@ class SimilarRunsForecast:
 
 
 def _tables(log: JobLog, runs: int) -> tuple[Ints, Ints, Ints, Ints, Floats]:
-    """Return the kernel's tables before the first event."""
     known, request = log.known("user"), log.values["requested_time"]
     names, user = np.unique(log.values["user"][known], return_inverse=True)
     asked, time = np.unique(request[known], return_inverse=True)

@@ -23,7 +23,7 @@ from predictors.history.history import Outcome, as_of_rule
 from predictors.models.base import Estimator
 from predictors.models.boosted import BOOSTED, FORESTS, Average, AverageEstimator
 from predictors.models.conformal import GAP, HELD_OUT
-from predictors.models.range import in_range, in_range_one
+from predictors.models.prediction import in_range, in_range_one
 
 N_AVERAGE: Final = len(BOOSTED) + len(FORESTS) + 1
 """The first members are those of `average`, the weighted mean of similar jobs the last of them."""
@@ -124,7 +124,6 @@ def take_in(answers: Floats, user: float, seconds: float, everybody: Floats, by_
 
 @compiled
 def take_in_all(answers: Floats, users: Floats, seconds: Floats, everybody: Floats, by_user: Floats) -> None:
-    """Count the errors for jobs in their order."""
     for i in range(len(answers)):
         take_in(answers[i], users[i], seconds[i], everybody, by_user)
 
@@ -159,13 +158,11 @@ class StackEstimator:
         return cls(average, np.zeros(MEMBERS + 1), np.zeros((USERS, MEMBERS + 1)))
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         weigh(self.answers(rows), rows[:, USER].copy(), self.everybody, self.by_user, out)
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(weighted(self._answers_one(row)[0], row[USER], self.everybody, self.by_user))
 
     def answers(self, rows: Floats) -> Floats:
@@ -223,7 +220,6 @@ class Stack(Average):
 
     @property
     def members(self) -> AverageEstimator:
-        """The members that have been grown."""
         return self.stacked.average
 
     def learn(self, rows: Floats, seconds: Floats) -> StackEstimator:
@@ -246,7 +242,6 @@ class Stack(Average):
         super().learn_one(outcome)
 
     def refit_estimator(self, now: int) -> Estimator:
-        """Return an estimator with members learnt from the window; what is known of errors stays."""
         rows, seconds = self.window_.newest()
         return replace(self.stacked, average=self.grow(rows, seconds)) if self.fitted else self.learn(rows, seconds)
 
@@ -268,12 +263,10 @@ class Stack(Average):
         return in_range(out, rows[:, REQUEST], self.cap)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window, the members and the errors."""
         super().save_estimator(folder)
         write_arrays(folder / ERRORS, {"everybody": self.stacked.everybody, "by_user": self.stacked.by_user})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back what was written, after checking it."""
         super().load_estimator(folder)
         found = read_arrays(folder / ERRORS)
         assert isinstance(self.estimator_, AverageEstimator)

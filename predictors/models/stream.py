@@ -141,7 +141,6 @@ class OutcomeStream:
         self._told.discard(job)
 
     def returned(self, job: int) -> None:
-        """Note that a running job waits again."""
         if self._running.pop(job, None) is not None:
             self._overruns = [one for one in self._overruns if one[1] != job]
             heapq.heapify(self._overruns)
@@ -155,7 +154,6 @@ class OutcomeStream:
         return Outcomes(rows, issued, elapsed.astype(np.float64), seen, time)
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return everything as plain arrays."""
         jobs = self._issued.keys()
         kept = [self._rows[job] for job in jobs.tolist()] if self._keeps_rows else []
         return {
@@ -170,7 +168,6 @@ class OutcomeStream:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `arrays` returned."""
         self._issued = KeyedRows(1, np.float64)
         self._issued.put_many(arrays["jobs"], arrays["issued"])
         if self._keeps_rows:

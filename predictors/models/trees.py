@@ -75,7 +75,6 @@ def mean_of_leaves(nodes: npt.NDArray[np.void], values: Floats, roots: Ints, slo
 def mean_of_leaves_for_rows(
     nodes: npt.NDArray[np.void], values: Floats, roots: Ints, rows: Singles, out: Floats
 ) -> None:
-    """`mean_of_leaves` for each row."""
     slots = np.empty(2 * rows.shape[1] + 1, dtype=np.float32)
     for i in range(len(rows)):
         fill_slots(rows[i], slots)
@@ -248,7 +247,6 @@ def compile_booster(model: str | bytes) -> tuple[CompiledForest, float]:
 def _nodes(
     tree: Mapping[str, Any], n_features: int, first: int
 ) -> tuple[npt.NDArray[np.void], npt.NDArray[np.float64]]:
-    """Return a tree's nodes in our layout and its leaves' values."""
     left, right = np.array(tree["left_children"]), np.array(tree["right_children"])
     split, feature = np.array(tree["split_conditions"], dtype=np.float32), np.array(tree["split_indices"])
     threshold = np.nextafter(split, np.float32(-np.inf))  # XGBoost goes left if x < split, we if x <= threshold

@@ -36,7 +36,6 @@ class ChosenColumns:
     running: Callable[[int], Outcomes] | None = None
 
     def of(self, outcomes: Outcomes) -> Outcomes:
-        """Return the outcomes with these columns."""
         return replace(outcomes, rows=outcomes.rows[:, self.chosen])
 
     def __call__(self, now: int) -> Outcomes:
@@ -94,12 +93,10 @@ class Wrapper(Predictor):
         return self
 
     def changed(self) -> dict[str, Any]:
-        """Return the parameters that are not as the constructor has them by default."""
         defaults = type(self)().named_params()
         return {name: value for name, value in self.named_params().items() if value != defaults[name]}
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         if self.pattern.name == self.name:
             raise JobcastError(f"{self.name}: the predictor inside cannot be {self.name} itself.")
@@ -113,7 +110,6 @@ class Wrapper(Predictor):
 
     @property
     def inside_features(self) -> tuple[str, ...]:
-        """The features of the predictor inside."""
         return (self.default if self.predictor is None else self.pattern).features
 
     @property
@@ -123,11 +119,9 @@ class Wrapper(Predictor):
 
     @property
     def learns_from_running(self) -> bool:
-        """Whether the predictor inside learns from jobs that still run."""
         return self.pattern.learns_from_running
 
     def watch(self, running: Callable[[int], Outcomes]) -> None:
-        """Take a function that returns the jobs running at a second, for the predictor inside."""
         self._running = running
         if "base_" in vars(self):
             self.watching(self.base_)
@@ -140,7 +134,6 @@ class Wrapper(Predictor):
         return inside
 
     def taught(self, outcome: Outcome) -> None:
-        """Teach the predictor inside the outcome of one job."""
         if "base_" not in vars(self):
             self.base_ = self.watching(self.made())
         self.base_.learn_one(outcome._replace(row=outcome.row[self.inside_columns]))
@@ -148,12 +141,10 @@ class Wrapper(Predictor):
     # --- state --------------------------------------------------------------------------------------------------------
 
     def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return the state of the predictor inside, its arrays prefixed; None if that has none."""
         found = self.base_.get_state() if "base_" in vars(self) else None
         return None if found is None else {f"{INSIDE}{name}": array for name, array in found.items()}
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         if arrays:
             inside = copy.copy(self.base_) if "base_" in vars(self) else self.made()
             inside.set_state(part(arrays, INSIDE))

@@ -16,7 +16,6 @@ from predictors.probes.measurements import RINGS, Settings, row_text, write_row
 
 
 def world() -> Any:
-    """Return the communicator of all ranks."""
     try:
         from mpi4py import MPI
     except ImportError as error:  # also of an mpi4py that is there, and broken

@@ -1,11 +1,8 @@
 """The probes: a ring and an all-reduce over MPI, each blocking call timed on each rank.
 
-After the two benchmarks of the paper: a 100 MB token passed around a ring for ten iterations, and an all-reduce of
-100 MB of random data for five. Connections are made and ranks are brought together before the clock runs, so that
-neither counts as congestion; within a benchmark only the calls themselves keep ranks together.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022 (section III.C).
+After the two benchmarks of the paper on RUSH, section III.C: a 100 MB token passed around a ring for ten iterations,
+and an all-reduce of 100 MB of random data for five. Connections are made and ranks are brought together before the
+clock runs, so that neither counts as congestion; within a benchmark only the calls themselves keep ranks together.
 """
 
 import time

@@ -13,7 +13,7 @@ from predictors.core.errors import JobcastError
 from predictors.data.runs import Runs, read_runs, write_runs
 from predictors.probes.campaign_file import Control, due
 from predictors.probes.control_job import DONE, FAILED, QUEUED, ControlRun
-from predictors.probes.schedulers import SCHEDULERS, Request, Scheduler
+from predictors.probes.schedulers import Request
 
 if TYPE_CHECKING:
     from filelock import FileLock
@@ -35,7 +35,7 @@ class Campaign:
     """A campaign of control jobs, one at a time over a folder; used in a `with` block.
 
     Killed at any time, it loses nothing: the table is always whole, a run that continues at the scheduler is collected
-    by the next call, and a run never gets a second row. Runs on this machine itself end with the block.
+    by the next call, and a run never gets a second row.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Campaign:
         self.control = control
         self.result = CampaignResult()
         self._say, self._clock, self._sleep = say, clock, sleep
-        self._scheduler: Scheduler = SCHEDULERS[control.scheduler]()
+        self._scheduler = control.scheduler
         self._gone: dict[Path, float] = {}
         self._lock: FileLock | None = None
 
@@ -78,13 +78,8 @@ class Campaign:
     ) -> None:
         assert self._lock is not None
         try:
-            left = self.queued()
-            if left and self._scheduler.outlives:
+            if left := self.queued():
                 self._say(f"{len(left)} still at the scheduler; the next call collects them")
-            elif left:
-                for run in left:
-                    self._scheduler.cancel(run.job, run.folder)
-                    self._fail(run, "interrupted")
         finally:
             self._lock.release()
 
@@ -100,7 +95,7 @@ class Campaign:
         wanted: Sequence[str] = (),  # names of applications
         *,
         by_schedule: bool = True,  # whether runs that come due are submitted
-        wait: bool = False,  # whether to stay until all runs have ended; on this machine itself that is always so
+        wait: bool = False,  # whether to stay until all runs have ended
     ) -> CampaignResult:
         """Run `wanted` applications now and, by schedule, each when due, never later; return what happened."""
         control = self.control
@@ -113,23 +108,16 @@ class Campaign:
                 coming = due(control.seed, names, last, min(now, until), control.runs_per_day)
                 todo += [name for name in dict.fromkeys(name for _, name in coming) if name not in todo]
             last = now
-            self._submit_some(todo)
-            staying = wait or not self._scheduler.outlives
-            if now >= until and not todo and not (staying and self.queued()):
+            while todo:
+                name = todo.pop(0)
+                running = sum(run.application.name == name for run in self.queued())
+                if running >= control.most_queued:
+                    self._skip(name, f"{running} not yet ended")
+                else:
+                    self.submit(name)
+            if now >= until and not (wait and self.queued()):
                 return self.result
             self._sleep(control.poll)
-
-    def _submit_some(self, todo: list[str]) -> None:
-        """Submit the runs that may start; on this machine itself one after another, so that none slows another down."""
-        while todo:
-            running = [run.application.name for run in self.queued()]
-            if running and not self._scheduler.outlives:
-                return
-            name = todo.pop(0)
-            if running.count(name) >= self.control.most_queued:
-                self._skip(name, f"{running.count(name)} not yet ended")
-            else:
-                self.submit(name)
 
     def submit(self, name: str) -> None:
         """Submit one run; a refusal is noted, and the queued runs continue."""
@@ -141,7 +129,7 @@ class Campaign:
             nodes_option=control.nodes_option,
         )  # fmt: skip
         try:
-            run = replace(run, job=self._scheduler.submit(request))
+            run = replace(run, job=self._scheduler.start(request))
         except JobcastError as error:
             self._fail(run, str(error))
             return
@@ -156,7 +144,7 @@ class Campaign:
                 self._add(run)
             elif not run.job:
                 self._fail(run, "its submission was cut short; its script ends at once if it is still started")
-            elif self._scheduler.queued(run.job, run.folder) is False:
+            elif self._scheduler.queued(run.job) is False:
                 self._lost(run)
 
     def _lost(self, run: ControlRun) -> None:
@@ -165,7 +153,7 @@ class Campaign:
         since = now - self._gone.setdefault(run.folder, now)
         if run.ended:
             self._add(run)
-        elif since >= (self.control.grace if self._scheduler.outlives else 0):
+        elif since >= self.control.grace:
             self._fail(run, f"job {run.job} ended without a result. {self._scheduler.last_message(run.job)}".strip())
 
     def _add(self, run: ControlRun) -> None:

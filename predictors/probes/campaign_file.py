@@ -1,26 +1,4 @@
-"""A campaign of control jobs as a TOML file.
-
-    [control]
-    runs = "runs.csv"               # the table that gets one row a run
-    folder = "control"              # where each run has its folder
-    scheduler = "slurm"             # slurm, lsf or plain
-    options = ["--partition=pbatch"]
-    seed = 1
-
-    [probes]                        # optional; the paper's sizes are the defaults
-    ring_iterations = 10
-
-    [[application]]
-    name = "AMG"
-    command = "srun --ntasks=512 amg -problem 2"
-    nodes = 16
-    workload = "network"            # compute, network or io
-    region = 'Solve time: ([0-9.eE+-]+)'
-
-    [nodes]                         # optional; by default the number that ends a host's name is its id
-    login-a = 900
-
-Paths are relative to the file.
+"""A campaign of control jobs as a TOML file; docs/probes.md describes it. Paths are relative to the file.
 
 The start times of a day depend on (seed, application, day) alone: a program that is started again uses the same ones,
 and a further application does not change those of the others.
@@ -41,7 +19,7 @@ from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.runs import WORKLOADS
 from predictors.data.telemetry.layout import node_ids
 from predictors.probes.measurements import Settings
-from predictors.probes.schedulers import SCHEDULERS
+from predictors.probes.schedulers import SLURM, Scheduler, scheduler_of
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _TOP: Final = ("control", "probes", "application", "nodes")
@@ -93,7 +71,6 @@ class Control(Declaration):
     # runs, folder: the table of runs, CSV or Parquet by its name; the folder of the runs' folders
     runs: Path
     folder: Path
-    scheduler: str  # {"slurm", "lsf", "plain"}: `sbatch`, `bsub`, or this machine itself
     applications: Annotated[tuple[Application, ...], Field(strict=False)]  # at least one, each name once
     # the command that starts one rank a node within a job; `{nodes}` and `{ranks}` (at least 2) are filled in; empty:
     # the scheduler's usual one
@@ -111,13 +88,12 @@ class Control(Declaration):
     grace: float = Field(60.0, ge=0)
     limit: int = Field(600, ge=1)  # the probes are ended after this time [s]
     probes: Settings = Settings()  # pattern, sizes and iterations of the probes
+    scheduler: Scheduler = SLURM  # a file of commands stands for another one
     # hosts' node ids; empty: the number that ends a host's name
     node_ids: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
-        if self.scheduler not in SCHEDULERS:
-            raise unknown_name("scheduler", self.scheduler, SCHEDULERS)
         names = [application.name for application in self.applications]
         if not names or len(set(names)) < len(names):
             raise JobcastError("at least one [[application]] is needed, each name once.")
@@ -132,10 +108,9 @@ class Control(Declaration):
 
     def launch_line(self, nodes: int) -> str:
         """Return the command that starts one rank a node; two ranks on a single node, since a ring needs two."""
-        return (self.launcher or SCHEDULERS[self.scheduler].launcher).format(nodes=nodes, ranks=max(2, nodes))
+        return (self.launcher or self.scheduler.launcher).format(nodes=nodes, ranks=max(2, nodes))
 
     def named(self, name: str) -> Application:
-        """Return an application by its name."""
         for application in self.applications:
             if application.name == name:
                 return application
@@ -143,7 +118,6 @@ class Control(Declaration):
 
 
 def read_control(path: str | os.PathLike[str]) -> Control:
-    """Read a control file."""
     source = Path(path)
     document = read_toml(path, "a TOML file of control jobs")
     try:
@@ -167,11 +141,16 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
         for k, table in enumerate(tables, start=1)
     ]
     given = document.get("control", {})
+    scheduler: Any = SLURM
     if isinstance(given, dict):
         given = {name: value for name, value in given.items() if name not in ("runs", "folder") or value != ""}
+        scheduler = given.pop("scheduler", "slurm")
+        if not isinstance(scheduler, str):
+            raise JobcastError(f"[control]: scheduler must be a text; got {scheduler!r}.")
+        scheduler = scheduler_of(scheduler, beside)
         texts = [name for name in ("runs", "folder") if isinstance(given.get(name), str)]
         given |= {name: beside / given[name] for name in texts}
-    parts = {"applications": applications, "probes": probes, "node_ids": nodes}
+    parts = {"applications": applications, "probes": probes, "node_ids": nodes, "scheduler": scheduler}
     return declared(Control, given, "[control]", hidden=parts)
 
 

@@ -20,7 +20,6 @@ from predictors.core.files import whole_file
 from predictors.data.runs import Runs
 from predictors.probes.campaign_file import Application, Control
 from predictors.probes.measurements import ProbeRow, hosts_to_nodes, one_row
-from predictors.probes.schedulers import SCHEDULERS
 
 QUEUED: Final = "queued"
 DONE: Final = "done"
@@ -77,7 +76,6 @@ class ControlRun:
 
     @classmethod
     def read(cls, folder: Path) -> "ControlRun":
-        """Return the run of a folder."""
         try:
             stored = json.loads((folder / "run.json").read_text(encoding="utf-8"))
             application = {**stored["application"], "options": tuple(stored["application"]["options"])}
@@ -86,14 +84,12 @@ class ControlRun:
             raise JobcastError(f"{folder}: is no folder of a run ({error}); move it away.") from error
 
     def keep(self) -> None:
-        """Write `run.json`."""
         about = {"job": self.job, "submitted": self.submitted, "application": self.application.model_dump()}
         with whole_file(self.folder / "run.json") as part:
             part.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
 
     @property
     def ended(self) -> bool:
-        """Whether the script came to its end."""
         return (self.folder / "result").exists()
 
     def moved(self, state: str, problem: str = "") -> Path:
@@ -158,7 +154,7 @@ def script(control: Control, application: Application, folder: Path) -> str:
     """Return the script of a run: it runs the probes, then the application, and writes the times of both."""
     settings = [f"--{name.replace('_', '-')}={value}" for name, value in control.probes.model_dump().items()]
     program = [control.python or sys.executable, "-m", "predictors.probes", "--out", str(folder / "probes.json")]
-    hosts = SCHEDULERS[control.scheduler].hosts
+    hosts = control.scheduler.hosts
     command = f"cd {shlex.quote(application.directory or '.')} || exit 91\n{application.command}"
     return _SCRIPT.format(
         name=application.name,

@@ -34,10 +34,7 @@ LARGEST: Final = 2**31 - 8  # bytes of a message: MPI counts in 32 bits
 
 
 class Settings(Declaration):
-    """Pattern, sizes and iterations of the two probes; the defaults are the paper's.
-
-    .. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to
-       mitigate performance variability. IPDPS 2022 (section III.C).
+    """Pattern, sizes and iterations of the two probes; the defaults are those of RUSH's paper.
 
     >>> Settings().ring_bytes, Settings().allreduce_iterations
     (100000000, 5)

@@ -1,19 +1,16 @@
-"""Schedulers that start control jobs: Slurm, LSF, this machine."""
+"""What starts control jobs: Slurm, or the commands of another scheduler in a TOML file."""
 
-import contextlib
-import os
 import re
 import shutil
-import signal
-import subprocess
-import threading
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from types import MappingProxyType
-from typing import Any, Final, Protocol
+from typing import Final, Self
 
-from predictors.core.errors import JobcastError
+from pydantic import model_validator
+
+from predictors.core.declarations import Declaration, Text, Texts, declared, read_toml
+from predictors.core.errors import JobcastError, unknown_name
 from predictors.probes.commands import run
 
 
@@ -30,206 +27,108 @@ class Request:
     nodes_option: Sequence[str] = ()  # the options for the number of nodes; empty: the scheduler's usual ones
 
 
-class Scheduler(Protocol):
-    """What starts jobs."""
+class Scheduler(Declaration):
+    """The commands of a scheduler, each a list of words."""
 
-    launcher: str  # what usually starts one rank a node within a job
-    hosts: str  # a line of shell that prints the hosts of a job, one a line; empty if only the probes know them
-    outlives: bool  # whether its jobs continue when the program that submitted them ends
+    title: Text  # what messages call it
+    # starts a job: `{name}`, `{minutes}`, `{nodes}`, `{output}` and `{script}` are filled in. Of the words `options`
+    # and `nodes` the former stands for the site's options, the latter for those of the number of nodes.
+    submit: Texts
+    nodes: Texts  # the usual options for the number of nodes
+    job: Text  # a regular expression with one group, the job's id in what `submit` prints
+    state: Texts  # prints the state of `{job}`, or its states, the first word of each line
+    ended: Texts  # states of jobs that have ended
+    gone: str = ""  # a regular expression for the message that there is no such job
+    message: Texts = ()  # prints what the scheduler says of a job that has ended
+    launcher: Text  # what usually starts one rank a node within a job; `{ranks}` is filled in
+    hosts: str = ""  # a line of shell that prints the hosts of a job, one a line; empty if only the probes know them
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        for name in ("job", "gone"):
+            try:
+                groups = re.compile(getattr(self, name)).groups
+            except re.error as error:
+                raise JobcastError(f"{name}: is no regular expression ({error}).") from error
+            if name == "job" and groups != 1:
+                raise JobcastError(f"job: must have one group, the job's id; it has {groups}.")
+        try:
+            self.submit_line(Request(Path("job.sh"), "", 1, 60))
+            _filled(self.state, job="1"), _filled(self.message, job="1"), self.launcher.format(nodes=1, ranks=2)
+        except (KeyError, IndexError, ValueError) as error:
+            raise JobcastError(f"a command holds {error} in braces, which is not filled in.") from error
+        if not self.submit or not self.state:
+            raise JobcastError("submit and state must be commands, lists of words.")
+        return self
 
     def check(self) -> None:
-        """Raise unless the scheduler's commands are there."""
+        for command in (self.submit[0], self.state[0]):
+            if shutil.which(command) is None:
+                raise JobcastError(
+                    f"{command}: no such command; run this where the scheduler's commands are on the PATH."
+                )
 
-    def submit(self, request: Request) -> str:
+    def submit_line(self, request: Request) -> list[str]:
+        more = {"options": request.options, "nodes": request.nodes_option or self.nodes}
+        words = [word for part in self.submit for word in more.get(part, (part,))]
+        output, minutes = request.script.parent / "job.out", -(-request.seconds // 60)
+        return _filled(
+            words, name=request.name, minutes=minutes, nodes=request.nodes, output=output, script=request.script
+        )
+
+    def start(self, request: Request) -> str:
         """Start a job and return its id; raise `JobcastError` with the scheduler's message if it refuses."""
+        command = self.submit_line(request)
+        code, out, problem = run(command)
+        if code != 0:
+            message = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]
+            raise JobcastError(f"{command[0]}: refused with status {code}: {message}.")
+        job = re.search(self.job, out)
+        if job is None:
+            raise JobcastError(f"{command[0]}: printed no job id but {out.strip()[:200]!r}.")
+        return job[1]
 
-    def queued(self, job: str, folder: Path) -> bool | None:
+    def queued(self, job: str) -> bool | None:
         """Return whether a job waits or runs; None if the scheduler does not answer."""
+        code, out, problem = run(_filled(self.state, job=job))
+        if self.gone and re.search(self.gone, out + problem):
+            return False
+        return (
+            None if code != 0 else bool({line.split()[0] for line in out.splitlines() if line.strip()} - {*self.ended})
+        )
 
     def last_message(self, job: str) -> str:
         """Return the scheduler's message on a job that has ended, or an empty text."""
-
-    def cancel(self, job: str, folder: Path) -> None:
-        """End a job."""
-
-
-class Slurm:
-    """`sbatch`, `squeue`, `sacct`."""
-
-    launcher: str = "srun --ntasks={ranks} --distribution=cyclic"
-    hosts: str = 'scontrol show hostnames "$SLURM_JOB_NODELIST"'
-    outlives: bool = True
-
-    def check(self) -> None:
-        """Raise unless the commands are there."""
-        _need("sbatch", "squeue")
-
-    def submit(self, request: Request) -> str:
-        """Submit; the id is what `sbatch --parsable` prints before a semicolon."""
-        nodes = request.nodes_option or ("--nodes={nodes}",)
-        limit = f"--time={-(-request.seconds // 60)}"
-        printed = f"--output={request.script.parent / 'job.out'}"
-        output = _output(
-            ["sbatch", "--parsable", f"--job-name={request.name}", limit, printed]
-            + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
-            + [str(request.script)]
-        )
-        lines = output.splitlines()
-        job = lines[-1].split(";")[0].strip() if lines else ""
-        if not job.isdecimal():
-            raise JobcastError(f"sbatch: printed no job id but {output.strip()[:200]!r}.")
-        return job
-
-    def queued(self, job: str, folder: Path) -> bool | None:
-        """Ask `squeue`, which forgets a job some minutes after its end."""
-        code, out, problem = run(["squeue", "--noheader", f"--jobs={job}", "--format=%T"])
-        if code != 0:
-            return False if "invalid job id" in problem.lower() else None
-        return bool(set(out.split()) - _SLURM_ENDED)
-
-    def last_message(self, job: str) -> str:
-        """Ask `sacct`, if the site keeps accounts."""
-        code, out, _ = run(["sacct", "--noheader", "--parsable2", "--allocations", f"--jobs={job}",
-                             "--format=State,ExitCode"])  # fmt: skip
-        return f"Slurm says {' '.join(out.split())}" if code == 0 and out.strip() else ""
-
-    def cancel(self, job: str, folder: Path) -> None:
-        """Ask `scancel`."""
-        run(["scancel", job])
+        if not self.message:
+            return ""
+        code, out, _ = run(_filled(self.message, job=job))
+        return f"{self.title} says {' '.join(out.split())}" if code == 0 and out.strip() else ""
 
 
-class Lsf:
-    """`bsub`, `bjobs`."""
-
-    launcher: str = "mpirun -n {ranks}"
-    hosts: str = 'sort -u "$LSB_DJOB_HOSTFILE"'
-    outlives: bool = True
-
-    def check(self) -> None:
-        """Raise unless the commands are there."""
-        _need("bsub", "bjobs")
-
-    def submit(self, request: Request) -> str:
-        """Submit; the id is in `Job <123> is submitted to …`."""
-        nodes = request.nodes_option or ("-nnodes", "{nodes}")
-        output = _output(
-            ["bsub", "-J", request.name, "-W", str(-(-request.seconds // 60))]
-            + ["-o", str(request.script.parent / "job.out")]
-            + [option.format(nodes=request.nodes) for option in (*nodes, *request.options)]
-            + ["bash", str(request.script)]
-        )
-        job = re.search(r"Job <(\d+)> is submitted", output)
-        if job is None:
-            raise JobcastError(f"bsub: printed no job id but {output.strip()[:200]!r}.")
-        return job[1]
-
-    def queued(self, job: str, folder: Path) -> bool | None:
-        """Ask `bjobs`."""
-        code, out, problem = run(["bjobs", "-noheader", "-o", "stat", job])
-        if "is not found" in out + problem:
-            return False
-        return None if code != 0 or not out.strip() else out.split()[0] not in _LSF_ENDED
-
-    def last_message(self, job: str) -> str:
-        """Ask `bjobs` for the exit code."""
-        code, out, _ = run(["bjobs", "-noheader", "-o", "stat exit_code", job])
-        return f"LSF says {' '.join(out.split())}" if code == 0 and out.strip() else ""
-
-    def cancel(self, job: str, folder: Path) -> None:
-        """Ask `bkill`."""
-        run(["bkill", job])
+def _filled(words: Sequence[str], **values: object) -> list[str]:
+    return [word.format(**values) for word in words]
 
 
-@dataclass
-class Plain:
-    """The machine itself, by bash; a job is a process group that holds a lock on its folder's `alive`.
-
-    The lock shows whether a job still runs, whichever program started it. A process id does not: the system may reuse
-    it.
-    """
-
-    launcher: str = "mpirun -n {ranks}"
-    hosts: str = ""
-    outlives: bool = False
-    _children: dict[Path, "subprocess.Popen[bytes]"] = field(default_factory=dict)
-
-    def check(self) -> None:
-        """Raise unless bash is there."""
-        _need("bash")
-
-    def submit(self, request: Request) -> str:
-        """Start the job now; the id is its process group."""
-        import fcntl
-
-        folder = request.script.parent
-        with (folder / "alive").open("w") as alive, (folder / "job.out").open("wb") as out:
-            fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._children[folder] = child = subprocess.Popen(
-                ["bash", str(request.script)], stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                start_new_session=True, pass_fds=(alive.fileno(),),
-            )  # fmt: skip
-        threading.Thread(target=child.wait, daemon=True).start()  # else it stays in the table of processes once ended
-        return f"process {child.pid}"
-
-    def queued(self, job: str, folder: Path) -> bool | None:
-        """Return whether the lock is held."""
-        import fcntl
-
-        try:
-            with (folder / "alive").open("r+") as alive:
-                fcntl.flock(alive, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return True
-        except FileNotFoundError:
-            return False
-        return False
-
-    def last_message(self, job: str) -> str:
-        """Return an empty text: there is no scheduler."""
-        return ""
-
-    def cancel(self, job: str, folder: Path) -> None:
-        """End the job with its probes and its application, by force after 15 s."""
-        child = self._children.pop(folder, None)
-        pid = child.pid if child is not None else _process(job, folder)
-        for how in (signal.SIGTERM, signal.SIGKILL) if pid else ():
-            with contextlib.suppress(ProcessLookupError, PermissionError):
-                os.killpg(pid, how)
-            if child is None:
-                return
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(15)
-                return
+SLURM: Final = Scheduler(
+    title="Slurm",
+    submit=("sbatch", "--parsable", "--job-name={name}", "--time={minutes}", "--output={output}",
+            "nodes", "options", "{script}"),
+    nodes=("--nodes={nodes}",),
+    job=r"(?m)^(\d+)(?:;\S*)?\s*\Z",
+    state=("squeue", "--noheader", "--jobs={job}", "--format=%T"),
+    ended=("BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED",
+           "TIMEOUT"),
+    gone="(?i)invalid job id",  # squeue forgets a job some minutes after its end
+    message=("sacct", "--noheader", "--parsable2", "--allocations", "--jobs={job}", "--format=State,ExitCode"),
+    launcher="srun --ntasks={ranks} --distribution=cyclic",
+    hosts='scontrol show hostnames "$SLURM_JOB_NODELIST"',
+)  # fmt: skip
 
 
-SCHEDULERS: Final[Mapping[str, type[Any]]] = MappingProxyType({"slurm": Slurm, "lsf": Lsf, "plain": Plain})
-"""By the name in a control file."""
-
-_SLURM_ENDED: Final = frozenset(
-    ["BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE", "FAILED", "NODE_FAIL", "OUT_OF_MEMORY", "PREEMPTED", "TIMEOUT"]
-)
-_LSF_ENDED: Final = frozenset({"DONE", "EXIT", "ZOMBI"})
-
-
-def _process(job: str, folder: Path) -> int:
-    """Return the process id of a job that another program started here, 0 if it has ended."""
-    number = job.removeprefix("process ")
-    try:
-        command = Path(f"/proc/{number}/cmdline").read_bytes()
-    except OSError:
-        return 0
-    return int(number) if str(folder / "job.sh").encode() in command.split(b"\0") else 0
-
-
-def _need(*commands: str) -> None:
-    for command in commands:
-        if shutil.which(command) is None:
-            raise JobcastError(f"{command}: no such command; run this where the scheduler's commands are on the PATH.")
-
-
-def _output(command: Sequence[str]) -> str:
-    code, out, problem = run(command)
-    if code != 0:
-        message = " ".join((problem.strip() or out.strip() or "nothing").split())[:400]
-        raise JobcastError(f"{command[0]}: refused with status {code}: {message}.")
-    return out
+def scheduler_of(name: str, beside: Path) -> Scheduler:
+    """Return the scheduler of a control file: `slurm`, or the one that a TOML file next to it describes."""
+    if name == "slurm":
+        return SLURM
+    if not name.endswith(".toml"):
+        raise unknown_name("scheduler", name, ("slurm", "FILE.toml"))
+    return declared(Scheduler, read_toml(beside / name, "a TOML file of a scheduler's commands"), str(beside / name))

@@ -78,7 +78,6 @@ class Cycle:
     troubles: list[str] = field(default_factory=list)  # what could not be done, and why
 
     def count(self, counts: dict[str, int], word: str) -> None:
-        """Add one to a count."""
         counts[word] = counts.get(word, 0) + 1
 
 
@@ -103,7 +102,6 @@ class Case:
         return self.decision.minutes or 0 if self.decision.action == SET else 0
 
     def record(self, now: int, what: str) -> dict[str, Any]:
-        """Return the line of the journal on it."""
         return about(self.jobs[0], now, what, self.minutes) | {
             "quantile": self.bound.seconds, "model": self.bound.model, "version": self.bound.version,
             "why": self.decision.why,

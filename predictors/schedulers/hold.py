@@ -1,14 +1,10 @@
 """The decision on a job's start: hold it for a while, or let it start, by a classifier of variability.
 
-It asks RUSH's question [1]_ from outside the scheduler. RUSH asks at the moment of a start, and delays that job alone;
+It asks RUSH's question from outside the scheduler. RUSH asks at the moment of a start, and delays that job alone;
 an adapter sees the queue once a minute, so it can only hold a job that waits, before the scheduler would start it. So
 far that is done in shadow: what would have been held is noted, and no job is.
 
 This module needs the standard library only, as the decision on soft limits does.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource Utilization Aware Job Scheduling to Mitigate
-   Performance Variability. International Parallel and Distributed Processing Symposium, 2022.
-   doi:10.1109/IPDPS53621.2022.00040
 """
 
 from __future__ import annotations

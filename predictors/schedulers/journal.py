@@ -147,7 +147,6 @@ class Journal:
         return self._base
 
     def close(self) -> None:
-        """Give the journal back."""
         self._base.close()
         if self._lock >= 0:
             os.close(self._lock)
@@ -181,7 +180,6 @@ class Journal:
         return bool(job.soft) and not self.is_ours(job)
 
     def is_ours(self, job: QueuedJob) -> bool:
-        """Return whether a job has a soft limit that is ours."""
         return bool(job.soft) and not (job.soft or 0) % MINUTE and (job.soft or 0) // MINUTE in self.ours(job)
 
     def open_jobs(self) -> frozenset[int]:
@@ -483,7 +481,6 @@ def _file_of(second: int) -> str:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """Return the index, made again if the file is none."""
     for again in (False, True):
         try:
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _SECRET))

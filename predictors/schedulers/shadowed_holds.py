@@ -56,7 +56,6 @@ class Begun:
         return self.job.start or 0
 
     def record(self, now: int, what: str, **more: Any) -> dict[str, Any]:
-        """Return a line of the journal on it."""
         job = {"job": self.job.key, "submission": self.job.submit or 0, "start": self.start}
         return {"at": now, "what": what, **job, "held": int(self.held), **more}
 

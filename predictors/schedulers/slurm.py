@@ -90,11 +90,9 @@ class Slurm:
         return slurm_text.parse_sacct(_good(done, "sacct"), separator)
 
     def reservations(self) -> tuple[Reservation, ...]:
-        """Return the reservations."""
         return slurm_text.parse_reservations(self._output("scontrol", "-a", "-o", "show", "reservation"))
 
     def partitions(self) -> Mapping[str, frozenset[str]]:
-        """Return the nodes of each partition."""
         return slurm_text.parse_partitions(self._output("sinfo", "-h", "-a", "-N", "-o", "%R %N"))
 
     def mark(self, jobs: Sequence[QueuedJob], minutes: int) -> str:

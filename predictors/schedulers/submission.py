@@ -76,7 +76,6 @@ def submission_table(
     sets: bool = False,  # whether plug-ins may set soft limits by it, or only give advice
     starts: Iterable[ExpectedStart] = (),
 ) -> Table:
-    """Return the table for classes of jobs."""
     jobs = [
         soft_limit.QueuedJob(
             0, limit=one.limit * soft_limit.MINUTE, user=one.user, account=one.account, partition=one.partition,

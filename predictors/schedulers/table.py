@@ -65,7 +65,6 @@ class ExpectedStart:
 
     @property
     def row(self) -> Row:
-        """It as a row of the table."""
         return Row(ANY, self.partition, str(self.procs), self.limit, _START, self.p50, self.p90, self.asked, "-")
 
 
@@ -96,7 +95,6 @@ class Table:
     starts: tuple[ExpectedStart, ...] = ()  # when jobs submitted now would start
 
     def text(self) -> str:
-        """Return the table as it stands in a file."""
         mode = _SETS if self.sets else _ADVISES
         times = (self.written, self.expires, self.reservation, self.margin)
         rows = [*self.rows.values(), *(one.row for one in self.starts)]

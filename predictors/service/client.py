@@ -15,7 +15,7 @@ from typing import Any, Final
 from urllib.parse import quote, urlencode, urlsplit
 
 from predictors.core.errors import JobcastError
-from predictors.core.limits import UNKNOWN_REQUEST
+from predictors.core.prediction_bounds import UNKNOWN_REQUEST
 
 Event = Mapping[str, Any]  # as in the API: kind, job_id, time, and what a submission tells
 Job = Mapping[str, Any]  # as in the API: procs, requested_time, user, …

@@ -40,7 +40,6 @@ class Event(NamedTuple):
 
     @property
     def submission(self) -> Job:
-        """The job as its submission describes it."""
         return Job.coded(self.job, self.time, self[4:11])
 
     def described_as(self, other: "Event") -> bool:

@@ -20,8 +20,8 @@ import numpy as np
 
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError
-from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
 from predictors.data.formats.slurm import STATES, state_of
+from predictors.data.formats.tables.known import LUMOS_WORDS
 from predictors.data.joblog import UNKNOWN, JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.history.names import NAMED, NO_STEM, PSEUDONYM, stem
@@ -145,7 +145,7 @@ def without_vectors(log: JobLog) -> tuple[JobLog, list[Finding]]:
 
 
 _WORDS: Final = ("state", "mode")  # columns of words of the scheduler: those that are known to be such are kept
-_KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_STATUS, "script", "interactive"))
+_KNOWN_WORDS: Final = frozenset((*(state.lower() for state in STATES), *LUMOS_WORDS, "script", "interactive"))
 _MODE: Final = re.compile(r"c\d{1,3}")  # how many ranks a node had, as ALCF writes a mode
 _NUMBERED: Final = ("user", "group", "executable", "project")  # columns of numbers that reveal people and programs
 _GONE: Final = ("label", "parents")  # columns of the scheduler's own ids

@@ -121,7 +121,6 @@ def _parts(kinds: npt.NDArray[np.int64], batch: int) -> list[tuple[int, int]]:
 
 
 def _goes_by(about: Mapping[str, Any]) -> dict[str, str]:
-    """Return whether the champion learnt names or numbers, by column."""
     found: dict[str, str] = next(one["codes"] for one in about["models"] if one["role"] == "champion")
     return found
 

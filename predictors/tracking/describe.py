@@ -102,12 +102,10 @@ class LoggedData:
         return cls(log.name, log.digest(), dict.fromkeys(log.values, "long"), len(log), source or log.name)
 
     def schema(self) -> str:
-        """Return the columns as MLflow keeps them."""
         columns = [{"type": kind, "name": name, "required": True} for name, kind in self.columns.items()]
         return json.dumps({"mlflow_colspec": columns})
 
     def profile(self) -> str:
-        """Return the size as MLflow keeps it."""
         return json.dumps({"num_rows": self.n_rows, "num_elements": self.n_rows * len(self.columns)})
 
 
@@ -207,7 +205,6 @@ class LoggedRun:
 
     @property
     def uri(self) -> str:
-        """Address of the model."""
         return f"runs:/{self.run_id}/{MODEL}"
 
 

@@ -60,7 +60,6 @@ def hashes(folder: Path) -> dict[str, str]:
 
 
 def sha256(path: Path) -> str:
-    """Return the SHA-256 of a file."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
@@ -128,7 +127,6 @@ class Origin:
         )  # fmt: skip
 
     def brief(self) -> dict[str, object]:
-        """Return everything as plain values."""
         return asdict(self)
 
 

@@ -27,18 +27,10 @@ LOCK_SECONDS: Final = 120.0  # longest wait for another process that is making t
 
 @dataclass(frozen=True)
 class Store:
-    """An MLflow store.
+    """An MLflow store."""
 
-    Parameters
-    ----------
-    uri : str
-        Its tracking URI.
-    artifacts : Path or None
-        Where new runs put their files; None where MLflow, or its server, decides.
-    """
-
-    uri: str
-    artifacts: Path | None = None
+    uri: str  # its tracking URI
+    artifacts: Path | None = None  # where new runs put their files; None where MLflow, or its server, decides
 
     @classmethod
     def current(cls) -> "Store":

@@ -23,7 +23,7 @@ from predictors.core.parquet import parquet_table, write_parquet_table
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.runs import PROBES, Runs, remade
 from predictors.data.telemetry.samples import Samples, Telemetry
-from predictors.probes.measurements import ProbeHistory, ProbeUse, probes_as_used
+from predictors.probes.measurements import ProbeUse, probes_as_used
 from predictors.variability.features import FEATURES, check_scope, feature_rows
 from predictors.variability.labels import DDOF, LEAST_RUNS, Labels, Scheme, label
 from predictors.variability.windows import N_COUNTERS, WINDOW, WINDOW_FEATURES, Windows, windows
@@ -133,12 +133,7 @@ class Dataset:
         """Return the dataset of some rows, which must stay in order."""
         return type(self)(self.runs.select(rows), self.rows[rows], self.scope, self.about)
 
-    def with_probes(
-        self,
-        use: ProbeUse,  # {"live", "last-known", "absent"}: see `PROBE_USES`
-        measured: ProbeHistory | None = None,  # what was measured; absent: the probes of the runs themselves
-        oldest: float = np.inf,  # largest age of the last known [s]
-    ) -> Self:
+    def with_probes(self, use: ProbeUse) -> Self:
         """Return the dataset as it would be if probes were live, those known last before each start, or absent.
 
         At a start a scheduler cannot have run the probes of that very job: live is what the paper trains on, the last
@@ -146,7 +141,7 @@ class Dataset:
         """
         if use == "live":
             return self
-        probes, _ = probes_as_used(self.runs, use, measured, oldest)
+        probes, _ = probes_as_used(self.runs, use)
         rows = self.rows.copy()
         rows[:, len(WINDOW_FEATURES) : len(WINDOW_FEATURES) + len(PROBES)] = probes
         return replace(self, runs=replace(self.runs, probes=probes), rows=rows, about={**self.about, "probes": use})
@@ -197,7 +192,6 @@ def write_dataset(dataset: Dataset, path: str | os.PathLike[str]) -> None:
 
 
 def read_dataset(path: str | os.PathLike[str]) -> Dataset:
-    """Read a file that `write_dataset` wrote."""
     source = os.fspath(path)
     table = parquet_table(read_bytes(path), source, "make the dataset again")
     about = (table.schema.metadata or {}).get(_KEY)

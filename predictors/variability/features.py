@@ -1,11 +1,9 @@
 """The 282 inputs of classifiers, by name, with checks.
 
-The paper's Table I: 22 counters of sysclassib, 34 of opa_info and 34 of lustre2_client, each as minimum, maximum and
-mean over the five minutes before the start, 66 + 102 + 102 inputs; minimum, maximum and mean of the waits in Send, Recv
-and AllReduce, 9; and whether the application is one that computes, communicates or reads and writes, 3.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
+Table I of the paper on RUSH (Nichols et al., IPDPS 2022): 22 counters of sysclassib, 34 of opa_info and 34 of
+lustre2_client, each as minimum, maximum and mean over the five minutes before the start, 66 + 102 + 102 inputs;
+minimum, maximum and mean of the waits in Send, Recv and AllReduce, 9; and whether the application is one that computes,
+communicates or reads and writes, 3.
 """
 
 from collections.abc import Sequence
@@ -138,6 +136,5 @@ def feature_row(window: Floats, probes: Floats | None, workload: str) -> Floats:
 
 
 def check_scope(scope: str) -> None:
-    """Raise unless the scope is one of `SCOPES`."""
     if scope not in SCOPES:
         raise unknown_name("node scope", scope, SCOPES)

@@ -2,13 +2,10 @@
 
 A run's z is (run time - mean) / std, mean and std being those of the runs of the same application on as many nodes.
 Only slow runs count: a run far below the mean has no variation. Labels are `as_of` if mean and std come from the
-training part alone, so that no label of it moves when the future does; `whole` takes them from all runs, as in [1]_.
+training part alone, so that no label of it moves when the future does; `whole` takes them from all runs, as for RUSH.
 
 The std is the sample's, with n - 1 in the denominator. Fewer than five runs give no label: the largest z that one of
 n runs can have among themselves is (n - 1) / sqrt(n), which passes 1.5 from n = 5 on.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Mapping
@@ -141,7 +138,6 @@ class Norms:
         return mean, std
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         rows = [
             [*key, norm.mean, None if np.isnan(norm.std) else norm.std, norm.count] for key, norm in self.by_key.items()
         ]
@@ -149,7 +145,6 @@ class Norms:
 
     @classmethod
     def from_json(cls, about: Mapping[str, Any]) -> Self:
-        """Return what `to_json` wrote."""
         try:
             by_key = {
                 (str(name), int(size)): Norm(float(mean), float("nan") if std is None else float(std), int(count))
@@ -177,7 +172,6 @@ def classes_of(z: npt.ArrayLike, scheme: Scheme = "binary") -> Ints:
 
 
 def check_scheme(scheme: str) -> None:
-    """Raise unless the scheme is one of `SCHEMES`."""
     if scheme not in SCHEMES:
         raise JobcastError(f"Labels are binary or three; got {scheme!r}.")
 

@@ -158,7 +158,6 @@ class CounterRing:
         return Windows(np.array([now]), values[None], count[None], np.array([int((~seen).sum())]))
 
     def fork(self) -> Self:
-        """Return a copy that goes its own way."""
         new = copy(self)
         for name in ("_time", "_rates", "_low", "_high", "_total", "_count", "_known"):
             setattr(new, name, getattr(self, name).copy())

@@ -3,14 +3,11 @@
 A fold holds which rows are learnt from, which are judged, and the class of each. But for `whole`, the classes of the
 rows learnt from never depend on the rows judged:
 
-* applications: one application is judged by a model of all others, as in [1]_. Only its own runs show what is normal
+* applications: one application is judged by a model of all others, as for RUSH. Only its own runs show what is normal
   for it; they label it, and nothing else.
 * chronological: the first share of the runs, as far as they had ended when the first run to be judged began. All
   classes are measured against what was normal among them (`as_of`), or among all runs (`whole`).
 * random: k parts drawn by chance, each with its share of every class; measured against what was normal in the others.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from dataclasses import dataclass
@@ -48,7 +45,6 @@ class Fold:
 
 
 def leave_one_application_out(runs: Runs, scheme: Scheme = "binary") -> list[Fold]:
-    """Return one fold an application, by name."""
     names = np.unique(runs.application).tolist()
     if len(names) < 2:
         raise JobcastError(

@@ -38,7 +38,6 @@ class Verdict(NamedTuple):
 
     @property
     def reason(self) -> str:
-        """The reason of the abstention in words."""
         return ABSTENTIONS.get(self.why, "")
 
 

@@ -30,7 +30,6 @@ Rates = npt.NDArray[np.float32]
 
 @compiled
 def clear(low: Floats, high: Floats, total: Floats, count: Ints) -> None:
-    """Write the aggregates of no sample."""
     low[:] = np.inf
     high[:] = -np.inf
     total[:] = 0.0

@@ -171,7 +171,6 @@ def read_agent(
     path: str | PathLike[str],  # the file; its content decides the form
     window: int | None = None,  # the only window that the caller can use
 ) -> NamedAgent:
-    """Return the agent of a file."""
     data = _content(path)
     about, arrays = _parsed(data, str(path))
     _check_about(about, str(path))

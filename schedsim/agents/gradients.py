@@ -65,18 +65,14 @@ class Network:
         run(weights, seen, self._neurons[:n], rows, first, second, outputs, self._begin)
         return self._neurons[:n, 4 * first + second :]
 
-    def gradient(self, weights: Any, seen: Any, wanted: Any, gradient: Any) -> None:
-        """Write the gradient of sum(wanted * scores) by the weights, just after `scores` for the same batch.
-
-        Parameters
-        ----------
-        seen : array of shape (n, rows, 2)
-            The observations.
-        wanted : array of shape (n, outputs)
-            Derivative of the objective by each output.
-        gradient : array of shape (parameters,)
-            It is overwritten.
-        """
+    def gradient(
+        self,
+        weights: Any,
+        seen: Any,  # shape (n, rows, 2); the observations
+        wanted: Any,  # shape (n, outputs); derivative of the objective by each output
+        gradient: Any,  # shape (parameters,); it is overwritten
+    ) -> None:
+        """Write the gradient of sum(wanted * scores) by the weights, just after `scores` for the same batch."""
         below = self._go_back(weights, wanted)
         gradient[:FILTER], gradient[self._matrix.stop :] = self._filter, self._behind
         rows, first = self.shape.layers[:2]
@@ -218,7 +214,6 @@ def go_below(layer: Any, above: Any, gradient: Any, transposed: Any, below: Any)
 
 @compiled
 def write_row(filtering: Any, seen: Any, below: Any, total: Any, i: int, row: Any) -> None:
-    """Write the gradient of a row of the first dense layer."""
     row[:] = total
     for k in range(len(below)):
         value = filtering[0] * seen[k, i, 0] + filtering[1] * seen[k, i, 1]
@@ -268,13 +263,6 @@ def climb(weights: Any, gradient: Any, mean: Any, square: Any, numbers: Any) -> 
 class Adam:
     """Adam's moments of each weight.
 
-    Parameters
-    ----------
-    n : int
-        Weights.
-
-    Examples
-    --------
     The first step has the length of the rate:
 
     >>> weights = np.zeros(2)
@@ -283,16 +271,19 @@ class Adam:
     [0.001, -0.001]
     """
 
-    def __init__(self, n: int, rate: float, kind: Any = np.float32) -> None:
+    def __init__(
+        self,
+        n: int,  # weights
+        rate: float,
+        kind: Any = np.float32,
+    ) -> None:
         self.rate, self.steps = rate, 0
         self.mean, self.square = np.zeros(n, kind), np.zeros(n, kind)
 
     def climb(self, weights: Any, gradient: Any) -> None:
-        """Take a step up the gradient."""
         climb(weights, gradient, self.mean, self.square, self.next_step(weights.dtype))
 
     def next_step(self, kind: Any) -> Any:
-        """Count a step, and return its numbers for `climb`."""
         self.steps += 1
         first, second = DECAYS
         rate, root = self.rate / (1 - first**self.steps), 1 / np.sqrt(1 - second**self.steps)

@@ -1,17 +1,14 @@
 """Training of DRAS's agents, job set after job set: policy gradient and Q-learning as in the paper.
 
-DRAS [1]_ learns while it schedules. Every ten scheduling instants an update moves the weights by the picks since the
-last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from it on have earned, less
-the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus where the paper prints a
-minus, which would climb the error: the value of a pick moves towards its reward plus the greatest value at the next
-pick. An update knows nothing of what follows it, so that the horizon is ten instants; with `returns="full"` it is the
-end of the job set.
+DRAS (`schedsim.policies.networks`) learns while it schedules. Every ten scheduling instants an update moves the weights
+by the picks since the last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from
+it on have earned, less the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus
+where the paper prints a minus, which would climb the error: the value of a pick moves towards its reward plus the
+greatest value at the next pick. An update knows nothing of what follows it, so that the horizon is ten instants; with
+`returns="full"` it is the end of the job set.
 
 The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
-
-.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
-   doi:10.1109/IPDPS49936.2021.00090
 """
 
 import json
@@ -119,12 +116,10 @@ class DrasSettings:
 
     @property
     def shape(self) -> Shape:
-        """Sizes of the network."""
         return Shape(self.nodes, "dql" if self.kind == "dql" else "pg", self.window, self.dense)
 
     @property
     def earns(self) -> Reward:
-        """The reward of a pick."""
         return REWARDS[self.reward] if isinstance(self.reward, str) else self.reward
 
 
@@ -162,12 +157,10 @@ class Run:
 
     @property
     def picks(self) -> int:
-        """How many jobs were picked."""
         return self.episode.picks
 
     @property
     def updates(self) -> int:
-        """How often the weights moved."""
         return self.episode.updates
 
 
@@ -305,12 +298,10 @@ class DrasLearner:
 
 
 def _to_go(rewards: Floats) -> Floats:
-    """Return the sum of the rewards from each pick on."""
     return np.asarray(np.cumsum(rewards[::-1])[::-1])
 
 
 def untrained(settings: DrasSettings, seed: int) -> Dras:
-    """Return an untrained agent."""
     return _agent(settings, first_weights(settings.shape, seed), seed)
 
 
@@ -487,7 +478,6 @@ class Checkpoints:
         return curve
 
     def weights(self, done: int) -> Singles:
-        """Return the weights of a kept agent."""
         return np.asarray(_read(self._agent(done))["weights"])
 
     def _agent(self, done: int) -> Path:
@@ -495,7 +485,6 @@ class Checkpoints:
 
 
 def _shapes(learner: DrasLearner) -> dict[str, tuple[int, ...]]:
-    """Return the shapes of a learner's arrays, without those that grow."""
     adam = learner.adam
     found = {"weights": learner.weights.shape, "mean": adam.mean.shape, "square": adam.square.shape}
     return found | {"steps": (), "numbers": (5,)}

@@ -76,7 +76,6 @@ def batch_chances(
 
 @compiled
 def to_chances(scores: Any) -> None:
-    """Replace scores by their softmax."""
     top, total = scores.max(), 0.0
     for k in range(len(scores)):
         scores[k] = np.exp(scores[k] - top)

@@ -98,5 +98,4 @@ def apps_named(names: Sequence[str], known: Mapping[str, App] = APPS) -> tuple[A
 
 
 def placebo(app: App) -> App:
-    """Return an application with the loads of this one that nothing slows down."""
     return App(app.name, sends=app.sends, spread=app.spread, moves=app.moves, calls=app.calls)

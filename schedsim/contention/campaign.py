@@ -74,7 +74,6 @@ class Campaign:
         apps_named(list(self.alone), self.apps)
 
     def collect(self) -> "Collected":
-        """Run it."""
         jobs, names, control = self._jobs()
         found: dict[int, tuple[Floats, Floats]] = {}
         everywhere = np.arange(self.topology.nodes)
@@ -101,7 +100,6 @@ class Campaign:
         return Collected(runs.select(order), machine, own)
 
     def _jobs(self) -> tuple[Workload, list[str], npt.NDArray[np.bool_]]:
-        """Return all jobs, their applications, and which are control jobs."""
         table: list[tuple[int, int, int, int, str, bool]] = []  # submit, width, requested, length, application, control
         for day in range(self.days):
             for i, (name, length) in enumerate(self.alone.items()):

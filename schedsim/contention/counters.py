@@ -143,7 +143,6 @@ class Frame:
     noise: float  # what each node of the noise job sends [bytes/s]
 
     def copy(self) -> Self:
-        """Return an independent copy."""
         arrays: dict[str, Any] = {k: v.copy() for k, v in vars(self).items() if isinstance(v, np.ndarray)}
         return replace(self, **arrays)
 

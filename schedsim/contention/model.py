@@ -145,7 +145,6 @@ class ContentionState:
                 self._step()
 
     def started(self, row: int, nodes: Ints | None) -> None:
-        """Take in the start of a job on these nodes."""
         assert nodes is not None
         self.look()
         if self.model.at_start is not None:
@@ -186,7 +185,6 @@ class ContentionState:
         return rows[order], ends[order]
 
     def next_step(self) -> int | None:
-        """Return the second of the background's next step."""
         step, origin = self.model.background.step, self.model.origin
         return ((origin + self.now) // step + 1) * step - origin
 
@@ -372,7 +370,6 @@ class ContentionModel:
         apps_named(sorted(set(self.applications)), self.apps)
 
     def begun(self, workload: Workload) -> ContentionState:
-        """Return the model before the first second of a simulation."""
         if len(self.applications) != len(workload):
             raise JobcastError(
                 f"The model knows the applications of {len(self.applications)} jobs, {workload.name} has "

@@ -58,7 +58,6 @@ class SiteCommands:
         return command.time <= int(self.workload.submit[self.row_of[command.job]])
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         new = copy(self)
         new.changed, new.ignored = dict(self.changed), list(self.ignored)
         return new
@@ -224,7 +223,6 @@ class SiteCommands:
         )
 
     def altered(self, workload: Workload) -> Workload:
-        """Return the workload as altered."""
         if not self.changed:
             return workload
         procs, requested = workload.procs.copy(), workload.requested.copy()

@@ -67,12 +67,10 @@ class Companions:
 
     @property
     def run_times(self) -> Progress | None:
-        """The state of the run-time model."""
         return None if self.machine is None else self.machine.progress
 
     @property
     def failing(self) -> FailureProcess | None:
-        """Reservations and failures."""
         return None if self.machine is None else self.machine.failing
 
     def answer(self, stop: int, workload: Workload, policy: Policy, state: State, log: EventLog) -> State:
@@ -123,7 +121,6 @@ class Companions:
             self.loops.read(self.loops.read_up_to(logged) - first)
 
     def _advance(self, state: State, log: EventLog) -> None:
-        """Let the machine read what has happened."""
         if self.machine is not None:
             used = int(state.record.clock.n_logged)
             self.machine.advance(log.events[self.read : used], int(state.record.clock.now))

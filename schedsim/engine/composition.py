@@ -52,7 +52,6 @@ def check_parts(
     run_times: RunTimes | None,
     outages: Outages | None,
 ) -> None:
-    """Refuse names and other things in the place of parts."""
     if not isinstance(workload, Workload):
         raise JobcastError(f"{workload!r} is not a workload; make one with Workload.from_log or from_columns.")
     if not isinstance(policy, Policy):

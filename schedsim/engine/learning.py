@@ -83,7 +83,6 @@ class Learner(Protocol):
 
 
 def write_reward(picking: AgentState, reward: Reward) -> None:
-    """Write into the state of a simulation what a pick earns."""
     picking.pick_reward = EQUATIONS[reward.equation]
     picking.wait_share, picking.procs_share, picking.used_share = reward.shares
     picking.least_wait = reward.least_wait

@@ -53,7 +53,6 @@ def rank_by_look_ahead(state: State, estimates: Estimates, placing: Placing | No
 
 
 def _cost(state: State, estimates: Estimates, placing: Placing | None, code: int, aim: int) -> float:
-    """Return what draining the queue under an order costs."""
     branch = state.copy()
     arrays = branch.arrays(EventLog.with_room(6 * (len(branch.jobs_now) + 1)))
     suppose_estimates(arrays, code)
@@ -132,7 +131,6 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
 
 @lean
 def cost_of_starts(sim: Arrays, aim: int) -> float:
-    """Return what the starts in the log of a copy cost."""
     total = 0.0
     for i in range(sim.state[0].clock.n_logged):
         if sim.log[i, 1] == event.STARTED:

@@ -236,7 +236,6 @@ class MachineState:
         return self.at_shadow[1]
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         nodes = None if self.nodes is None else self.nodes.fork()
         failing = self.failing.fork() if nodes is None and self.failing is not None else None
         return replace(

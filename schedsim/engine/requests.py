@@ -27,7 +27,6 @@ from schedsim.workload.workload import Workload
 
 
 def candidates_of(policy: Policy) -> int:
-    """Return the ordered list that holds the candidates for backfills."""
     return at.QUEUE if policy.backfill_order == policy.order else at.BACKFILL
 
 
@@ -177,7 +176,6 @@ def open_nodes(state: State, windows: Ints) -> State:
 
 
 def with_change(state: State, when: int, failing: FailureProcess) -> State:
-    """Set the timer of the next change of the machine."""
     return with_timer(state, when, at.CHANGE, 0, failing.wakes(when))
 
 

@@ -183,13 +183,7 @@ class Simulation:
         self._state = self._companions.begun(workload, policy, rules, self._state, self._log)
 
     def run(self, until: int | None = None) -> bool:
-        """Go on to the end, or until all up to second `until` has happened; return whether the end is reached.
-
-        Raises
-        ------
-        JobcastError
-            If a forecast gives no number, a user's order or an agent answers wrongly, or waiting jobs can never start.
-        """
+        """Go on to the end, or until all up to second `until` has happened; return whether the end is reached."""
         began = time.perf_counter()
         self._state.record.clock.until = at.NEVER - 1 if until is None else until
         try:
@@ -216,11 +210,6 @@ class Simulation:
         """Tell a learner what the policy's network picks from now on; it may change the weights as picks come.
 
         The agent of the policy stays what it was: ask the learner for the weights. A fork does not learn.
-
-        Raises
-        ------
-        JobcastError
-            If the policy's agent is no network of DRAS.
         """
         if not isinstance(self.policy.agent, Dras):
             raise JobcastError(f"Only a Dras agent learns during a simulation; this one is {self.policy.agent!r}.")
@@ -318,24 +307,11 @@ class Simulation:
         )
 
     def snapshot(self) -> Snapshot:
-        """Return this moment, in time proportional to the live jobs.
-
-        Raises
-        ------
-        JobcastError
-            If a forecast is in the loop that cannot be copied: it has no method `fork`.
-        """
+        """Return this moment, in time proportional to the live jobs."""
         return Snapshot(self.fork())
 
     def restore(self, snapshot: Snapshot) -> None:
-        """Go back to a moment of this simulation, or of another one of the same workload and policy.
-
-        Raises
-        ------
-        JobcastError
-            If the snapshot is of another workload, policy, allocator, run-time model, rules, outages or rule about
-            killing.
-        """
+        """Go back to a moment of this simulation, or of another one of the same workload and policy."""
         kept = snapshot.simulation
         if kept.workload.digest != self.workload.digest:
             raise JobcastError(f"This snapshot is not of {self.workload.name}: its jobs or machine differ.")
@@ -387,13 +363,7 @@ class Simulation:
         return new
 
     def submit_only(self, first: int, end: int) -> None:
-        """Let the jobs of the rows `first` to `end` - 1 be submitted from now on, and no others.
-
-        Raises
-        ------
-        JobcastError
-            If there are no such jobs, or one was submitted already.
-        """
+        """Let the jobs of the rows `first` to `end` - 1 be submitted from now on, and no others."""
         record = self._state.record.clock
         if not record.next_submission <= first < end <= len(self.workload):
             raise JobcastError(
@@ -455,7 +425,6 @@ class Simulation:
             record.queue.lists_estimates = record.queue.outdated = True
 
     def _write_source(self) -> None:
-        """Write into the state what kind of estimates there are."""
         record, source = self._state.record, self._source
         record.rules.several_estimates |= source.several
         record.rules.in_loop = source.in_loop
@@ -514,7 +483,6 @@ class Simulation:
         return self._reasons
 
     def _answer(self, stop: int) -> None:
-        """Do what a pause asks for."""
         look_ahead, along = self.policy.order.look_ahead, self._companions
         if stop == at.GROW_JOBS:
             self._state = self._state.grown()

@@ -41,7 +41,6 @@ class Requested:
     requested: Ints
 
     def run_times(self, rows: Ints, elapsed: Ints, uniform: Floats) -> Ints:
-        """Return the requested times."""
         return np.broadcast_to(np.maximum(self.requested[rows], elapsed + 1), uniform.shape)
 
 
@@ -96,11 +95,6 @@ def when_will_it_start(
         Draws.
     seed : int
         A draw depends on (seed, job id, number of the draw) alone.
-
-    Raises
-    ------
-    JobcastError
-        If there is no such job, it is not submitted yet or never starts in the present state, or `n` is below 1.
 
     Examples
     --------

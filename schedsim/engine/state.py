@@ -252,7 +252,6 @@ def _bytes(records: Any) -> Any:
 
 
 def _copy(source: Any, target: Any, n: int) -> None:
-    """Copy the first records of an array to another."""
     size = n * source.itemsize
     _bytes(target)[:size] = _bytes(source)[:size]
 
@@ -272,7 +271,6 @@ def changes_of(
     accounts: Records[Account] | None = None,
     slots: int = LEAST_SLOTS,  # jobs for which there is room
 ) -> Changes:
-    """Return the arrays of what changes jobs while they wait."""
     group_of, lead_of = (_NO_GROUPS, None) if groups is None else groups
     no_sets: Any = np.empty(0, at.NODE_SET)
     no_accounts: Any = np.empty(0, at.ACCOUNT)
@@ -343,7 +341,6 @@ def _copy_of_picker(own: Picker) -> Picker:
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:
-    """Return room for picks of an agent's network, and for what it sees at each."""
     return np.empty((room, rows, 2), np.float32), np.empty((room, 4))
 
 

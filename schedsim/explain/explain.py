@@ -99,11 +99,6 @@ def explain(
     workload : Workload, optional
         As given to that simulation, where commands have altered jobs since.
 
-    Raises
-    ------
-    JobcastError
-        If the schedule has no such job, or the second run is not like the first.
-
     Examples
     --------
     >>> from schedsim.engine.simulation import simulate

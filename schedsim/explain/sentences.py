@@ -26,17 +26,12 @@ _TIMES: Final = re.compile(r"t=(-?\d+)(?: to (-?\d+))?")  # how a sentence names
 
 
 def in_words(
-    explanation: Explanation, most_lines: int = MOST_LINES, clock: Callable[[int], str] | None = None
+    explanation: Explanation,
+    most_lines: int = MOST_LINES,  # stretches of waiting to show
+    # returns the date of a second of the log; without it sentences have seconds, such as `t=90`
+    clock: Callable[[int], str] | None = None,
 ) -> list[str]:
-    """Return the chain as sentences; of a long one the middle is left out.
-
-    Parameters
-    ----------
-    most_lines : int
-        Stretches of waiting to show.
-    clock : callable of int, optional
-        Returns the date of a second of the log; without it sentences have seconds, such as `t=90`.
-    """
+    """Return the chain as sentences; of a long one the middle is left out."""
     lines = _sentences(explanation, most_lines)
     return lines if clock is None else [_TIMES.sub(lambda found: _dated(found, clock), line) for line in lines]
 

@@ -63,7 +63,6 @@ class Recorded:
     answers: dict[int, Verdict] = field(default_factory=dict)
 
     def ask(self, candidate: Candidate) -> Verdict:
-        """Ask the other gate."""
         self.answers[candidate.row] = verdict = self.gate.ask(candidate)
         return verdict
 

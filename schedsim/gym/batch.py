@@ -247,7 +247,6 @@ def _read_events(sim: Arrays, tally: Tally, reward: int, starts: Ints, weights: 
 
 @step
 def _wait_until(tally: Tally, time: int, reward: int) -> None:
-    """Let the jobs that wait do so until a second."""
     if reward == WAIT:
         tally.reward -= tally.waiting_weight * (time - tally.seen_at) / HOUR
     tally.seen_at = time

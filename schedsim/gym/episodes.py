@@ -101,7 +101,6 @@ class Episodes:
         return self._easy[number]
 
     def _opening(self, number: int) -> Simulation:
-        """Return a simulation without an agent, which stands where an episode begins."""
         first, end = self.rows[number].tolist()
         simulation = self._first.fork()
         if self.start == "warm" and first > 0:

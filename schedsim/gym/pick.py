@@ -140,14 +140,12 @@ _FOREVER = 1 << 62
 
 def episodes_of(workload: Any, base: Any, reserve: Any, window: Any, estimates: Any, episode: Any, start: Any,
                 render_mode: Any) -> Episodes:  # fmt: skip
-    """Return the episodes of an environment."""
     if render_mode is not None:
         raise JobcastError(f"There is nothing to draw: leave render_mode out; got {render_mode!r}.")
     return Episodes(workload, base, reserve, window, estimates, episode, start)
 
 
 def steps_allowed(most_steps: int | None) -> int:
-    """Return after how many steps an episode is truncated."""
     if most_steps is None:
         return _FOREVER
     check_whole(most_steps, "the number of steps of an episode", least=1)
@@ -155,7 +153,6 @@ def steps_allowed(most_steps: int | None) -> int:
 
 
 def space_of(window: int, flat: bool) -> spaces.Space[Any]:
-    """Return the space of what is seen."""
     if not isinstance(flat, bool | np.bool_):
         raise JobcastError(f"flat is True or False; got {flat!r}.")
     if flat:

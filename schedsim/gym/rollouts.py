@@ -114,14 +114,12 @@ class Rollouts:
         return paused
 
     def _episode(self, i: int) -> Episode:
-        """Return the arrays of a simulation."""
         simulation = self.simulations[i]
         assert simulation is not None
         agent = simulation.picker._replace(observation=self.seen[i])
         return Episode(*simulation.arrays(), agent, self.starts[i], self._weights, self.episodes.run_times)
 
     def _write_places(self, i: int) -> None:
-        """Write where the arrays of a simulation are."""
         arrays, estimates, agent, *per_job = self._episode(i)
         arrays.state["clock"]["until"] = at.NEVER - 1
         held: tuple[Any, ...] = (

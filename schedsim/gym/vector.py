@@ -102,7 +102,6 @@ class PickVectorEnv(VectorEnv[Any, Any, Any]):
         return self._observation(), self._info()
 
     def _seeds_of(self, given: Any) -> list[int | None]:
-        """Return a seed for each environment, of one number or of so many."""
         if isinstance(given, int | np.integer):
             return [int(given) + i for i in range(self.num_envs)]
         if not isinstance(given, Sequence | np.ndarray) or isinstance(given, str):

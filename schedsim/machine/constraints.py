@@ -57,7 +57,6 @@ class Constraint:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The features that it names."""
         return tuple(dict.fromkeys(NAME.findall("&".join((self.plain, *self.choices)))))
 
     @property

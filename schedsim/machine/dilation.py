@@ -2,9 +2,6 @@
 
 A job that meets a utilisation above the limit takes longer by a factor of (seed, job), the same under every policy.
 Utilisation is processors in use over processors of the machine, the job itself included.
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
 """
 
 from copy import copy
@@ -63,7 +60,6 @@ class Dilation:
         return self.low + (self.high - self.low) * unit(self.seed, job_id, 71)
 
     def begun(self, workload: Workload) -> "Dilating":
-        """Return the state before the first second."""
         return Dilating(self, workload)
 
 
@@ -87,7 +83,6 @@ class Dilating:
         self._in_use = self._used = self._now = 0
 
     def advance(self, now: int) -> None:
-        """Go on to a second."""
         self._used += self._in_use * (now - self._now)
         self._now = now
 
@@ -101,7 +96,6 @@ class Dilating:
         self._fresh.append(row)
 
     def ended(self, row: int) -> bool:
-        """Take in an end."""
         self._in_use -= int(self._workload.procs[row])
         return self._now >= self._running.pop(row).end or not self._workload.run_time[row]
 
@@ -120,7 +114,6 @@ class Dilating:
         return min((self._running[row].start + int(self._workload.run_time[row]) - 1 for row in unsure), default=None)
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         new = copy(self)
         new._running = {row: replace(run) for row, run in self._running.items()}
         new._fresh = list(self._fresh)

@@ -168,11 +168,9 @@ class FailureProcess:
         return self.site.reserved(when, until) | self.is_down
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         down, dropped, stopped = list(self.down), list(self.dropped), list(self.stopped)
         return replace(self, down=down, dropped=dropped, stopped=stopped)
 
 
 def count_of(change: Change) -> int:
-    """Return how many nodes a change concerns."""
     return size_of(change.nodes) if change.nodes is not None else change.procs or 0

@@ -1,27 +1,7 @@
 """Machines of nodes that differ: groups of nodes with processors, GPUs and memory, from a TOML file.
 
-```toml
-[[nodes]]
-name = "thin"
-count = 100
-processors = 64            # of each node
-memory_gb = 256            # left out: memory does not count on these nodes
-partitions = ["batch"]     # left out: the nodes serve every partition
-[[nodes]]
-name = "gpu"
-count = 20
-processors = 64
-gpus = 4
-gpu_type = "a100"          # left out: GPUs of no type
-memory_gb = 512
-partitions = ["gpu", "batch"]
-features = ["ib", "nvme"]  # that a job's constraint may name
-one_job = true             # a node serves one job at a time
-weight = 20                # Slurm's loops take nodes of the lowest weight first; left out: 1
-# switch = "leaf1"         # Slurm's loops take nodes of few leaf switches; see `schedsim.machine.topology`
-```
-
-Nodes are numbered in the order of the file, and jobs placed in that order by first fit. A job asks for equal pieces:
+docs/how-to/gpus-and-memory.md shows the file. Nodes are numbered in its order, and jobs placed in that order by first
+fit. A job asks for equal pieces:
 
 * where the log has its nodes (asked for, else given), a piece for each, on separate nodes;
 * else a piece for each GPU; without GPUs a piece for each processor. As many pieces lie on a node as fit.
@@ -83,42 +63,23 @@ MOST_MEMORY: Final = 1 << 62  # larger requests count as this [KB]: no machine h
 
 @dataclass(frozen=True)
 class NodeGroup:
-    """A group of equal nodes.
-
-    Parameters
-    ----------
-    name : str
-        Its name in messages.
-    processors, gpus : int
-        Of each node.
-    memory_gb : float, optional
-        Of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes.
-    partitions : tuple of str
-        The partitions that they serve; empty: every one.
-    features : tuple of str
-        What they have, as constraints of jobs name it.
-    gpu_type : str, optional
-        The type of their GPUs.
-    one_job : bool
-        Whether a node serves one job at a time.
-    weight : int
-        Slurm's loops take nodes of the lowest weight first.
-    switch : str, optional
-        Their leaf switch; a list such as `leaf[1-4]` has equal parts of them, in turn.
-    """
+    """A group of equal nodes."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
-    name: Annotated[str, Field(min_length=1)]
+    name: Annotated[str, Field(min_length=1)]  # its name in messages
     count: Annotated[int, Field(ge=1, le=MOST_NODES)]
+    # processors, gpus: of each node
     processors: Annotated[int, Field(ge=1, le=MOST_IN_A_NODE)]
     gpus: Annotated[int, Field(ge=0, le=MOST_IN_A_NODE)] = 0
+    # of each node, 1 GB being 2**20 KB; without it memory does not count on these nodes
     memory_gb: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
-    partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    one_job: bool = False
-    weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1
-    features: tuple[Annotated[str, Field(min_length=1)], ...] = ()
-    gpu_type: Annotated[str, Field(min_length=1)] | None = None
+    partitions: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # the partitions that they serve; empty: every one
+    one_job: bool = False  # whether a node serves one job at a time
+    weight: Annotated[int, Field(ge=1, le=MOST_WEIGHT)] = 1  # Slurm's loops take nodes of the lowest weight first
+    features: tuple[Annotated[str, Field(min_length=1)], ...] = ()  # what they have, as constraints of jobs name it
+    gpu_type: Annotated[str, Field(min_length=1)] | None = None  # the type of their GPUs
+    # their leaf switch; a list such as `leaf[1-4]` has equal parts of them, in turn
     switch: Annotated[str, Field(min_length=1)] | None = None
 
     @property
@@ -144,18 +105,6 @@ class NodeGroup:
 class Machine:
     """A machine of groups of nodes, numbered from 0 in their order.
 
-    Parameters
-    ----------
-    source : str
-        Where it was read, for messages.
-    switches : tuple of Switch
-        Those that the groups name, and those above them; empty: all below one.
-    asks : optional
-        The site's rules on what jobs ask of nodes where the log does not tell, with a `digest`, as
-        `schedsim.sites.slurm.files.SlurmFiles` has them; they count under policies that have none.
-
-    Examples
-    --------
     >>> machine = Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64)))
     >>> machine.procs, machine.gpus, machine.n_nodes
     (24, 4, 3)
@@ -164,8 +113,10 @@ class Machine:
     __pydantic_config__: ClassVar[Any] = STRICT
 
     nodes: tuple[NodeGroup, ...]
-    source: str = "the machine"
-    switches: tuple[Switch, ...] = ()
+    source: str = "the machine"  # where it was read, for messages
+    switches: tuple[Switch, ...] = ()  # those that the groups name, and those above them; empty: all below one
+    # the site's rules on what jobs ask of nodes where the log does not tell, with a `digest`, as
+    # `schedsim.sites.slurm.files.SlurmFiles` has them; they count under policies that have none
     asks: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -217,8 +168,6 @@ class Machine:
     def words(self) -> str:
         """Everything that schedules depend on.
 
-        Examples
-        --------
         >>> Machine((NodeGroup("thin", 2, 8), NodeGroup("gpu", 1, 8, gpus=4, memory_gb=64, one_job=True))).words
         'thin: count 2, processors 8; gpu: count 1, processors 8, gpus 4, memory_gb 64, one_job'
         """
@@ -279,7 +228,6 @@ def _check_names(group: NodeGroup, where: str) -> None:
 
 
 def read_machine(path: str | os.PathLike[str]) -> Machine:
-    """Return the machine that a TOML file declares."""
     table = known_keys(read_toml(path, "a machine, a TOML file"), ("nodes", "switches"), os.fspath(path))
     made = declared(Machine, table, os.fspath(path))
     for number, (group, keys) in enumerate(zip(made.nodes, table["nodes"], strict=True), 1):
@@ -292,35 +240,14 @@ def read_machine(path: str | os.PathLike[str]) -> Machine:
 
 
 def demands_of(
-    log: JobLog, machine: Machine, drop: bool = False, asking: JobLog | None = None
+    log: JobLog,  # cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has
+    machine: Machine,
+    drop: bool = False,  # leave out jobs that fit on no node instead of refusing the log
+    # the same jobs with the memory and exclusivity that they have by a site's rules; by default as in the log
+    asking: JobLog | None = None,
 ) -> tuple[JobLog, Demands, ReadingReport]:
-    """Return what the jobs of a cleaned log ask of a machine's nodes.
+    """Return the jobs of a cleaned log that have a place on a machine, what they ask of its nodes, and the account.
 
-    Parameters
-    ----------
-    log : JobLog
-        Cleaned by `predictors.data.cleaning.clean` for as many processors as the machine has.
-    drop : bool
-        Leave out jobs that fit on no node instead of refusing the log.
-    asking : JobLog, optional
-        The same jobs with the memory and exclusivity that they have by a site's rules; by default as in the log.
-
-    Returns
-    -------
-    log : JobLog
-        The jobs that have a place.
-    demands : Demands
-        Of these jobs.
-    account : ReadingReport
-        What was left out or is unknown, by job id.
-
-    Raises
-    ------
-    JobcastError
-        If a job has no place even on the idle machine, or no job is left. The message names the first one.
-
-    Examples
-    --------
     >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "requested_procs": [12, 4],
     ...                            "requested_gpus": [0, 2], "requested_nodes": [2, 1]}, {})
     >>> _, demands, _ = demands_of(log, Machine((NodeGroup("gpu", 2, 8, gpus=4),)))
@@ -418,19 +345,12 @@ def _memory(log: JobLog) -> Ints:
     return np.where(whole > 0, whole, product)
 
 
-def _node_sets(log: JobLog, machine: Machine, n_nodes: Ints) -> tuple[Ints, Bools]:
-    """Return the number of each job's node set, and which nodes are in each set.
-
-    Parameters
-    ----------
-    n_nodes : int64 array of shape (n_jobs,)
-        How many nodes each job takes, 0 where that is unknown.
-
-    Returns
-    -------
-    number : int64 array of shape (n_jobs,)
-    sets : bool array of shape (n_sets, n_nodes)
-    """
+def _node_sets(
+    log: JobLog,
+    machine: Machine,
+    n_nodes: Ints,  # shape (n_jobs,); how many nodes each job takes, 0 where that is unknown
+) -> tuple[Ints, Bools]:
+    """Return the number of each job's node set, (n_jobs,), and which nodes are in each set, (n_sets, n_nodes)."""
     groups, kind = machine.nodes, np.zeros(len(log), dtype=np.int64)  # jobs of a kind have the same texts
     asked = []  # the groups of nodes that match each text of a column, and the number of each job's
     for column, matching in _filters(log, machine):
@@ -489,7 +409,6 @@ def _texts(log: JobLog, column: str) -> tuple[Ints, list[str | None]]:
 
 
 def _listed(text: str) -> list[str]:
-    """Return the names in a list with commas."""
     return [one.strip() for one in text.split(",") if one.strip()]
 
 

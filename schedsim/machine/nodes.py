@@ -75,7 +75,6 @@ class Nodes:
         return nodes
 
     def end(self, row: int) -> None:
-        """Take a job's nodes back."""
         self.free[self.held.pop(row)] = True
 
     def on(self, nodes: Ints) -> list[int]:
@@ -90,7 +89,6 @@ class Nodes:
         return free
 
     def fork(self) -> Self:
-        """Return an independent copy."""
         new = copy(self)
         new.free, new.held = self.free.copy(), dict(self.held)
         new.failing = None if self.failing is None else self.failing.fork()

@@ -1,30 +1,8 @@
-"""Outages read from CSV or TOML.
+"""Outages read from CSV or TOML; docs/machine.md shows both.
 
-A CSV has a line of names, `time,until,kind,count,nodes` in any order, and a line for each event:
-
-```text
-time,until,kind,count,nodes
-2017-01-02T09:00:00-06:00,2017-01-02T17:00:00-06:00,maintenance,,
-1483370000,1483380000,reserve,512,
-1483390000,,fail,,0-31 77
-1483397200,,repair,,0-31 77
-```
-
-Times are all seconds on the log's own clock, or all dates with their offset from UTC. `until` is for `maintenance` and
-`reserve`. Without `count` and `nodes`, maintenance is of the whole machine.
-
-A TOML file has a `[[window]]` for each reservation, which may be repeated, and names a CSV for the rest:
-
-```toml
-interrupted = "requeue"     # or "drop": what happens to a job on a node that fails
-failures = "failures.csv"   # relative to this file
-[[window]]
-kind = "maintenance"
-time = "2017-01-02T09:00:00-06:00"
-hours = 8
-every_days = 14
-until = "2017-12-31T00:00:00-06:00"
-```
+Times of a CSV are all seconds on the log's own clock, or all dates with their offset from UTC. `until` is for
+`maintenance` and `reserve`. Without `count` and `nodes`, maintenance is of the whole machine. A TOML file has a
+`[[window]]` for each reservation, which may be repeated, and names a CSV for the rest.
 """
 
 import csv

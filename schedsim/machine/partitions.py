@@ -3,22 +3,7 @@
 On such a machine a job gets a whole partition: of the free ones of the smallest sufficient size the one that blocks the
 fewest larger partitions that are still free, of these the first (Allcock, Rich, Fan & Lan, Experience and practice of
 batch scheduling on leadership supercomputers at Argonne, JSSPP 2017, doi:10.1007/978-3-319-77398-8_1). The partitions
-are data, a `schedsim.machine.partitions.Hierarchy`: Mira's, or that of any machine.
-
-```toml
-nodes = 12
-[[level]]
-size = 2                # one every 2 nodes
-[[level]]
-size = 8
-starts = [0, 4]         # where they begin, if not at every multiple of the size
-[[level]]
-size = 4
-starts = [0, 2]
-skip = 2                # half, 2 nodes left out, half
-[[level]]
-size = 12               # the whole machine
-```
+are data, a `schedsim.machine.partitions.Hierarchy`: Mira's, or that of a file (docs/machine.md).
 """
 
 import os
@@ -228,7 +213,6 @@ class Partitions:
         return Topology.flat(self.hierarchy.nodes)
 
     def allocated(self, procs: Ints) -> Ints:
-        """Return the nodes of the smallest sufficient partition."""
         sizes = np.array(self.hierarchy.sizes, dtype=np.int64)
         return sizes[np.searchsorted(sizes, procs)]
 
@@ -275,7 +259,6 @@ class Within:
 
     @property
     def topology(self) -> Topology:
-        """The machine."""
         return self.allocator.topology
 
     @cached_property
@@ -284,7 +267,6 @@ class Within:
         return tuple(mask_of(pieces, self.topology.nodes) for pieces in self.sets)
 
     def allocated(self, procs: Ints) -> Ints:
-        """Return the nodes that jobs of these widths get."""
         return allocated(self.allocator, procs)
 
     def place(self, free: Bools, procs: int, job_id: int) -> Ints | None:
@@ -390,7 +372,6 @@ class _Machine:
 
 
 def read_hierarchy(path: str | os.PathLike[str]) -> Hierarchy:
-    """Read partitions from a TOML file."""
     machine = declared(_Machine, read_toml(path, "partitions, a TOML file"), str(path))
     found = []
     for number, level in enumerate(machine.level, start=1):

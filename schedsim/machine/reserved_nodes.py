@@ -19,13 +19,6 @@ MOST_RESERVED: Final = 1 << 27  # most reservations times kinds of nodes that th
 def reserving(demands: Demands, outages: Outages) -> Demands:
     """Return demands on nodes with reservations for maintenance or for others.
 
-    Raises
-    ------
-    JobcastError
-        If a reservation gives a number of processors instead of nodes, or nodes that the machine lacks.
-
-    Examples
-    --------
     >>> from predictors.data.joblog import JobLog
     >>> from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})
@@ -51,8 +44,6 @@ def reserving(demands: Demands, outages: Outages) -> Demands:
 def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
     """Return which kinds of nodes are reserved each time, shape (n, n_kinds), and the kind of each node.
 
-    Examples
-    --------
     >>> closed, kind_of = _kinds([((0, 2), (3, 4)), ((2, 3),)], 5)
     >>> closed.tolist(), kind_of.tolist()
     ([[False, False, True], [False, True, False]], [2, 2, 1, 2, 0])
@@ -76,8 +67,6 @@ def _kinds(reserved: Sequence[Pieces], n_nodes: int) -> tuple[Bools, Ints]:
 def in_processors(demands: Demands, outages: Outages) -> Outages:
     """Return reserved and failed nodes as numbers of reserved processors, in spans that do not overlap.
 
-    Examples
-    --------
     >>> from predictors.data.joblog import JobLog
     >>> from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
     >>> log = JobLog.from_columns({"job_id": [1], "submit": [0], "requested_procs": [2]}, {})

@@ -1,21 +1,4 @@
-"""Topology: leaf switches and their nodes, some of them set apart from jobs; and the tree of a machine file's switches.
-
-```toml
-[[nodes]]
-name = "thin"
-count = 64
-processors = 64
-switch = "leaf[1-4]"       # 16 nodes on each, in turn; without [[switches]] all hang below one top switch
-[[switches]]
-name = "leaf[1-2]"
-parent = "spine1"
-[[switches]]
-name = "leaf[3-4]"
-parent = "spine2"
-[[switches]]
-name = "spine[1-2]"        # without a parent: below one top switch
-```
-"""
+"""Topology: leaf switches and their nodes, some of them set apart from jobs, and the tree of switches."""
 
 import re
 from collections.abc import Sequence
@@ -105,20 +88,12 @@ class Topology:
 
 @dataclass(frozen=True)
 class Switch:
-    """A switch of a tree, or several with the same one above them.
-
-    Parameters
-    ----------
-    name : str
-        `leaf[1-8]` are eight, as Slurm lists hosts.
-    parent : str, optional
-        The switch above.
-    """
+    """A switch of a tree, or several with the same one above them."""
 
     __pydantic_config__: ClassVar[Any] = STRICT
 
-    name: Annotated[str, Field(min_length=1)]
-    parent: Annotated[str, Field(min_length=1)] | None = None
+    name: Annotated[str, Field(min_length=1)]  # `leaf[1-8]` are eight, as Slurm lists hosts
+    parent: Annotated[str, Field(min_length=1)] | None = None  # the switch above
 
     @property
     def words(self) -> str:
@@ -136,8 +111,6 @@ class Tree(NamedTuple):
 def tree_of(groups: Sequence[tuple[str, int, str | None]], switches: Sequence[Switch], source: str) -> Tree | None:
     """Return the tree of the switches of groups of nodes, given as (name, nodes, switch); None if they name none.
 
-    Examples
-    --------
     >>> groups = [("thin", 4, "leaf[1-2]"), ("gpu", 1, "leaf3")]
     >>> leaf_of, parent_of = tree_of(groups, (), "machine.toml")
     >>> leaf_of.tolist(), parent_of.tolist()

@@ -1,12 +1,9 @@
 """Agents: values that pick the next job in place of an order, and the rule for the job that holds the reservation.
 
 An agent picks from a window at the front of the queue until the job picked does not fit: that job gets a reservation
-(see `RESERVES`), and the agent picks from those that may be backfilled next to it, as in DRAS [1]_. The compiled pass
+(see `RESERVES`), and the agent picks from those that may be backfilled next to it, as in DRAS. The compiled pass
 scores `Linear`, `RandomPicks` and the networks of `schedsim.policies.networks`; for any other object the engine pauses
 and calls its method `choose` with what the pass has encoded (see `Observation`), or `pick` with the rows of the jobs.
-
-.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
-   doi:10.1109/IPDPS49936.2021.00090
 """
 
 from collections.abc import Mapping, Sequence

@@ -43,7 +43,6 @@ class StoredNetwork:
     """Base of networks as agents: two are equal where all that is stored of them is."""
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Return all that there is to store of it: arrays of numbers."""
         raise NotImplementedError
 
     @cached_property

@@ -152,7 +152,6 @@ class Rush:
         return Verdict(False, "its classifier has been asked", recheck=self.ask_seconds, counts=False)
 
     def _answered(self, candidate: Candidate, found: str) -> Verdict:
-        """Return the verdict that an answer makes."""
         if found not in self.labels:
             return Verdict(True)
         holds, most = candidate.holds, self.most(candidate.row)
@@ -185,7 +184,6 @@ class Rush:
         return int(self.threshold[row] if isinstance(self.threshold, np.ndarray) else self.threshold)
 
     def fresh(self) -> Self:
-        """Return the same gate with nothing counted."""
         return replace(self, tally=Tally())
 
     def _in_new_window(self, candidate: Candidate) -> bool:
@@ -210,7 +208,6 @@ def rush(base: Policy, classifier: Classifier, *, threshold: int | Ints = THRESH
 
 
 def _asks(candidate: Candidate) -> dict[int, Ask]:
-    """Return the asks under way."""
     if candidate.nodes is None or not isinstance(candidate.run_times, Asking):
         raise JobcastError(
             "RUSH: asks that take time need a machine with nodes and a model of run times that keeps them, such as "
@@ -241,5 +238,4 @@ class Scripted:
     __repr__ = short_repr
 
     def foresee(self, candidate: Candidate) -> str:
-        """Return variation or none."""
         return VARIATION if candidate.holds < self.skips[candidate.row] else NONE

@@ -82,21 +82,19 @@ def utilisation(schedule: Schedule) -> float:
     return float(work / span) if span else 0.0
 
 
-def throughput_std(start: Ints, end: Ints, procs: Ints, begin: int, machine_procs: int) -> float:
+def throughput_std(
+    # start, end, procs: shape (n_jobs,); when each job starts and ends [s], and on how many processors it runs
+    start: Ints,
+    end: Ints,
+    procs: Ints,
+    begin: int,  # begin, machine_procs: the first submission [s], and the processors of the machine
+    machine_procs: int,
+) -> float:
     """Return the standard deviation over time of the throughput: the share of the machine in use at each second.
 
     Its mean from `begin`, the first submission, to the last end is the utilisation. Lower is steadier; 0 where no time
     passes.
 
-    Parameters
-    ----------
-    start, end, procs : int64 arrays of shape (n_jobs,)
-        When each job starts and ends [s], and on how many processors it runs.
-    begin, machine_procs : int
-        The first submission [s], and the processors of the machine.
-
-    Examples
-    --------
     >>> float(throughput_std(np.array([5]), np.array([10]), np.array([4]), begin=0, machine_procs=8))
     0.25
     """
@@ -280,7 +278,6 @@ def by_group(schedule: Schedule, groups: Ints) -> dict[int, dict[str, float]]:
 
 
 def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
-    """Return the figures of each user."""
     if schedule.workload.user is None:
         raise JobcastError(f"{schedule.workload.name}: names no users, so there is no table by user.")
     return by_group(schedule, schedule.workload.user)
@@ -297,7 +294,6 @@ RUN_TIME_CLASSES: Final = ("< 1 min", "< 10 min", "< 1 h", "< 4 h", "< 12 h", "<
 
 
 def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
-    """Return the figures of each class of run time."""
     groups = by_group(schedule, np.digitize(schedule.run_time, RUN_TIMES))
     return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
 

@@ -1,10 +1,7 @@
 """Figures of a site: by queue, users' waits, availability.
 
 *User wait* is start - submission of a job that could not be postponed, and max(0, end - deadline) of one that could:
-until its deadline no user waits for it [1]_.
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
+until its deadline no user waits for it (Li et al., ROSS 2019).
 """
 
 from collections.abc import Mapping
@@ -101,10 +98,10 @@ def time_above(schedule: Schedule, share: float = CEILING) -> int:
     return int(np.diff(line.time)[above].sum())
 
 
-def user_figures(schedule: Schedule, share: float = CEILING) -> dict[str, float | None]:
+def user_figures(schedule: Schedule) -> dict[str, float | None]:
     """Return the figures of Li et al. for a schedule; means over all jobs, times in seconds.
 
-    `time_above_share`: of the makespan, with more than `share` of the machine in use. `mean_user_slowdown`: bounded by
+    `time_above_share`: of the makespan, with more than `CEILING` of it in use. `mean_user_slowdown`: bounded by
     60 s, on user wait, with the run as it was; `..._undilated`: with the run time of the workload. `late`: jobs that
     could be postponed and ended after their deadline. `dilated`: jobs that ran longer than the workload says.
     """
@@ -112,7 +109,7 @@ def user_figures(schedule: Schedule, share: float = CEILING) -> dict[str, float 
     may_wait = np.zeros(len(wait), dtype=np.bool_) if deadline is None else deadline >= 0
     return {
         "makespan_s": makespan(schedule),
-        "time_above_share": time_above(schedule, share) / max(1, makespan(schedule)),
+        "time_above_share": time_above(schedule, CEILING) / max(1, makespan(schedule)),
         "mean_user_wait_s": float(wait.mean()),
         "mean_user_slowdown": float(bounded_slowdown(wait, schedule.run_time, USER_BOUND).mean()),
         "mean_user_slowdown_undilated": float(bounded_slowdown(wait, alone, USER_BOUND).mean()),

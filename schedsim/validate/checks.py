@@ -92,7 +92,6 @@ ORDER_CHECKS: Final[tuple[Callable[[Order, Waiting], None], ...]] = (
 
 
 def busy_workload(n_jobs: int = 400, seed: int = 0, procs: int = 8) -> Workload:
-    """Return a long queue on a small machine."""
     random = np.random.default_rng(seed)
     requested = random.integers(1, 60, n_jobs)
     return Workload.from_columns(

@@ -306,7 +306,6 @@ class Replay:
             self._check(known.NOTHING_FITS, row, f"waits at {now} s while {self.free} processors are free")
 
     def _head(self, now: int, head: int, passing: set[int]) -> None:
-        """Check a blocked head, and start those that pass it."""
         need, start = self.procs[head], self.start[head]
         if need <= self.free:
             self._check(known.NO_IDLE_HEAD, head, f"could start at {now} s: {self.free} processors are free")

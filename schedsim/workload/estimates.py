@@ -85,7 +85,6 @@ _NO_ESTIMATES: Final = np.empty(0)
 
 
 def _answers(room: int, n_steps: int) -> Floats:
-    """Return room for answers of revised estimates."""
     return np.full((room, 4 + 2 * n_steps), np.nan)
 
 
@@ -184,7 +183,6 @@ class Source:
 
     @property
     def in_loop(self) -> bool:
-        """Whether a forecast answers during the simulation."""
         return bool(self.forecasts) or self.revised is not None
 
     @property
@@ -224,7 +222,6 @@ class Source:
             forecast.advance(events, row)
 
     def grown(self) -> Self:
-        """Return a source with room for twice as many answers."""
         return replace(self, answers=_answers(2 * len(self.answers), self.n_steps))
 
     def fork(self) -> Self:

@@ -200,7 +200,6 @@ class Workload:
 
 
 def row_of(workload: Workload, job_id: int) -> int:
-    """Return the row of a job."""
     rows = np.flatnonzero(workload.job_id == job_id)
     if not rows.size:
         ids = workload.job_id

@@ -1,4 +1,4 @@
-"""Twelve jobs on ten processors, worked by hand under every policy: who starts when, and why.
+"""Twelve jobs on ten processors, worked by hand under every rule of backfilling: who starts when, and why.
 
 Jobs 1 and 2 leave 2 processors free until 80. By then 3 to 9 wait; 10 and 11 come at 120, 12 at 130. "Shadow 110, 2
 extra" is said of the job just named as head. Sums like 1+50 are now + estimate. A line reads `second: jobs | reason`.
@@ -27,7 +27,8 @@ SCENARIO = [
 # What a careless predictor says: too short for 1, 2, 6 and 8.
 GUESSES = [60, 50, 30, 10, 60, 10, 10, 20, 10, 60, 80, 120]
 
-# Plain orders: the front of the queue starts while it fits. Requested times are the estimates.
+# Plain orders, one with keys that stay and one with keys that move: the front of the queue starts while it fits.
+# Requested times are the estimates.
 ORDERED = {
     "fcfs": """order 3 4 5 6 7 8 9 10 11 12
           0: 1 2      | both fit, 2 left; at 1 the head 3 needs 7
@@ -46,88 +47,12 @@ ORDERED = {
         120: 11        | submitted, shorter than 6
         140: 6 8 10 12 | 5 ends: 9 free, 4 + 1 + 2 + 2
         """,
-    "ljf": """requests: 8 120, 10 120, 12 120, 6 100, 11 80, 5 60, 4 50, 9 50, 3 30, 7 30
-          0: 1 2  | fit
-          1: 8    | the longest, 1 of 2; then 6 needs 4
-         80: 6    | 9 free; then 5 needs 7 of 5
-        100: 5 4  | 6 ends: 9 free
-        120: 10   | submitted, longer than all: the 2 that 4 left at 110
-        121: 11   | 8 ends: 1 free
-        130: 12   | 5 ends: 7 free; then 9 needs 8 of 5
-        151: 9    | 11 ends, 12 ended at 140: 8 free
-        161: 3    | 9 ends: 8 free; 7 needs 3 of 1
-        170: 7    | 10 ends
-        """,
-    "saf": """areas: 11 80, 7 90, 4 100, 8 120, 3 210, 10 240, 12 240, 6 400, 9 400 (later), 5 420
-          0: 1 2   | fit; at 1 the head 7 needs 3 of 2
-         80: 7 4 8 | 3 + 2 + 1; then 3 needs 7 of 4
-         90: 3     | 7 and 4 end: 9 free; then 6 needs 4 of 2
-        110: 6     | 3 ends: 9 free; then 9 needs 8 of 5
-        120: 11 10 | submitted, smaller than 9
-        130: 12    | 6 ends, 12 is smaller than 9, which needs 8 of 4
-        170: 9     | 12, 11, 10 have ended: 9 free (8 runs until 200)
-        180: 5     | 9 ends
-        """,
-    "laf": """areas: 5 420, 6 400, 9 400 (later), 10 240, 12 240, 3 210, 8 120, 4 100, 7 90, 11 80
-          0: 1 2    | fit; at 1 the head 5 needs 7
-         80: 5      | then 6 needs 4 of 3
-        110: 6      | 5 ends; then 9 needs 8 of 6
-        130: 9 10   | 6 ends: 8 + 2
-        140: 12     | 9 ends: 8 free; then 3 needs 7 of 6
-        150: 3 8    | 12 ends: 7 + 1
-        170: 4 7 11 | 3 ends: 7 free
-        """,
     "wfp3": """(wait / requested)^3 x processors, largest first; at 1 all are 0: 3 is the head and needs 7
           0: 1 2        | fit
          80: 3 7        | 127.8 and 54.8; before 5 16.0, 9 13.8, 4 7.9, 6 2.0, 8 0.3.; at 90 5 (22.8) leads
         100: 9          | 3 ends; 9 has overtaken 5: 32.8 to 31.4; then 5 needs 7 of 2
         110: 5 4        | 42.0, 20.7, then 6 (5.2) needs 4 of 1
         140: 6 8 10 11 12 | 5 ends, 4 ended at 120: 10 free, 4 + 1 + 1 + 2 + 2
-        """,
-    "unicep": """wait over log2 processors x requested: 7 47.5, 4 50, 11 80, 3 84.2, 8 10 12 120, 9 150, 5 168, 6 200
-          0: 1 2      | fit; at 1 all are 0 and 3 leads, from 20 on 7: 3 of 2
-         80: 7 4      | 1.66, 1.58; then 3 (0.94) needs 7 of 5
-         90: 3 8      | 7 and 4 end: 10 free; then 5 (0.53) needs 7 of 2
-        110: 5        | 3 ends: 9 free, 0.65 before 9 (0.60), which needs 8 of 2
-        140: 9        | 5 ends: 9 free; then 6 needs 4 of 1
-        150: 6 11 10 12 | 9 ends: 9 free; 0.75, 0.38, 0.25, 0.17
-        """,
-    "f1": """log10(requested) x processors: 8 2.1, 4 3.4, 7 4.4, 6 8, 3 10.3, 5 12.4; then 9, 11, 10, 12
-          0: 1 2   | fit
-          1: 8     | 1 of 2; then 4 needs 2 of 1
-         80: 4 7 6 | 2 + 3 + 4 of 9
-        100: 3     | 6 ends, 4 and 7 ended at 90: 9 free; then 5 needs 7
-        120: 5     | 3 ends: 9 free; then 9 needs 8
-        150: 9 11  | 5 ends, 8 ended at 121: 8 + 1; then 10 needs 2 of 1
-        160: 10 12 | 9 ends
-        """,
-    "f2": """sqrt(requested) x processors: 8 11.0, 4 14.1, 7 16.4, 3 38.3, 6 40, 5 54.2; then 9, 11, 10, 12
-          0: 1 2   | fit
-          1: 8     | 1 of 2; then 4 needs 2 of 1
-         80: 4 7   | 9 free; then 3 needs 7 of 4
-         90: 3     | 4 and 7 end: 9 free; then 6 needs 4 of 2
-        110: 6     | 3 ends: 9 free; then 5 needs 7 of 5
-        130: 5     | 6 ends, 8 ended at 121; then 9 needs 8 of 3
-        160: 9 11  | 5 ends: 8 + 1; then 10 needs 2 of 1
-        170: 10 12 | 9 ends
-        """,
-    "f3": """requested x processors: 7 90, 4 100, 8 120, 3 210, 6 400, 5 420; then 9, 11, 10, 12
-          0: 1 2   | fit; at 1 the head 7 needs 3 of 2
-         80: 7 4 8 | then 3 needs 7 of 4
-         90: 3     | 7 and 4 end: 9 free; then 6 needs 4 of 2
-        110: 6     | 3 ends: 9 free; then 5 needs 7 of 5
-        130: 5     | 6 ends: 9 free (8 runs until 200); then 9 needs 8
-        160: 9 11  | 5 ends: 8 + 1 of 9
-        170: 10 12 | 9 ends: 8 free
-        """,
-    "f4": """requested x sqrt(processors): 7 52, 4 70.7, 3 79.4, 8 120, 5 158.7, 6 200; then 9, 11, 10, 12
-          0: 1 2   | fit; at 1 the head 7 needs 3 of 2
-         80: 7 4   | then 3 needs 7 of 5
-         90: 3 8   | 7 and 4 end: 7 + 1 of 10; then 5 needs 7
-        110: 5     | 3 ends: 9 free; then 6 needs 4 of 2
-        140: 6     | 5 ends: 9 free; then 9 needs 8 of 5
-        160: 9 11  | 6 ends: 8 + 1 of 9 (8 runs until 210)
-        170: 10 12 | 9 ends: 8 free
         """,
 }
 
@@ -145,50 +70,6 @@ BACKFILLED = {
         161: 9   | 11 ends: 8 free. 12 was late (140+120, shadow 230; 150+120, shadow 211) and nothing extra
         170: 12  | 10 ends: 2 free, it is the head now
         """,
-    "sjf-easy": """
-          0: 1 2   | fit
-          1: 4     | head 3, shadow 80: 7 does not fit into 2, 1+50 is in time
-         11: 8     | 4 ends: 1 of 3 extra
-         80: 3     | 9 free; head 7, shadow 110: nothing fits into 2
-        100: 7     | 3 ends; head 9, shadow 130, 1 extra: 6 is late (100+100) and 4 wide
-        110: 9     | 7 ends: 8 of 9
-        120: 5 11  | 9 ends: 7 + 1 of 9, in order; head 6, shadow 180, 5 extra: 10 does not fit into 1
-        131: 10    | 8 ends: 2 free; head 6, 2 of 5 extra, before 12 by submission
-        150: 6 12  | 5 and 11 end: 4 + 2 of 8
-        """,
-    "ljf-easy": """
-          0: 1 2  | fit
-          1: 8    | the longest; head 6, shadow 80: nothing fits into 1
-         80: 6 4 7 | 9 free, 6; head 5, shadow 180, 3 extra: 4 and 7 are in time and fit into 5
-        100: 5    | 6 ends: 7 of 9; head 9
-        120: 10   | submitted, the longest: 2 of 2
-        121: 11   | 8 ends; longer than 9, so it leads: 1 of 1
-        130: 12   | 5 ends: 7 free, the longest; head 9, shadow 240, 0 extra: 3 does not fit into 5
-        140: 3    | 12 ends: 7 free; head 9, shadow 201 (11): 140+30 is in time
-        160: 9    | 3 ends, 11 ended at 151: 8 free
-        """,
-    "saf-easy": """
-          0: 1 2   | fit
-          1: 4     | head 7, shadow 80, 7 extra: 1+50 is in time
-         11: 8     | 4 ends: 1 of 7 extra
-         80: 7     | 9 free; head 3, shadow 110, 2 extra: 6 is late and 4 wide
-         90: 3     | 7 ends: 7 of 9; head 6, nothing fits into 2
-        110: 6     | 3 ends: 4 of 9; head 9: 5 does not fit into 5
-        120: 11 10 | smaller than 9: in order
-        130: 12    | 6 ends; smaller than 9; then 5 does not fit into 4
-        140: 5     | 12 ends, 8 ended at 131: 7 free; head 9, shadow 200 (11): 140+60 is just in time
-        170: 9     | 5 and 10 end
-        """,
-    "laf-easy": """
-          0: 1 2   | fit
-          1: 8     | head 5, shadow 80, 3 extra: 8 comes before 4 and is late, 1 of 3 extra; 4 does not fit into 1
-         80: 5 4   | 9 free, 5; head 6, shadow 140: 4 is in time (80+50)
-        110: 6 7   | 5 ends: 9 free, 6; head 9, shadow 210, 2 extra: 7 is in time (110+30), 3 does not fit into 5
-        120: 10 11 | 7 ends: 5 free; head 9: 10 is late, 2 of 2 extra; 11 is in time (120+80)
-        130: 3     | 6 ends: 7 free; head 9, shadow 200 (11), 0 extra: 12 is late, 3 in time
-        150: 9     | 3 and 11 end: 8 free
-        160: 12    | 9 ends
-        """,
     "wfp3-easy": """
           0: 1 2  | fit
           1: 4    | all keys 0: head 3, shadow 80: 1+50 is in time
@@ -199,62 +80,6 @@ BACKFILLED = {
         120: 5 10 | 9 ends: 9 free, 5; head 6 (6.7), shadow 180, 6 extra: 10 and 11 have 0, 10 first: 2 of 2 free
         131: 11   | 8 ends: 1 free; head 6, 1 of 4 extra
         150: 6 12 | 5 ends: 7 free
-        """,
-    "unicep-easy": """
-          0: 1 2    | fit
-          1: 4      | all keys 0: head 3, shadow 80: 1+50 is in time
-         11: 8      | 4 ends; head 7, shadow 80, 7 extra
-         80: 7      | 9 free; head 3, shadow 110, 2 extra: 6 is late and 4 wide
-         90: 3      | 7 ends: 7 of 9; head 5
-        110: 5      | 3 ends: 7 of 9; head 9 (0.60), shadow 170, 2 extra: 6 does not fit into 2
-        120: 10     | 10 and 11 have 0, 10 first: late, 2 of 2 extra
-        140: 9      | 5 ends, 8 ended at 131: 8 free. 11 was late at 131 (211, shadow 170, 0 extra)
-        150: 6 11 12 | 9 ends: 4 + 1 + 2 of 8
-        """,
-    "f1-easy": """
-          0: 1 2   | fit
-          1: 8     | leads; head 4: nothing fits into 1
-         80: 4 7 6 | 2 + 3 + 4 of 9; head 3
-        100: 3     | 6 ends, 4 and 7 ended at 90: 7 of 9. 5 did not fit at 90
-        120: 5 11  | 3 ends: 7 of 9; head 9, shadow 180, 2 extra: 11 is late, 1 of 2 extra; 10 does not fit into 1
-        150: 9 10  | 5 and 11 end: 10 free. From 121 on 10 and 12 were late and wider than the 1 extra
-        160: 12    | 9 ends
-        """,
-    "f2-easy": """
-          0: 1 2   | fit
-          1: 8     | leads; head 4: nothing fits into 1
-         80: 4 7   | 2 + 3 of 9; head 3, shadow 110 (7), 0 extra: 6 is late
-         90: 3     | 4 and 7 end: 7 of 9; head 6
-        110: 6     | 3 ends: 4 of 9; head 5, shadow 210, 3 extra
-        120: 11 10 | 11 is just in time (200), 10 late, 2 of 3 extra
-        130: 5     | 6 ends, 8 ended at 121: 7 of 7
-        160: 9     | 5 ends: 8 free (11 ended at 150)
-        170: 12    | 9 and 10 end
-        """,
-    "f3-easy": """
-          0: 1 2   | fit
-          1: 4     | head 7, shadow 80: in time
-         11: 8     | 4 ends: 1 of 7 extra
-         80: 7     | 9 free; head 3, shadow 110, 2 extra: 6 is late and 4 wide
-         90: 3     | 7 ends: 7 of 9; head 6
-        110: 6     | 3 ends: 4 of 9; head 5, shadow 210, 3 extra
-        120: 11 10 | in time (200); late, 2 of 3 extra
-        131: 5     | 8 ends: 7 free. At 130, 6 free: head 5, shadow 131, 0 extra: 12 was late
-        161: 9     | 5 ends, 11 ended at 150: 8 free
-        170: 12    | 10 ends
-        """,
-    "f4-easy": """
-          0: 1 2 | fit
-          1: 4   | head 7, shadow 80: in time
-         11: 8   | 4 ends; head 7: 3 does not fit, 8 is 1 of 7 extra
-         80: 7   | 9 free; head 3, shadow 110, 2 extra: 6 is late and 4 wide
-         90: 3   | 7 ends: 7 of 9; head 5
-        110: 5   | 3 ends: 7 of 9; head 6, shadow 170, 6 extra: nothing fits into 2
-        120: 11  | late, 1 of 6 extra; 10 does not fit into 1
-        131: 10  | 8 ends: 2 free; late, 2 of 5 extra
-        140: 6   | 5 ends: 4 of 7; head 9, shadow 240, 0 extra: 12 is late, at 150 too
-        160: 9   | 6 ends: 8 free
-        170: 12  | 9 ends
         """,
     "easy-sjbf": """
           0: 1 2 | fit

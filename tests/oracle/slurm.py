@@ -150,10 +150,9 @@ def place_of(site, entry, nodes, spans, begin) -> dict | None:
     machine, ask = site.machine, entry.job.ask
     rooms = machine.without_dated(entry, machine.rooms(entry, spans), begin)
     rooms = {node: room for node, room in rooms.items() if room and node in nodes}
+    if ask.pieces == 1:
+        return {min(rooms, key=lambda node: (machine.boxes[node].weight, node)): 1} if rooms else None
     procs = {node: room * ask.piece[0] for node, room in rooms.items()}
-    if ask.spread:
-        held = {node: sum(x.place[node] * x.entry.job.ask.piece[0] for x in spans if node in x.place) for node in rooms}
-        procs = {node: machine.boxes[node].has[0] - held[node] for node in rooms}
     if machine.boxes[0].way is not None:
         place = place_in_tree(machine.boxes, ask, rooms, procs)
         return place and dict(sorted(place.items()))
@@ -201,8 +200,6 @@ def best_of(runs, procs, machine, need, nodes) -> list[int]:
 def place_in_tree(boxes, ask, rooms, procs) -> dict | None:
     """Return Slurm's place for a job where nodes are on leaf switches."""
     place, best = {}, []
-    if ask.pieces == 1:
-        return {min(rooms, key=lambda node: (boxes[node].weight, node)): 1} if rooms else None
     for weight in sorted({boxes[node].weight for node in rooms}):
         place = {node: rooms[node] for node in best}
         best += [node for node in rooms if boxes[node].weight == weight]

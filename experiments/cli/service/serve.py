@@ -9,7 +9,7 @@ from experiments.cli.options import service as options
 from experiments.cli.options.shared import seconds_of
 from experiments.console import say, working
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import Limits, add_token, read_tokens
+from predictors.service.api.admission import Limits, add_token, read_tokens
 from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.operation.logs import set_up_logs
 from predictors.service.pseudonyms import Pseudonymiser

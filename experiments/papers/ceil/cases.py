@@ -85,7 +85,6 @@ SWEPT: Final = tuple(Case(f"ceiling {share:.0%}", ceil(WFP, ceiling=share)) for 
 
 
 def run_times_of(dilation: str, seed: int) -> Dilation | None:
-    """Return the model of run times of a variant."""
     if dilation == NONE:
         return None
     return Dilation(seed=seed) if dilation == START else replace(Dilation(seed=seed), by="mean")

@@ -1,12 +1,9 @@
 """Table 6 and Figures 4 and 5 of Li et al. (ROSS 2019): CEIL compared with its base policy.
 
-After Li et al. [1]_: two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn by
-seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base policy
-(WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
+After Li et al. (ROSS 2019): two months of a log, the busiest ones, with 30, 50 and 70 % of the jobs postponable, drawn
+by seed: workloads 1 to 3 and 4 to 6. Each seed also shakes the log and draws by how much each run is dilated; base
+policy (WFP + EASY) and CEIL see the same, so that differences are paired. Medians over the seeds; intervals are order
 statistics that hold the median with at least 95 % confidence (ten seeds: the second smallest to the second largest).
-
-.. [1] Li, Chunduri, Harms, Fan, Lan. The effect of system utilization on application performance variability. ROSS
-   2019. doi:10.1145/3322789.3328743
 """
 
 from collections.abc import Iterator, Sequence
@@ -216,16 +213,17 @@ def verdict(medians: pd.DataFrame) -> Iterator[str]:
 
 DAY: Final = 86_400
 STEP: Final = 300  # seconds between two values of utilisation
+DAYS: Final = 3  # days that are shown, drawn by seed
 
 
-def days_of(month: cases.Month, workload: Workload, seed: int, n_days: int = 3) -> pd.DataFrame:
+def days_of(month: cases.Month, workload: Workload, seed: int) -> pd.DataFrame:
     """Return the log's own utilisation and CEIL's on whole days drawn by seed, in steps of `STEP`."""
     schedule = simulate(workload, cases.CEIL, kill=False, run_times=cases.run_times_of(cases.START, seed))
     ours, procs = in_use(schedule.start, schedule.end, workload.procs), workload.machine_procs
     logged = _logged(month)
     midnight = -(month.cleaned.epoch or 0) % DAY
     pool = np.arange(1, max(2, int(workload.submit.max()) // DAY))
-    days = np.sort(np.random.default_rng(seed).choice(pool, size=min(n_days, len(pool)), replace=False))
+    days = np.sort(np.random.default_rng(seed).choice(pool, size=min(DAYS, len(pool)), replace=False))
     seconds = np.arange(0, DAY, STEP)
     parts = []
     for place, day in enumerate(days.tolist()):

@@ -78,7 +78,6 @@ def rules_of(log: JobLog) -> tuple[Rules, JobLog, ReadingReport]:
 
 
 def run_case(log: JobLog, workload: Workload, rules: Rules, case: Case) -> Schedule:
-    """Simulate a case."""
     if not RESTRICTED[case.restricted]:
         rules = replace(rules, router=rules.router.without_shares())
     allocator: Allocator | None = None

@@ -153,7 +153,6 @@ def stories_of() -> dict[str, tuple[str, dict[str, Story]]]:
 
 
 def stories_in_numbers(stories: dict[str, tuple[str, dict[str, Story]]]) -> pd.DataFrame:
-    """Return what the stories cost."""
     rows = [
         {
             "story": name, "run": version, "large_jobs_started": story.drains,

@@ -53,7 +53,6 @@ class Case:
     estimates: str = "requested"  # what it plans by: `requested`, `cqsim`, `careful`, or `oracle order`
 
     def run(self, log: JobLog, workload: Workload, seed: int) -> Schedule:
-        """Schedule the jobs of a log."""
         return simulate(workload, self.policy(seed), planned_by(self.estimates, log, workload))
 
 

@@ -139,7 +139,6 @@ def train_and_test(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _common(runs: pd.DataFrame, *cases: str) -> pd.DataFrame:
-    """Return the runs of the seeds that all these methods have."""
     test = runs[runs["part"] == TEST]
     seeds = set.intersection(*(set(test[test["case"] == case]["seed"]) for case in cases))
     return runs[runs["seed"].isin(seeds)]

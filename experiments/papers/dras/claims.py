@@ -53,7 +53,6 @@ class Claim:
 
     @property
     def sentence(self) -> str:
-        """It as a sentence of the report."""
         return f"{self.found.capitalize()}: {self.text} {self.evidence}"
 
 
@@ -97,7 +96,6 @@ def told_of(found: Ratio, digits: int = 4) -> str:
 
 
 def seeds_of(runs: pd.DataFrame, *cases: str) -> int:
-    """Return how many seeds all these methods have."""
     return min((int((runs[runs["part"] == TEST]["case"] == case).sum()) for case in cases), default=0)
 
 
@@ -245,7 +243,6 @@ def _modes(runs: pd.DataFrame, case: str, level: float) -> Claim:
 
 
 def _share(found: Ratio) -> str:
-    """Return a share with its interval, which one seed does not have."""
     return f"{found.value:.1%}" + ("" if np.isnan(found.low) else f" [{found.low:.1%}, {found.high:.1%}]")
 
 

@@ -1,12 +1,9 @@
 """Job sets to train on, and the months to validate and to test on, of any log.
 
-After Fan et al. [1]_: the first months of a log train, the next validate, the others test. Three kinds of job sets are
-made of the training months: jobs sampled from them with Poisson arrivals, their weeks as they were, and synthetic jobs
-with their pattern of arrivals, sizes and run times. Every job set begins on an idle machine. The machine is scaled to a
-tenth of Theta's: jobs keep their share of it.
-
-.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
-   doi:10.1109/IPDPS49936.2021.00090
+After Fan et al. (IPDPS 2021): the first months of a log train, the next validate, the others test. Three kinds of job
+sets are made of the training months: jobs sampled from them with Poisson arrivals, their weeks as they were, and
+synthetic jobs with their pattern of arrivals, sizes and run times. Every job set begins on an idle machine. The machine
+is scaled to a tenth of Theta's: jobs keep their share of it.
 """
 
 import re
@@ -60,7 +57,6 @@ class Counts:
     jobs: int = 3200
 
     def of(self, kind: Kind) -> int:
-        """Return how many there are of a kind."""
         return {"sampled": self.sampled, "real": self.real, "synthetic": self.synthetic}[kind]
 
     def of_total(self, total: int) -> "Counts":
@@ -76,7 +72,6 @@ class Counts:
 
     @property
     def total(self) -> int:
-        """How many there are of all kinds."""
         return self.sampled + self.real + self.synthetic
 
 
@@ -137,7 +132,6 @@ class Parts:
 
     @property
     def used(self) -> int:
-        """Jobs in them."""
         return len(self.train) + len(self.validation) + len(self.test)
 
 

@@ -226,7 +226,6 @@ def evaluated(
 
 
 def untrained_runs(work: Work, seed: int) -> pd.DataFrame:
-    """Return the runs of every method without training by one seed."""
     found = [evaluated(work, case.name, seed, partial(case.run, seed=seed)) for case in UNTRAINED]
     return pd.concat(found, ignore_index=True)
 

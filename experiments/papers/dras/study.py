@@ -1,13 +1,10 @@
 """Tables I to IV and Figures 2 to 9 of DRAS, and a verdict on each of the paper's claims.
 
-After Fan et al. [1]_: agents are trained on three kinds of job sets made of a log's first months, chosen by the next
-month, and tested on the others, and compared with the paper's baselines, random picks in the same frame, and good
+After Fan et al. (IPDPS 2021): agents are trained on three kinds of job sets made of a log's first months, chosen by the
+next month, and tested on the others, and compared with the paper's baselines, random picks in the same frame, and good
 rules. Every seed draws other job sets and another network, and shakes the months; all methods of a seed see the same
 months. The machine is scaled to a tenth of Theta's nodes. Medians over the seeds; intervals are order statistics that
 hold the median with at least 95 % confidence.
-
-.. [1] Fan, Li, Singh, Taylor, Allcock, Lan. Deep reinforcement agent for scheduling in HPC. IPDPS 2021.
-   doi:10.1109/IPDPS49936.2021.00090
 """
 
 from collections.abc import Iterator

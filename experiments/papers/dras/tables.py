@@ -172,7 +172,6 @@ def rewards_beside_waits(runs: pd.DataFrame) -> pd.DataFrame:
 def tables_of(
     runs: pd.DataFrame, training: pd.DataFrame, log: JobLog, parts: Parts, train: str, plan: Plan, window: int
 ) -> Iterator[tuple[str, pd.DataFrame]]:
-    """Yield the tables of the report under their titles."""
     yield "Months to test, compared with FCFS with EASY backfilling", summary(runs)
     yield "Months to test, on a machine at work (warm start)", summary(runs, WARM)
     yield "Table I: methods", table_1(runs, training)

@@ -103,7 +103,6 @@ def trained_runs(work: Work, task: Task) -> pd.DataFrame:
 
 
 def settings_of(work: Work, arm: Arm) -> DrasSettings:
-    """Return the settings of an agent on the scaled machine."""
     nodes = int(work.parts.train.max_procs or work.plan.nodes)
     settings = DrasSettings("pg", nodes, window=cases.WINDOW, dense=dense_of(nodes))
     return replace(settings, **arm.changes)

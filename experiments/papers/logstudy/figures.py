@@ -115,7 +115,6 @@ def _unit(column: str) -> str:
 
 
 def paint_months(axes: Axes, table: pd.DataFrame, column: str, title: str) -> None:
-    """Bars by month."""
     labels = _all_months(table["period"])
     values = table.set_index("period")[column].reindex(labels).fillna(0)
     axes.bar(range(len(labels)), values, color=COLOURS[0])
@@ -174,7 +173,6 @@ def paint_shares(axes: Axes, table: pd.DataFrame, key: str, title: str) -> None:
 
 
 def paint_cycle(axes: Axes, table: pd.DataFrame, title: str) -> None:
-    """Bars: jobs a day."""
     labels = list(table["part"])
     axes.bar(range(len(labels)), table["jobs_a_day"], color=COLOURS[0])
     short = [label[:3] for label in labels]

@@ -38,7 +38,6 @@ class StudyJobs:
     unit: str  # what is multiplied with the run time in `core_hours`: cores or processors
 
     def has(self, *columns: str) -> bool:
-        """Tell whether the log has all these columns."""
         return all(column in self.known for column in columns)
 
     def lacks(self, *columns: str) -> str:

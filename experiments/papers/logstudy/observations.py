@@ -56,7 +56,6 @@ def queue_table(jobs: StudyJobs, key: str = "queue") -> pd.DataFrame:
 
 
 def paper_table() -> pd.DataFrame:
-    """Return the paper's own Table 2."""
     return pd.DataFrame([(queue, *figures) for queue, figures in MIRA.items()], columns=["queue", *COLUMNS])
 
 
@@ -377,7 +376,6 @@ def overburn_observed(jobs: StudyJobs) -> list[Row]:
 
 
 def largest_project(jobs: StudyJobs) -> str:
-    """Return the project with most core-hours."""
     return str(jobs.table.groupby("project")["core_hours"].sum().idxmax())
 
 
@@ -409,7 +407,6 @@ def by_place(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
 
 
 def by_queue(jobs: StudyJobs, failures: Failures) -> pd.DataFrame:
-    """Return the share of each queue's jobs that a failure hit."""
     struck = jobs.table["row"].isin(np.unique(failures.row))
     parts = struck.groupby(jobs.table["queue"])
     table = pd.DataFrame({"jobs": parts.size(), "hit": parts.sum(), "share": parts.mean()})

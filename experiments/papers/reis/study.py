@@ -128,7 +128,6 @@ def _tail(found: Evaluation) -> pd.DataFrame:
 
 
 def _about(log: JobLog) -> pd.DataFrame:
-    """Return what the paper says of its log, measured on this one."""
     requested, run_time = log.filled("requested_time"), log.filled("run_time")
     both = log.known("requested_time") & log.known("run_time") & (requested > 0)
     asked = requested[log.known("requested_time")]
@@ -180,7 +179,6 @@ def _notes(log: JobLog) -> tuple[str, ...]:
 
 
 def pictures(log: JobLog, found: Evaluation, importances: pd.DataFrame) -> tuple[Picture, ...]:
-    """Return all four."""
     return (
         Picture("figure1_times", times(log), paint_times),
         Picture("figure2_ratio", ratios(log), paint_ratios),
@@ -264,7 +262,6 @@ def paint_densities(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def paint_importances(axes: Axes, table: pd.DataFrame) -> None:
-    """Figure 4: importances both ways."""
     place = np.arange(len(table))[::-1]
     axes.barh(place + 0.2, table["importance"], 0.4, label="share of explained variance", color=COLOURS[0])
     axes.barh(place - 0.2, table["height"], 0.4, label="height in the trees (share)", color=COLOURS[1],

@@ -106,7 +106,6 @@ class Row:
 
     @property
     def options(self) -> dict[str, Any]:
-        """Options of the gate."""
         names = ("threshold", "count_on", "window", "ask_seconds")
         return {name: getattr(self, name) for name in names}
 

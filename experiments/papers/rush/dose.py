@@ -215,7 +215,6 @@ def _ticks(axes: Axes, ratios: Sequence[float]) -> None:
 
 
 def paint_f1(axes: Axes, table: pd.DataFrame) -> None:
-    """F1 of the classifier on control jobs."""
     for number, (column, label) in enumerate((("f1", "the last 30 % judged"), ("f1_shuffled", "a fourth, by chance"))):
         axes.plot(table["ratio"], table[column], marker=MARKERS[number], color=COLOURS[number], label=label,
                   linestyle=("-", "--")[number])  # fmt: skip
@@ -243,7 +242,6 @@ def paint_gain(axes: Axes, table: pd.DataFrame) -> None:
 
 
 def paint_placement(axes: Axes, table: pd.DataFrame) -> None:
-    """Runs that vary, by placement and policy."""
     names = list(dict.fromkeys(table["placement"]))
     policies = (EASY, *POLICIES[:2])
     for number, policy in enumerate(policies):

@@ -174,7 +174,6 @@ def _means(trials: pd.DataFrame, policies: Sequence[str], column: str) -> pd.Dat
 
 
 def paint_makespans(axes: Axes, table: pd.DataFrame) -> None:
-    """Mean makespan by experiment."""
     names = list(dict.fromkeys(table["experiment"]))
     groups = [(policy, policy, *_LOOK[policy]) for policy in (measures.EASY, measures.RUSH)]
     _bars(axes, table.assign(group=table["policy"], application=table["experiment"]), names, groups, "makespan_s")
@@ -210,7 +209,6 @@ def controls(trials: pd.DataFrame) -> pd.DataFrame:
 
 
 def paint_controls(axes: Axes, table: pd.DataFrame) -> None:
-    """RUSH compared with its controls."""
     names = list(dict.fromkeys(table["experiment"]))
     groups = [
         (policy, policy, COLOURS[k], h) for k, (policy, h) in enumerate(zip(SHOWN, ("", "//", "..", "xx"), strict=True))

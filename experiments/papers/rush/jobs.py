@@ -9,9 +9,6 @@ Scaling laws. The shares of an application's time are those on 16 nodes, where i
 * strong: computing and I/O take 16/n times as long, communicating (16/n)^(1/2) times, as surfaces shrink more slowly
   than volumes. So the share of communication grows with n in both.
 What a node sends, moves and calls in all stays in proportion to the time that goes into it, so that the rates follow.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Mapping, Sequence
@@ -86,7 +83,6 @@ class Jobs:
 
     @property
     def keys(self) -> list[str]:
-        """The name of each job's application in that mapping."""
         return [key(app.name, int(n)) for app, n in zip(self.apps, self.workload.procs, strict=True)]
 
 

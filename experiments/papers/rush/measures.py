@@ -146,9 +146,9 @@ def means_over_seeds(runs: pd.DataFrame, keys: Sequence[str], column: str) -> pd
     return over_seeds(runs, keys, [column], "mean").rename(columns={f"{column}_{end}": end for end in ("low", "high")})
 
 
-def by_application(runs: pd.DataFrame, policies: tuple[str, ...] = (EASY, RUSH)) -> pd.DataFrame:
+def by_application(runs: pd.DataFrame) -> pd.DataFrame:
     """Return mean runs that vary a trial, by experiment, application and policy, with intervals over seeds."""
-    chosen = runs[runs["policy"].isin(policies)]
+    chosen = runs[runs["policy"].isin((EASY, RUSH))]
     keys = ["experiment", "application", "policy"]
     counts = chosen.groupby([*keys, "seed"], sort=False)["varies"].sum().reset_index(name="varying")
     return means_over_seeds(counts, keys, "varying")
@@ -180,7 +180,6 @@ def foreseen(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def beside_paper(trials: pd.DataFrame) -> pd.DataFrame:
-    """Return the paper's figures and ours."""
     rows = []
     for experiment, what, theirs, column, policy in PAPER:
         own = trials[(trials["experiment"] == experiment) & (trials["policy"] == policy)]

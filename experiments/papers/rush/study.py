@@ -10,9 +10,6 @@ FCFS+EASY asks the model as well and ignores its answer, so that predictions can
 
 The model learns from control jobs of half a year on the same machine; whether its counters are pooled over all nodes or
 over the job's is chosen by F1 on the last 30 % of these. Everything is drawn from the seed, also with several workers.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Mapping, Sequence
@@ -213,7 +210,6 @@ def trials_of(shared: Shared, task: tuple[str, int]) -> pd.DataFrame:
 
 
 def by_policy(shared: Shared, name: str, seed: int) -> dict[str, Trial]:
-    """Run one experiment by one seed under every policy."""
     experiment = EXPERIMENTS[name]
     jobs, norms = jobs_of(experiment, seed), Norms.from_json(shared.norms[experiment.scaling])
     inputs, model = Inputs(jobs.apps, shared.scope), shared.models[experiment.learnt]
@@ -270,7 +266,6 @@ def tables_of(found: Sequence[pd.DataFrame], control: Control) -> tuple[pd.DataF
 
 
 def in_words(trials: pd.DataFrame) -> tuple[str, ...]:
-    """Say in words what came out."""
     means = trials.groupby(["experiment", "policy"])[["varying", "makespan_s", "met", "skips"]].mean()
     found = means.to_dict(orient="index")
     sentences = []

@@ -135,7 +135,6 @@ class Noted:
         return self._holds + self._varies
 
     def foresee(self, candidate: Candidate) -> str:
-        """Ask the classifier, and note its prediction."""
         found = self.classifier.foresee(candidate)
         self.labels[candidate.row] = found
         self._holds[candidate.row], self._varies[candidate.row] = candidate.holds, found == VARIATION

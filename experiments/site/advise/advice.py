@@ -76,7 +76,6 @@ class Advice:
 
     @classmethod
     def none(cls, current: str, lacks: tuple[Lack, ...]) -> Self:
-        """Return the advice of a log that carries no verdict."""
         return cls(current, Choice(None, current, ()), (), (), None, lacks)
 
     @property
@@ -100,11 +99,9 @@ class Advice:
 
     @property
     def comparisons(self) -> tuple[Comparison, ...]:
-        """All that hold together."""
         return (*(option.comparison for option in self.options), *self.adds, *((self.most,) if self.most else ()))
 
     def to_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return {
             "current": self.current,
             "choice": None if self.forbidden else document(self.choice),

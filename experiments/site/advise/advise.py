@@ -182,7 +182,6 @@ class Question:
 
     @cached_property
     def cases(self) -> tuple[Case, ...]:
-        """The ways, today's first."""
         if self.soft_limits is not None:
             if self.predictor or self.agent:
                 raise JobcastError("--soft-limits has a list of its own; leave --predictor and --agent out.")
@@ -196,7 +195,6 @@ class Question:
 
     @cached_property
     def plan(self) -> Plan:
-        """The runs."""
         return self._plan(self.cases, first_seeds(self.seeds))
 
     @cached_property
@@ -211,7 +209,6 @@ class Question:
 
     @property
     def _alike(self) -> tuple[str, ...]:
-        """The ways that differ by their estimates alone."""
         if self.soft_limits is None:
             return BY_ESTIMATES
         return tuple(case.name for case in self.cases if case.name != KNOWN)
@@ -224,7 +221,6 @@ class Question:
         return run_plan(self.plan, pool, folder / f"runs-{self.plan.identity()[:12]}")
 
     def _lacks(self, found: Results) -> tuple[Lack, ...]:
-        """Return what the log lacks, and what its simulations show to be lacking."""
         today = self.cases[0].name
         ways = lacks_of_ways(found.runs, self._alike)
         return (*self.lacks, *ways, *lacks_of_twin(found.runs, today, self.log))

@@ -35,7 +35,6 @@ def verdict(advice: Advice) -> list[str]:
 
 
 def sentence(advice: Advice) -> str:
-    """Return the advice as one sentence."""
     if advice.forbidden:
         return f"{_no_verdict(advice)} {_reasons(advice)[0].text.partition('. ')[0].rstrip('.')}."
     lead, current = advice.lead, advice.current
@@ -207,7 +206,6 @@ def by(ratio: float) -> str:
 
 
 def processors(size: str) -> str:
-    """Return a class of sizes in words."""
     return f"{size} processor{'' if size == '1' else 's'}"
 
 

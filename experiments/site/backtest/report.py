@@ -27,7 +27,6 @@ DECIDES: Final = "mean_wait_s"  # what the sentences begin with: a board knows w
 
 
 def report_on(asked: Backtest, found: Found) -> Report:
-    """Return the report of a backtest."""
     months = found.months[found.months["seed"] == AS_LOGGED]
     compared = compare(found.runs, asked.after, TODAY, DECIDES, groups=found.groups)
     option = Option(asked.after, compared, tuple(changes(found.groups, asked.after, TODAY)))
@@ -106,7 +105,6 @@ def _month(month: "pd.Series[float]") -> list[str]:
 
 
 def _over_all(found: Comparison, months: str) -> str:
-    """Return what becomes of the waits of all months, and whether that is sure."""
     others = {price.measure: price for price in found.prices}
     named = [
         f"{MEASURES[name].title} {in_percent(others[name].ratio)}"

@@ -34,7 +34,6 @@ class LiveQueue:
     default: str = ""  # the partition of jobs that name none; empty: not known
 
     def job(self, name: str) -> QueuedJob:
-        """Return a job by its id, such as 123 or 123_4."""
         for one in self.jobs:
             if name in (one.key, str(one.job_id)):
                 return one

@@ -54,7 +54,6 @@ class Start:
     left_out: int
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
         return asdict(self)
 
 
@@ -162,13 +161,11 @@ class Present:
         return Outages(tuple(found)) if found else None
 
     def simulation(self) -> Simulation:
-        """Return the simulation at this moment."""
         found = Simulation(self.workload, make_policy(POLICY), self.soft, CORRECTION, outages=self.outages)
         found.run(until=self.queue.now - self.origin)
         return found
 
     def row(self, job: QueuedJob) -> int:
-        """Return the number of a job that waits here."""
         if job in self.jobs[self.n_running :]:
             return self.jobs.index(job, self.n_running)
         why = obstacle(job, self.queue.now)
@@ -179,7 +176,6 @@ class Present:
         raise JobcastError(f"No start can be forecast for job {job.key}: {why}.")
 
     def start(self, job: QueuedJob, simulation: Simulation, draws: int = DRAWS, seed: int = 0) -> Start:
-        """Return when a job will start."""
         row = self.row(job)
         found = when_will_it_start(simulation, row, self.sampler, draws, seed)
         by_requests = when_will_it_start(simulation, row, Requested(self.limit), 1)

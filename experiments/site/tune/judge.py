@@ -138,6 +138,5 @@ def overfit(judged: Judged, tuned: Tuned, objective: Objective) -> str | None:
 
 
 def with_test(agent: NamedAgent, judged: Judged) -> NamedAgent:
-    """Return the agent with the test's ratios in its origin."""
     ratios = {f"test_{name}_ratio": round(judged.ratio(AGENT, name)[0], 4) for name in FIVE}
     return replace(agent, origin={**agent.origin, **ratios})

@@ -27,7 +27,6 @@ RULES: Final = {
 
 
 def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path) -> Report:
-    """Return the report of a test."""
     agent, log = tuned.agent, tuning.split.log
     ratios = ratios_of(judged)
     columns = [name for name in judged.found.runs if name not in ("log_sha256", "budget", "look_ahead", "seconds")]

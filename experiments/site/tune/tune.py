@@ -63,7 +63,6 @@ class Split:
 
     @property
     def cut(self) -> int:
-        """How many jobs are tuned on."""
         n_jobs = len(self.log)
         months = _MONTHS.fullmatch(self.train)
         if months is not None:
@@ -86,7 +85,6 @@ class Split:
 
     @property
     def first(self) -> JobLog:
-        """The jobs to tune on."""
         return self.log.select(slice(0, self.cut))
 
     @property
@@ -136,7 +134,6 @@ class Tuning:
 
     @property
     def frame(self) -> Frame:
-        """What the agents are searched in."""
         return Frame(self.objective, self.window, self.estimates, self.seed)
 
     def run(self, pool: Pool = HERE) -> "Tuned":

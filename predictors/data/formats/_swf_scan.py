@@ -107,12 +107,10 @@ class Rows:
     queues: Mapping[int, bytes] = field(default_factory=dict)
 
     def line(self, index: int) -> bytes:
-        """Return a line, counted from 0."""
         start = int(self.starts[index])
         return self.text[start : self.text.index(b"\n", start)]
 
     def tokens(self, row: int) -> list[bytes]:
-        """Return the fields of a row as the file has them."""
         line = self.line(int(self.lines[row]) - 1).strip(_BLANKS)
         return _BLANK_RUN.split(line) if line else []
 

@@ -96,7 +96,6 @@ def timestamps(column: Any) -> Timestamps:
 
 
 def _seconds(stamps: Any) -> Ints:
-    """Return arrow timestamps of microseconds as whole seconds, cut."""
     seconds: Ints = plain_array(stamps.cast("int64")) // 1_000_000
     return seconds
 

@@ -15,7 +15,6 @@ from predictors.data.formats._delimited import without_utf16
 from predictors.data.formats.alcf import is_alcf, parse_alcf
 from predictors.data.formats.columns import RETURNS, mostly_returns
 from predictors.data.formats.events import is_events, parse_events
-from predictors.data.formats.lumos import is_lumos, parse_lumos
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.sacct_json import is_sacct_json, parse_sacct_json
@@ -39,7 +38,7 @@ class Format(NamedTuple):
     title: str
     recognises: Callable[[bytes], bool]
     parse: Callable[..., tuple[JobLog, ReadingReport]]
-    local_times: bool = True
+    local_times: bool = False
 
 
 def _is_parquet(data: bytes) -> bool:
@@ -54,18 +53,19 @@ def _is_swf(data: bytes) -> bool:
 
 FORMATS: Final[Mapping[str, Format]] = MappingProxyType(  # the formats by name, in the order in which they are tried
     {
-        **{name: Format(one.title, one.recognises, one.parse) for name, one in KNOWN.items()},
-        "philly": Format("JSON of the Philly clusters", is_philly, parse_philly),
-        "softwall": Format("JSSPP's logs with soft walltimes", is_softwall, parse_softwall, local_times=False),
-        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet, local_times=False),
-        "swf": Format("Standard Workload Format", _is_swf, parse_swf, local_times=False),
-        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf),
-        "lumos": Format("CSV of the LUMOS collection", is_lumos, parse_lumos),
-        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct),
-        "sacct-bare": Format("Slurm's sacct --noheader, as XDMoD keeps it", is_bare_sacct, parse_sacct),
-        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json),
-        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs),
-        "events": Format("events of slurm_sim_tools", is_events, parse_events, local_times=False),
+        **{name: Format(one.title, one.recognises, one.parse, local_times=True) for name, one in KNOWN.items()},
+        "philly": Format("JSON of the Philly clusters", is_philly, parse_philly, local_times=True),
+        "softwall": Format("JSSPP's logs with soft walltimes", is_softwall, parse_softwall),
+        "parquet": Format("Parquet written by jobcast", _is_parquet, parse_parquet),
+        "swf": Format("Standard Workload Format", _is_swf, parse_swf),
+        "alcf": Format("ALCF's public job logs (CSV)", is_alcf, parse_alcf, local_times=True),
+        "sacct": Format("Slurm's sacct --parsable2", is_sacct, parse_sacct, local_times=True),
+        "sacct-bare": Format(
+            "Slurm's sacct --noheader, as XDMoD keeps it", is_bare_sacct, parse_sacct, local_times=True
+        ),
+        "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json, local_times=True),
+        "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs, local_times=True),
+        "events": Format("events of slurm_sim_tools", is_events, parse_events),
     }
 )
 

@@ -200,7 +200,6 @@ class _Job:
 
 
 def is_pbs(data: bytes) -> bool:
-    """Return whether one of the first lines of a text is an accounting record."""
     return any(_HEAD.match(line) for line in data[:20_000].split(b"\n")[:20])
 
 

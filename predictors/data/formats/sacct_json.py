@@ -20,7 +20,6 @@ _INFINITE: Final = frozenset((4_294_967_295, 18_446_744_073_709_551_615))
 
 
 def is_sacct_json(data: bytes) -> bool:
-    """Return whether a text begins as JSON that holds jobs."""
     head = data[:4_000_000].removeprefix(b"\xef\xbb\xbf").lstrip()
     return head.startswith(b"{") and (b'"jobs"' in head or b"Slurm" in head)
 

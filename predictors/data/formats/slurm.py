@@ -445,7 +445,6 @@ def _moved(table: Table, rows: Ints) -> Callable[[Ints], Ints]:
 
 
 def fill(draft: Draft, table: Table, words: list[str], time_zone: str | None) -> None:
-    """Fill a draft with the columns of a table."""
     column = {key: table.columns[found] for key, aliases in ALIASES.items() if (found := table.first(aliases))}
     states = names(column["state"])
     odd = unknown_states(map(state_of, states[1]))
@@ -578,7 +577,6 @@ def _quantities(draft: Draft, column: Mapping[str, Any], ended: Bools) -> None:
 
 
 def _counts(column: Any, key: str, draft: Draft) -> Ints:
-    """Return a count, perhaps written with K, M or G."""
     coded = names(column)
     if any(map(_SUFFIXED.fullmatch, coded[1])):
         column = text_array(by_name(coded, _without_suffix, "").tolist())

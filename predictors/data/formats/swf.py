@@ -147,7 +147,6 @@ def _with_queues(
 
 
 def _keep(rows: Rows, report: ReportBuilder) -> Bools:
-    """Return which rows are jobs; the others go to the report."""
     job_id, submit, status = (rows.values[:, FIELDS.index(column)] for column in ("job_id", "submit", "status"))
     kept = np.ones(len(job_id), dtype=np.bool_)
 
@@ -291,7 +290,6 @@ def write_swf(log: JobLog, path: str | os.PathLike[str]) -> ReadingReport:
 
 
 def swf_text(log: JobLog) -> bytes:
-    """Return the text of the SWF file for a log."""
     from pyarrow import csv, table
 
     header = "".join(f"{line}\n" for line in swf_header.header_lines(swf_header.header_of(log)))

@@ -159,7 +159,6 @@ def without_extent(header: Header) -> Header:
 
 
 def header_lines(header: Header) -> list[str]:
-    """Return a header as the lines of a file."""
     return [f"; {label}: {text}".rstrip(_BLANKS) if label else f";{text}" for label, text in header]
 
 

@@ -286,7 +286,6 @@ def _name(key: str) -> str:
 
 
 def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
-    """Return settings by name, without those that are not set."""
     return MappingProxyType(
         {_name(key): Setting(key.strip(), value, place) for key, value, place in pairs if value not in ("", "-1")}
     )

@@ -205,7 +205,6 @@ def processors_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    """Return the trackable resources of one node."""
     found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
@@ -263,7 +262,6 @@ def _whole(found: Setting | None, usual: int) -> int:
 
 
 def whole_of(found: Setting) -> int:
-    """Return a whole number."""
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "

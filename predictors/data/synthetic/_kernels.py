@@ -11,17 +11,16 @@ OPEN: Final = 8  # so many sessions are open at once at most; the one longest si
 
 
 @compiled
-def mixture_quantile(share: Floats, weight: Floats, first: Floats, second: Floats) -> Floats:
+def mixture_quantile(
+    # share, weight: shape (n,); probability below the value looked for; weight of the first distribution
+    share: Floats,
+    weight: Floats,
+    first: Floats,  # first, second: shape (n_knots,); cumulative distributions, not decreasing, beginning at 0
+    second: Floats,
+) -> Floats:
     """Invert the cut distribution weight * first + (1 - weight) * second, both tabulated at equal steps.
 
     Positions in the table are linear between knots; the table's last knot is the largest value there is.
-
-    Parameters
-    ----------
-    share, weight : float64 arrays of shape (n,)
-        Probability below the value looked for; weight of the first distribution.
-    first, second : float64 arrays of shape (n_knots,)
-        Cumulative distributions, not decreasing, beginning at 0.
     """
     position = np.empty(len(share))
     last = len(first) - 1

@@ -188,8 +188,6 @@ def mira_like_log(
     .. [1] Allcock, Rich, Fan & Lan. Experience and practice of batch scheduling on leadership supercomputers at
        Argonne. JSSPP 2017. doi:10.1007/978-3-319-77398-8_1
 
-    Examples
-    --------
     >>> log = mira_like_log(2000, seed=1)
     >>> len(log), log.max_procs, int(log.procs.max())
     (2000, 49152, 32768)

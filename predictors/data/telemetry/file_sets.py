@@ -60,7 +60,6 @@ class FileSet:
     share: int = 1  # how many sets are read side by side, and share the memory
 
     def layout(self, names: tuple[str, ...], source: str) -> Layout:
-        """Return what the columns of one of the files are."""
         return ldms_layout(names, source) if self.mapping is None else self.mapping.layout(names, source)
 
 
@@ -108,7 +107,6 @@ def first_bytes(path: Path, number: int = 4096) -> bytes:
 
 
 def is_parquet(path: Path) -> bool:
-    """Return whether a file is a Parquet file."""
     return first_bytes(path, 4) == MAGIC
 
 

@@ -3,23 +3,8 @@
 LDMS writes `metric#instance` for each device of a node (ports of the network card, mounted file systems), or a row a
 device with columns that name it. Either way a node's rate is the sum over its devices.
 
-A mapping file has one table `[[files]]` for each kind of file, and may have `[nodes]`, the ids of the producers:
-
-    [nodes]
-    login-a = 900
-
-    [[files]]
-    match = "fabric/*.csv"      # below the folder; in order of name, the files follow one another …
-    parallel = false            # … unless they are of the same time, for example one file a node
-    time = "timestamp"
-    clock = "ms"                # s (default), ms, us, ns, or datetime (ISO 8601, UTC unless it says otherwise)
-    node = "host"               # the node's id, or a name that ends in it
-    devices = ["port"]          # columns that identify a node's devices; the devices are added up
-
-    [files.counters]            # ours = theirs
-    port_xmit_data = { column = "tx_bytes", scale = 0.25, kind = "cumulative", bits = 32 }
-    port_rcv_data = "rx_words"  # cumulative, the width that the table of counters says, scale 1
-    read_bytes = { column = "read_rate", kind = "rate" }
+A mapping file has one table `[[files]]` for each kind of file, and may have `[nodes]`, the ids of the producers; see
+docs/telemetry.md.
 """
 
 import os
@@ -167,7 +152,6 @@ class FileMapping(Declaration):
     parallel: bool = False
 
     def layout(self, names: Sequence[str], source: str) -> Layout:
-        """Return what the columns of a file are."""
         at = {name: k for k, name in reversed(list(enumerate(names)))}
         for name in (self.time, self.node, *self.devices, *(one.column for one in self.counters)):
             if name not in at:
@@ -193,7 +177,6 @@ class SchemaMapping:
 
 
 def read_mapping(path: str | os.PathLike[str]) -> SchemaMapping:
-    """Read a mapping file."""
     return mapping_of(read_toml(path, "a mapping, a TOML file"), os.fspath(path))
 
 

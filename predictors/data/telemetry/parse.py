@@ -93,7 +93,6 @@ class Losses:
             self._findings[rule, column] = replace(before, count=before.count + number)
 
     def account(self) -> ReadingReport:
-        """Return the report so far."""
         return ReadingReport(self._source, tuple(self._findings.values()))
 
 
@@ -133,11 +132,9 @@ class Rows:
         return len(self.time)
 
     def select(self, rows: Any) -> Self:
-        """Return some of the rows."""
         return type(self)(*(getattr(self, name)[rows] for name in self.__dataclass_fields__))
 
     def join(self, other: Self) -> Self:
-        """Return these rows and the others after them."""
         both = ((getattr(self, name), getattr(other, name)) for name in self.__dataclass_fields__)
         return type(self)(*(np.concatenate(pair) for pair in both))
 
@@ -211,7 +208,6 @@ def _column_types(layout: Layout) -> dict[int, Any]:
 
 
 def metric_types(layout: Layout) -> dict[int, Any]:
-    """Return the type of each column that holds a counter or its flag."""
     import polars as pl
 
     flags = {metric.flag: pl.Int64 for metric in layout.metrics if metric.flag >= 0}

@@ -113,7 +113,6 @@ class Stream:
         return self._emit(final=False)
 
     def finish(self) -> Samples:
-        """Return the remaining rates."""
         self._decide(self._undecided, keep=0)
         return self._emit(final=True)
 

@@ -176,7 +176,6 @@ class Scan:
             yield piece
 
     def account(self) -> ReadingReport:
-        """Return the report of the iteration so far."""
         return self._losses.account()
 
 

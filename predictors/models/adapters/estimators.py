@@ -39,7 +39,6 @@ def write_inputs(row: Floats, products: bool, x: Floats) -> None:
 
 @compiled
 def predict(rows: Floats, products: bool, weights: Floats, out: Floats) -> None:
-    """Write the model's value for each row."""
     x = np.empty(len(weights))
     for i in range(len(rows)):
         write_inputs(rows[i], products, x)
@@ -64,28 +63,18 @@ def learn_squared(
 class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
     """Linear model of squared loss, learnt row by row by the normalised adaptive gradient.
 
-    Parameters
-    ----------
-    rate : float
-        Length of the steps, in units of the root mean square of the errors so far.
-    passes : int
-        How often `fit` goes over its rows.
-    quadratic : bool
-        Whether products of two inputs are inputs as well.
-
-    References
-    ----------
-    .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
-
-    Examples
-    --------
     >>> X = np.arange(200.0)[:, None] % 7
     >>> model = GradientRegressor(passes=20).fit(X, 3 * X[:, 0] + 1)
     >>> np.round(model.predict([[2.0], [5.0]])).tolist()
     [7.0, 16.0]
     """
 
-    def __init__(self, rate: float = 0.5, passes: int = 5, quadratic: bool = False) -> None:
+    def __init__(
+        self,
+        rate: float = 0.5,  # length of the steps, in units of the root mean square of the errors so far
+        passes: int = 5,  # how often `fit` goes over its rows
+        quadratic: bool = False,  # whether products of two inputs are inputs as well
+    ) -> None:
         self.rate = rate
         self.passes = passes
         self.quadratic = quadratic
@@ -124,15 +113,13 @@ class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
 
 
 class HistoryRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
-    """A predictor as a regressor over tables with its features as columns, for scikit-learn's searches.
+    """A predictor as a regressor over tables with its features as columns, for scikit-learn's searches."""
 
-    Parameters
-    ----------
-    predictor : Predictor
-        Never changed: what is fitted is a clone. Its parameters are searched as `predictor__NAME`.
-    """
-
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(
+        self,
+        # never changed: what is fitted is a clone. Its parameters are searched as `predictor__NAME`
+        predictor: Predictor,
+    ) -> None:
         self.predictor = predictor
 
     def fit(self, X: "pd.DataFrame", y: npt.ArrayLike) -> Self:
@@ -156,17 +143,8 @@ class HistoryRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # 
 class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not typed
     """Linear model of squared loss by the normalised adaptive gradient; inputs may come and go.
 
-    Parameters
-    ----------
-    rate
-        Length of the steps, in units of the root mean square of the errors so far.
-
-    References
-    ----------
     .. [1] S. Ross, P. Mineiro, J. Langford. Normalized online learning. UAI 2013. arXiv:1305.6646
 
-    Examples
-    --------
     >>> model = NormalisedGradient()
     >>> for x in [1.0, 2.0, 3.0] * 200:
     ...     model.learn_one({"x": x}, 2 * x + 1)
@@ -174,13 +152,15 @@ class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not 
     5
     """
 
-    def __init__(self, rate: float = 0.5) -> None:
+    def __init__(
+        self,
+        rate: float = 0.5,  # length of the steps, in units of the root mean square of the errors so far
+    ) -> None:
         self.rate = rate
         self._places: dict[base.typing.FeatureName, int] = {}
         self._gradient = Gradient.empty(1)
 
     def learn_one(self, x: Mapping[base.typing.FeatureName, float], y: float) -> None:
-        """Learn from one example."""
         for name in sorted(x.keys() - self._places.keys(), key=str):
             self._places[name] = len(self._places)
         weights, scales, squares, sums = self._gradient.arrays
@@ -208,13 +188,6 @@ class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not 
 class HistoryLearner(base.Regressor):  # type: ignore[misc]  # river is not typed
     """A predictor that learns on a stream, as a regressor over dictionaries of its features; the rest is ignored.
 
-    Parameters
-    ----------
-    predictor
-        Never changed: what learns is a clone.
-
-    Examples
-    --------
     >>> from predictors.models.online.linear import OnlineLinear
     >>> model = HistoryLearner(OnlineLinear())
     >>> for _ in range(50):
@@ -223,7 +196,10 @@ class HistoryLearner(base.Regressor):  # type: ignore[misc]  # river is not type
     60
     """
 
-    def __init__(self, predictor: Predictor) -> None:
+    def __init__(
+        self,
+        predictor: Predictor,  # never changed: what learns is a clone
+    ) -> None:
         self.predictor = predictor
         self._learnt = predictor.clone()
         self._count = 0

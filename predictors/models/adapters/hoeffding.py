@@ -11,7 +11,7 @@ from predictors.core.params import Count, OpenShare, Seed
 from predictors.models.adapters.river import Inputs, RiverEstimator, StreamPredictor
 from predictors.models.online import _linear as kernel
 from predictors.models.online.linear import FEATURES
-from predictors.models.range import known_request
+from predictors.models.prediction import known_request
 
 if TYPE_CHECKING:
     from river.base import Regressor
@@ -22,11 +22,9 @@ class ShareEstimator(RiverEstimator):
     """A river model of the share of its request that a job runs; see `RiverEstimator`."""
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return super().predict_one(row) * request_of(row)
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Teach the model one job."""
         super().teach(row, seconds / request_of(row))
 
 
@@ -61,7 +59,6 @@ class OnlineTree(StreamPredictor):
     random_state: Seed = 0  # seed: equal seeds, equal trees
 
     def fresh_model(self) -> "Regressor":
-        """Return a tree, or a forest, that has learnt nothing."""
         common: dict[str, Any] = {
             "grace_period": self.grace_period,
             "delta": self.delta,
@@ -77,11 +74,9 @@ class OnlineTree(StreamPredictor):
         return HoeffdingAdaptiveTreeRegressor(**common)
 
     def encoder(self) -> Callable[[Floats], Inputs]:
-        """Return the function from a row to its inputs."""
         return inputs_of
 
     def estimator_of(self, model: "Regressor") -> ShareEstimator:
-        """Return the estimator around a model."""
         return ShareEstimator(model, self.encoder())
 
 
@@ -92,7 +87,6 @@ def request_of(row: Floats) -> float:
 
 
 def inputs_of(row: Floats) -> Inputs:
-    """Return the inputs of one row by number."""
     z = np.empty(kernel.N_INPUTS)
     kernel.write_inputs(row, z)
     return {f"z{k}": value for k, value in enumerate(z[1:].tolist())}

@@ -46,13 +46,11 @@ class RiverEstimator:
         return np.array([self.predict_one(row) for row in rows], dtype=np.float64)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         with ONE_AT_A_TIME:
             found = self.model.predict_one(self.inputs(row))
         return float(found) if found is not None and np.isfinite(found) else float("nan")
 
     def teach(self, row: Floats, seconds: float) -> None:
-        """Teach the model one job."""
         with ONE_AT_A_TIME:
             self.model.learn_one(self.inputs(row), seconds)
 
@@ -97,7 +95,6 @@ class StreamPredictor(Predictor):
         """Return a function from a row to what the model takes; no closure, so that it can be copied."""
 
     def estimator_of(self, model: "Regressor") -> RiverEstimator:
-        """Return the estimator around a model."""
         return RiverEstimator(model, self.encoder())
 
     def learn(self, rows: Floats, seconds: Floats) -> RiverEstimator:
@@ -128,7 +125,6 @@ class StreamPredictor(Predictor):
         return StreamForecast(self, log, learns=learns, after=after)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the outcomes that the model has learnt from."""
         rows = np.array(self._rows).reshape(-1, len(self.features))
         write_arrays(folder / OUTCOMES, {"rows": rows, "seconds": np.array(self._seconds)})
 
@@ -168,7 +164,6 @@ class RiverPredictor(StreamPredictor):
     categories: Literal["codes", "text"] = "codes"
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         check_features(self.name, self.features)
         if not (hasattr(self.model, "learn_one") and hasattr(self.model, "predict_one")):
@@ -177,11 +172,9 @@ class RiverPredictor(StreamPredictor):
             raise JobcastError(f"{self.name}: {type(self.model).__name__} draws random numbers: give it a seed.")
 
     def fresh_model(self) -> "Regressor":
-        """Return a clone of the model."""
         return self.model.clone()
 
     def encoder(self) -> "KnownFeatures":
-        """Return a function from a row to its dictionary."""
         return KnownFeatures(self.features, self.categories == "text")
 
     def save_params(self, folder: Path) -> dict[str, Any]:

@@ -37,7 +37,6 @@ class SklearnEstimator:
         return np.where(np.isfinite(found), found, np.nan)
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return float(self.predict(row[np.newaxis])[0])
 
 
@@ -57,7 +56,6 @@ class SklearnPredictor(RefittingPredictor):
     features: tuple[str, ...] = REIS_FEATURES  # type: ignore[misc]  # chosen by the user, not by the class
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         check_features(self.name, self.features)
         if not (hasattr(self.regressor, "fit") and hasattr(self.regressor, "predict")):
@@ -66,7 +64,6 @@ class SklearnPredictor(RefittingPredictor):
             )
 
     def learn(self, rows: Floats, seconds: Floats) -> SklearnEstimator:
-        """Fit a clone of the regressor on ended jobs: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         from sklearn.base import clone
 
         model = clone(self.regressor)
@@ -75,13 +72,11 @@ class SklearnPredictor(RefittingPredictor):
         return SklearnEstimator(model.fit(table(rows, self.features), seconds), self.features)
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the window as arrays, the regressor by skops, if it holds nothing but trusted types."""
         super().save_estimator(folder)
         assert isinstance(self.estimator_, SklearnEstimator)
         save_sklearn(folder / MODEL, self.estimator_.model)
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the window and the regressor, if it holds nothing but trusted types."""
         super().load_estimator(folder)
         self.estimator_ = SklearnEstimator(load_sklearn(folder / MODEL), self.features)
 
@@ -105,7 +100,6 @@ def check_features(name: str, features: Sequence[str]) -> None:
 
 
 def table(rows: Floats, features: Sequence[str]) -> "pd.DataFrame":
-    """Return rows as a table with the features as columns."""
     import pandas as pd
 
     return pd.DataFrame(rows, columns=list(features))

@@ -16,8 +16,8 @@ import numpy.typing as npt
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError
-from predictors.core.limits import SHORTEST
 from predictors.core.model_files import read_arrays, write_arrays
+from predictors.core.prediction_bounds import SHORTEST
 from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Estimator
 from predictors.models.conformal import MovedEstimator, WithBudget, at_share, ends_around, limits
@@ -82,7 +82,6 @@ class BudgetByClass(WithBudget):
     by: Literal["request", "procs"] = "request"
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         if self._column_name not in self.inside_features:
             raise JobcastError(
@@ -99,7 +98,6 @@ class BudgetByClass(WithBudget):
 
     @property
     def fitted(self) -> bool:
-        """Whether anything has been learnt, if only how to calibrate."""
         return "class_shares_" in vars(self)
 
     @property  # type: ignore[override]
@@ -152,11 +150,9 @@ class BudgetByClass(WithBudget):
         return lower, upper
 
     def save_estimator(self, folder: Path) -> None:
-        """Write the shares of all classes."""
         write_arrays(folder / "shares.npz", {"shares": self._table()})
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back the shares."""
         found = read_arrays(folder / "shares.npz").get("shares", np.empty(0))
         if found.shape != (N_CLASSES, 3) or not np.isfinite(found).all():
             raise JobcastError(
@@ -165,12 +161,10 @@ class BudgetByClass(WithBudget):
         self.class_shares_ = found.astype(np.float64)
 
     def get_state(self) -> dict[str, npt.NDArray[Any]] | None:
-        """Return what the predictor inside has learnt, its arrays prefixed, and the shares; None if it cannot."""
         arrays = Wrapper.get_state(self)
         return arrays if arrays is None or not self.fitted else arrays | {"shares": self._table()}
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned; the predictor inside is replaced, never changed."""
         Wrapper.set_state(self, arrays)
         if "shares" in arrays:
             self.class_shares_ = np.asarray(arrays["shares"], dtype=np.float64)

@@ -26,7 +26,7 @@ from predictors.models.online._nag import (
     squared_loss_rate,
     write_time,
 )
-from predictors.models.range import in_range_one, is_none, known_request
+from predictors.models.prediction import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
 FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in
@@ -88,7 +88,6 @@ def place(salt: int, a: float, b: float, c: float) -> int:
 
 @compiled
 def write_marks(row: Floats, marks: Ints) -> None:
-    """Write which weights the row's categories mark."""
     user, procs, request = row[USER], row[PROCS], row[REQUESTED]
     marks[0] = place(1, user, 0.0, 0.0)
     marks[1] = place(2, row[GROUP], 0.0, 0.0)
@@ -123,7 +122,6 @@ def estimate(row: Floats, weights: Floats, sums: Floats) -> float:
 
 @compiled
 def estimates(rows: Floats, weights: Floats, sums: Floats, out: Floats) -> None:
-    """`estimate` of each row."""
     for i in range(len(rows)):
         out[i] = estimate(rows[i], weights, sums)
 
@@ -154,7 +152,6 @@ def learn(
 def learn_rows(
     rows: Floats, seconds: Floats, rate: float, weights: Floats, scales: Floats, squares: Floats, sums: Floats
 ) -> None:
-    """`learn` from each row in turn."""
     for i in range(len(rows)):
         learn(rows[i], seconds[i], rate, weights, scales, squares, sums)
 

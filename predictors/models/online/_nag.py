@@ -50,7 +50,6 @@ def write_time(hour: float, weekday: float, z: Floats, first: int) -> None:
 
 @compiled
 def dot(x: Floats, weights: Floats) -> float:
-    """Sum of the dense inputs by their weights."""
     total = 0.0
     for i in range(len(x)):
         total += weights[i] * x[i]

@@ -34,7 +34,6 @@ class Gradient:
 
     @classmethod
     def empty(cls, n_dense: int, n_marks: int = 0) -> Self:
-        """Return a model that has learnt nothing."""
         n = n_dense + n_marks
         return cls(np.zeros(n), np.zeros(n_dense), np.zeros(n), np.zeros(nag.N_SUMS))
 
@@ -44,7 +43,6 @@ class Gradient:
         return self.weights, self.scales, self.squares, self.sums
 
     def named(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the arrays by name, to be saved."""
         return {"weights": self.weights, "scales": self.scales, "squares": self.squares, "sums": self.sums}
 
     def checked(self, arrays: Mapping[str, npt.NDArray[Any]]) -> Self:
@@ -80,13 +78,11 @@ class OnlineEstimator:
     sums: Floats  # shape (4,); how many jobs it has learnt from, and the longest
 
     def predict(self, rows: Floats) -> Floats:
-        """Return seconds, shape (n_rows,)."""
         out = np.empty(len(rows))
         self.kind.kernels.estimates(rows, self.weights, self.sums, out)
         return out
 
     def predict_one(self, row: Floats) -> float:
-        """Return seconds for one row."""
         return self.kind.kernels.estimate(row, self.weights, self.sums)
 
 
@@ -108,11 +104,9 @@ class OnlinePredictor(Predictor):
         """The parameters that the kernels take."""
 
     def begin(self) -> Gradient:
-        """Return a model that has learnt nothing."""
         return Gradient.empty(self.kernels.n_dense, self.kernels.n_marks)
 
     def learn(self, rows: Floats, seconds: Floats) -> Estimator:
-        """Forget, then learn from ended jobs in their order: rows (n_jobs, n_features) and run times (n_jobs,) [s]."""
         self.gradient_ = self.begin()
         self.kernels.learn_rows(rows, seconds, *self.settings, *self.gradient_.arrays)
         return self.published()
@@ -134,25 +128,20 @@ class OnlinePredictor(Predictor):
         return OnlineEstimator(type(self), weights, sums)
 
     def own_forecast(self, log: JobLog, *, learns: bool, after: JobHistory | None) -> "OnlineForecast":
-        """Return estimates for the jobs of `log` while its events go by, in one compiled call a slice."""
         return OnlineForecast(self, log, learns=learns, after=after)
 
     def get_state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return the weights and what they were scaled by; empty before the first outcome."""
         return self.gradient_.named() if hasattr(self, "gradient_") else {}
 
     def set_state(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Go on from what `get_state` returned."""
         if arrays:
             self.gradient_ = self.begin().checked(arrays)
             self.estimator_ = self.published()
 
     def save_estimator(self, folder: Path) -> None:
-        """Write what was learnt, as arrays."""
         write_arrays(folder / MODEL, self.gradient_.named())
 
     def load_estimator(self, folder: Path) -> None:
-        """Take back what was learnt, after checking its shape."""
         self.gradient_ = self.begin().checked(read_arrays(folder / MODEL))
         self.estimator_ = self.published()
 
@@ -170,7 +159,6 @@ class OnlineForecast(LearningForecast):
         self._held = np.empty((0, 3), dtype=np.int64)
 
     def advance(self, events: Ints, seconds: Floats) -> None:
-        """Take in the events since the last call; write `seconds[job]` for each submission among them."""
         self._history.consume(events, self._rows)
         if self._learns and not self._history.as_of.same_second:
             events = self._ends_last(events)
@@ -193,7 +181,6 @@ class OnlineForecast(LearningForecast):
         return rest
 
     def learnt(self) -> OnlinePredictor:
-        """Return the predictor as it has learnt until now; it goes on learning with this forecast."""
         self._follow(self._held, np.empty(0))
         self._held = self._held[:0]
         if self._learns and self._online.gradient_.sums[nag.SEEN] > 0:

@@ -16,7 +16,7 @@ from predictors.core.params import NotNegative, Positive
 from predictors.history import _layout as at
 from predictors.models.online._nag import NORM, SEEN, descend, dot, quadratic, rescale, write_time
 from predictors.models.online.base import Kernels, OnlinePredictor
-from predictors.models.range import in_range_one, is_none, known_request
+from predictors.models.prediction import in_range_one, is_none, known_request
 
 REQUESTED: Final = 0
 FIRST_PAST: Final = 1  # from here on: run times of the past; where missing, the request stands in, and it bounds them
@@ -32,7 +32,6 @@ LONGEST: Final = 1e9  # estimates end here [s]
 
 @compiled
 def write_inputs(row: Floats, z: Floats) -> None:
-    """Write a row's inputs."""
     request = row[REQUESTED]
     request = min(known_request(request), LONGEST)
     z[0], z[1] = 1.0, request
@@ -56,7 +55,6 @@ def estimate(row: Floats, weights: Floats, sums: Floats) -> float:
 
 @compiled
 def estimates(rows: Floats, weights: Floats, sums: Floats, out: Floats) -> None:
-    """`estimate` of each row."""
     for i in range(len(rows)):
         out[i] = estimate(rows[i], weights, sums)
 
@@ -93,7 +91,6 @@ def learn_rows(
     rows: Floats, seconds: Floats, rate: float, ridge: float,
     weights: Floats, scales: Floats, squares: Floats, sums: Floats,
 ) -> None:  # fmt: skip
-    """`learn` from each row in turn."""
     for i in range(len(rows)):
         learn(rows[i], seconds[i], rate, ridge, weights, scales, squares, sums)
 
@@ -180,5 +177,4 @@ class Gaussier(OnlinePredictor):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        """The length of the steps and the weight of the penalty."""
         return float(self.rate), float(self.ridge)

@@ -50,5 +50,4 @@ class OnlineLinear(OnlinePredictor):
 
     @property
     def settings(self) -> tuple[float, ...]:
-        """The length of the steps."""
         return (float(self.rate),)

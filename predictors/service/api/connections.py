@@ -103,7 +103,6 @@ class Connections:
         self._n = 0
 
     def admit(self, one: "LimitedConnection") -> bool:
-        """Let a connection in, or not."""
         host = self._hosts.get(one.address, {})
         full = host if 2 * len(host) >= self._most else None
         if (full is not None or self._n >= self._most) and not self.make_room(full):
@@ -229,7 +228,6 @@ class LimitedConnection(HttpToolsProtocol):
         super().resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Forget the timers."""
         if self.transport is None:
             return
         self._patience.cancel()

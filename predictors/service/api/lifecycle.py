@@ -19,7 +19,7 @@ from typing import Final
 import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.auth import AuthMiddleware, Limits, Token, is_loopback, read_tokens
+from predictors.service.api.admission import AuthMiddleware, Limits, Token, is_loopback, read_tokens
 from predictors.service.operation import systemd
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import log

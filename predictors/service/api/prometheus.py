@@ -79,19 +79,15 @@ class Metrics:
         self._registry.register(self)
 
     def request(self, route: str, status: int, seconds: float) -> None:
-        """Count an answered request."""
         self._seconds.labels(route, f"{status // 100}xx" if status not in (429, 503) else str(status)).observe(seconds)
 
     def event(self, kind: str, what: str) -> None:
-        """Count an event."""
         self._events.labels(kind, what).inc()
 
     def predictions(self, answered_by: str, fallback: bool, n: int) -> None:
-        """Count predictions."""
         self._predictions.labels(answered_by, str(fallback).lower()).inc(n)
 
     def page(self) -> bytes:
-        """Return the page that Prometheus reads."""
         return generate_latest(self._registry)
 
     def collect(self) -> Iterator[Metric]:

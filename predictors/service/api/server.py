@@ -10,11 +10,11 @@ from typing import Final
 import uvicorn
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.access import RequestLog
+from predictors.service.api.admission import App, AuthMiddleware
 from predictors.service.api.app import Api, make_app
-from predictors.service.api.auth import App, AuthMiddleware
 from predictors.service.api.connections import Connections, PatientLoop, limited
 from predictors.service.api.lifecycle import Lifecycle, Listening
+from predictors.service.api.request_log import RequestLog
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import throttle
 from predictors.service.operation.tracing import configured_tracing

@@ -62,7 +62,6 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """Return the line."""
         document: dict[str, Any] = {
             "time": utc(record.created),
             "level": record.levelname.lower(),
@@ -134,7 +133,6 @@ class ThrottledFilter(logging.Filter):
         self._throttle = Throttle()
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Return whether a record is to be written."""
         left_out = self._throttle.held_back((str(record.msg), str(getattr(record, "same", ""))), time.monotonic())
         if left_out:
             record.msg, record.args = f"{record.getMessage()} ({left_out:,} more times since the last line)", None

@@ -38,7 +38,6 @@ class Tracing:
         return self._tracer.start_span(method, context=self._propagator.extract(carrier), kind=self._server)
 
     def end(self, span: Any, method: str, route: str, status: int, request: str) -> None:
-        """End a span."""
         span.update_name(f"{method} {route}")
         about = {"http.request.method": method, "http.route": route, "http.response.status_code": status}
         span.set_attributes(about | {"jobcast.request_id": request})
@@ -47,7 +46,6 @@ class Tracing:
         span.end()
 
     def close(self) -> None:
-        """Send what is left."""
         self._provider.shutdown()
 
 

@@ -100,7 +100,6 @@ class Overview:
 
     @property
     def state(self) -> str:
-        """The state in a word or two, for headings."""
         return f"{'ready' if self.ready else 'not ready'}{', but stale' if self.stale else ''}"
 
 
@@ -128,7 +127,6 @@ class Forecasts:
 
     @property
     def wanted(self) -> bool:
-        """Whether starts are forecast."""
         return self._starts is not None
 
     def refresh(self) -> None:

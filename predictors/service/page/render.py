@@ -88,22 +88,18 @@ def interval(times: tuple[int, int, int], overview: Overview) -> str:
 
 
 def day(seconds: int, overview: Overview) -> str:
-    """Return the day of a time."""
     return moment(seconds, overview)[:10] if overview.unix else moment(seconds, overview)
 
 
 def count(n: float) -> str:
-    """Return a whole number with thousands set off."""
     return f"{n:,.0f}"
 
 
 def share(value: float | None) -> str:
-    """Return a share in per cent."""
     return NONE if value is None or math.isnan(value) else f"{100 * value:.0f} %"
 
 
 def figure(value: float | None) -> str:
-    """Return a ratio."""
     return NONE if value is None or not math.isfinite(value) else f"{value:.2f}"
 
 
@@ -118,7 +114,6 @@ class State:
 
     @property
     def title(self) -> str:
-        """Title of the page."""
         return f"jobcast: {self.overview.state}"
 
     def since(self, before: "State | None") -> dict[str, Any] | None:
@@ -181,7 +176,6 @@ class Renderer:
         return self._states.get(number)
 
     def page(self, state: State) -> str:
-        """Return the whole page."""
         tables = {name: Markup("".join(rows.values())) for name, rows in state.tables.items()}
         return self._page.render(o=state.overview, from_state=state.number, version=self._version, **tables)
 

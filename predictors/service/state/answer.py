@@ -14,7 +14,7 @@ from predictors.history.features import REQUESTED_TIME
 from predictors.models.base import Predictor
 from predictors.models.conformal import Quantiles
 from predictors.models.fallback import LINKS, chain_of
-from predictors.models.range import REQUESTED, in_range_one, is_in_range, no_estimate
+from predictors.models.prediction import REQUESTED, in_range_one, is_in_range, no_estimate
 from predictors.models.wrapper import Wrapper
 from predictors.service.state.feature_mapping import FeatureMapping
 from predictors.service.state.jobs import EVERY_FEATURE
@@ -48,7 +48,6 @@ class Published:
     sequence: int  # the event that it had learnt when it was published
 
     def answer(self, row: Floats) -> Answer:
-        """Return the answer for one row of every feature."""
         request = float(row[_REQUEST])
         try:
             inside = self.mapping.one(row)

@@ -77,14 +77,12 @@ class FeatureMapping:
         return cls(np.array([place[name] for name in predictor.features], dtype=np.int64), tables)
 
     def one(self, row: Floats) -> Floats:
-        """Return the model's row for one of every feature."""
         own = row[self.columns]
         for table in self.tables:
             own[table.place] = table.code(float(own[table.place]))
         return own
 
     def many(self, rows: Floats) -> Floats:
-        """Return the model's rows for rows of every feature."""
         own = np.ascontiguousarray(rows[:, self.columns])
         for table in self.tables:
             own[:, table.place] = [table.code(code) for code in own[:, table.place].tolist()]

@@ -19,7 +19,7 @@ from predictors.history.history import Outcome
 from predictors.models.base import Predictor
 from predictors.models.baselines import LastTwo
 from predictors.models.conformal import ConformalQuantiles, Quantiles
-from predictors.models.range import in_range_one
+from predictors.models.prediction import in_range_one
 from predictors.models.stream import OutcomeStream
 from predictors.registry import PREDICTORS, make_predictor
 from predictors.service.pseudonyms import Pseudonymiser
@@ -219,7 +219,6 @@ class Model:
         return found
 
     def record(self, happened: Happened, answer: Answer) -> dict[str, Any]:
-        """Return a row of the table of predictions."""
         return {
             "job": happened.job, "role": self.role, "model": self.number, "sequence": happened.sequence,
             "seconds": answer.seconds, "lower": answer.lower, "upper": answer.upper, "answered_by": answer.answered_by,
@@ -271,7 +270,6 @@ def load(
 
 
 def identified(uri: str, found: LoadedModel) -> Identity:
-    """Return the identity of a model that was loaded from an address."""
     name = found.name or found.predictor.name
     about = found.origin
     until = None if about.trained_until is None else f"{about.trained_until} s of {about.log}"

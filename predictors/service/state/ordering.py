@@ -293,7 +293,6 @@ class EventOrder:
 
     @classmethod
     def restore(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> "EventOrder":
-        """Return the order of events of a snapshot."""
         event_order = cls(begin=int(arrays["begin"]) if "begin" in arrays else _ALWAYS)
         event_order._live.put_many(arrays["live"][:, 0], arrays["live"][:, 1])
         for row in arrays["held"].tolist():

@@ -274,7 +274,6 @@ def judge_again(store: Store, connection: Connection) -> int:
 
 
 def drop_snapshots(connection: Connection) -> None:
-    """Delete the snapshots that the events can make again."""
     connection.execute(delete(SNAPSHOTS).where(SNAPSHOTS.c.sequence > 0, SNAPSHOTS.c.base.is_(False)))
 
 

@@ -88,7 +88,6 @@ def made_engine(url: str) -> Engine:
 
 
 def parsed_url(url: str) -> URL:
-    """Return the address of a database in its parts."""
     try:
         return make_url(url)
     except (ArgumentError, ValueError) as error:

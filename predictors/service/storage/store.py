@@ -217,7 +217,6 @@ class Store:
                 ) from error
 
     def close(self) -> None:
-        """Give the database back."""
         self._drop_connection()
         self.engine.dispose()
         self._owner.release()

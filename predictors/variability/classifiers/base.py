@@ -87,7 +87,6 @@ class Classifier(Parameters, ABC):
         scheme: Scheme = "binary",  # {"binary", "three"}: which classes
         applications: npt.ArrayLike | None = None,  # shape (n,); the application of each run, to be remembered
     ) -> Self:
-        """Forget, then learn."""
         self.check()
         check_scheme(scheme)
         names, rows = named(table, features)
@@ -111,12 +110,10 @@ class Classifier(Parameters, ABC):
 
     @property
     def fitted(self) -> bool:
-        """Whether there is something learnt."""
         return hasattr(self, "voter_")
 
     @property
     def class_names(self) -> tuple[str, ...]:
-        """Names of the classes from 0 on."""
         return SCHEMES[self.scheme_]
 
     # --- judging ------------------------------------------------------------------------------------------------------
@@ -130,7 +127,6 @@ class Classifier(Parameters, ABC):
         features: Sequence[str] | None = None,  # names of an array's columns
         applications: npt.ArrayLike | None = None,  # shape (n,); what is to be started; only used with `seen_only`
     ) -> Verdicts:
-        """Return the verdicts on many starts."""
         self.require_fit()
         rows = chosen(self.name, table, features, self.features_)
         missing = np.isnan(rows)
@@ -182,7 +178,6 @@ class Classifier(Parameters, ABC):
         return why
 
     def require_fit(self) -> None:
-        """Raise if nothing has been learnt."""
         if not self.fitted:
             raise JobcastError(f"This {self.name} has not been fitted: call fit(table, classes) first.")
 

@@ -67,7 +67,6 @@ class BoostedClassifier(TreeGrowth, Classifier):
     colsample: Share = 0.3
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> BoostedVoter:
-        """Grow trees on complete rows (n, n_inputs) and their classes (n,)."""
         return BoostedVoter.of(tuple(self._above(rows, classes >= k) for k in range(1, n_classes)))
 
     def _above(self, rows: Floats, above: Any) -> bytes:
@@ -77,7 +76,6 @@ class BoostedClassifier(TreeGrowth, Classifier):
         return grow_trees(self, rows, objective, self.min_child_weight, label=above.astype(np.float32))
 
     def importances(self) -> Floats:
-        """Return how much each input lessens the loss in the model of variation, shape (n_features,), summing to 1."""
         import xgboost
 
         self.require_fit()
@@ -90,7 +88,6 @@ class BoostedClassifier(TreeGrowth, Classifier):
         return shares / shares.sum() if shares.sum() > 0 else np.full(len(shares), 1 / len(shares))
 
     def save_voter(self, folder: Path) -> None:
-        """Write each model in XGBoost's own JSON; no file where there is no model."""
         assert isinstance(self.voter_, BoostedVoter)
         for k, model in enumerate(self.voter_.models, start=1):
             if model:
@@ -98,7 +95,6 @@ class BoostedClassifier(TreeGrowth, Classifier):
                     part.write_bytes(model)
 
     def load_voter(self, folder: Path) -> BoostedVoter:
-        """Take back the models, after checking that their trees do not point outside themselves."""
         files = [_file(folder, k) for k in range(1, len(self.class_names))]
         try:
             models = tuple(file.read_bytes() if file.exists() else b"" for file in files)

@@ -46,7 +46,6 @@ class Curve:
     value: Floats
 
     def __call__(self, score: Floats) -> Floats:
-        """Return probabilities for scores."""
         return np.interp(log_odds(score), self.at, self.value)
 
 
@@ -86,7 +85,6 @@ class Calibrated(Classifier):
     random_state: Seed = 0  # seed of the folds, and of `inner` where it draws by chance
 
     def check(self) -> None:
-        """Raise a `JobcastError` that names the first parameter that cannot be used."""
         super().check()
         self._fresh().check()
 
@@ -117,13 +115,11 @@ class Calibrated(Classifier):
         return CalibratedVoter(self._fresh().fit(rows, classes, features=names, scheme=scheme), curves)
 
     def importances(self) -> Floats | None:
-        """Return those of the classifier inside."""
         self.require_fit()
         assert isinstance(self.voter_, CalibratedVoter)
         return self.voter_.inner.importances()
 
     def save_voter(self, folder: Path) -> None:
-        """Write the classifier inside into a folder of its own, and the curves as arrays."""
         assert isinstance(self.voter_, CalibratedVoter)
         (folder / INNER).mkdir(exist_ok=True)
         self.voter_.inner.save(folder / INNER)
@@ -131,7 +127,6 @@ class Calibrated(Classifier):
         write_arrays(folder / MAPS, {f"{part}_{k}": getattr(c, part) for k, c in curves for part in ("at", "value")})
 
     def load_voter(self, folder: Path) -> Voter:
-        """Take back the classifier inside and the curves."""
         inner, arrays = read(UNCALIBRATED, folder / INNER), read_arrays(folder / MAPS)
         n = len(self.class_names) - 1
         try:

@@ -43,7 +43,6 @@ class Neighbours(Classifier):
     weights: Literal["uniform", "distance"] = "uniform"  # whether nearer ones weigh more
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> NeighbourVoter:
-        """Remember complete rows (n, n_inputs) and their classes (n,)."""
         from sklearn.neighbors import KNeighborsClassifier
         from sklearn.pipeline import make_pipeline
         from sklearn.preprocessing import StandardScaler
@@ -52,12 +51,10 @@ class Neighbours(Classifier):
         return NeighbourVoter(make_pipeline(StandardScaler(), vote).fit(rows, classes), n_classes)
 
     def save_voter(self, folder: Path) -> None:
-        """Write the pipeline by skops."""
         assert isinstance(self.voter_, NeighbourVoter)
         save_sklearn(folder / MODEL, self.voter_.model, ())
 
     def load_voter(self, folder: Path) -> NeighbourVoter:
-        """Take back the pipeline."""
         from sklearn.pipeline import Pipeline
 
         model, n_classes = load_sklearn(folder / MODEL, ()), len(self.class_names)

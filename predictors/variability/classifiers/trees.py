@@ -132,11 +132,9 @@ class TreeClassifier(Classifier):
     """Base of the classifiers that scikit-learn grows of trees."""
 
     def unfitted(self) -> Any:
-        """Return scikit-learn's classifier with this one's parameters."""
         raise NotImplementedError
 
     def learn(self, rows: Floats, classes: Ints, n_classes: int) -> SklearnTrees:
-        """Grow trees on complete rows (n, n_inputs) and their classes (n,)."""
         try:
             model = self.unfitted().fit(rows.astype(np.float32), classes)
         except ValueError as error:  # AdaBoost gives up where its first tree is no better than chance
@@ -144,18 +142,15 @@ class TreeClassifier(Classifier):
         return SklearnTrees(model, TreeVoter.from_sklearn(model, n_classes))
 
     def importances(self) -> Floats:
-        """Return how much each input lessens the impurity, shape (n_features,), summing to 1."""
         self.require_fit()
         assert isinstance(self.voter_, SklearnTrees)
         return np.asarray(self.voter_.model.feature_importances_, dtype=np.float64)
 
     def save_voter(self, folder: Path) -> None:
-        """Write the classifier by skops."""
         assert isinstance(self.voter_, SklearnTrees)
         save_sklearn(folder / MODEL, self.voter_.model, (TREE,))
 
     def load_voter(self, folder: Path) -> SklearnTrees:
-        """Take back the classifier, after checking that its trees do not point outside themselves."""
         model = load_sklearn(folder / MODEL, (TREE,))
         expected = type(self.unfitted())
         if type(model) is not expected or int(model.n_features_in_) != len(self.features_):
@@ -183,7 +178,6 @@ class AdaBoost(TreeClassifier):
     random_state: Seed = 0  # seed: equal seeds, equal classifiers
 
     def unfitted(self) -> Any:
-        """Return scikit-learn's classifier with this one's parameters."""
         from sklearn.ensemble import AdaBoostClassifier
         from sklearn.tree import DecisionTreeClassifier
 
@@ -227,7 +221,6 @@ class ExtraTrees(ForestOfTrees):
     name = "extra-trees"
 
     def unfitted(self) -> Any:
-        """Return scikit-learn's classifier with this one's parameters."""
         from sklearn.ensemble import ExtraTreesClassifier
 
         return ExtraTreesClassifier(**self._settings())
@@ -242,7 +235,6 @@ class DecisionForest(ForestOfTrees):
     name = "decision-forest"
 
     def unfitted(self) -> Any:
-        """Return scikit-learn's classifier with this one's parameters."""
         from sklearn.ensemble import RandomForestClassifier
 
         return RandomForestClassifier(**self._settings())

@@ -142,7 +142,6 @@ class Judged:
     __repr__ = short_repr
 
     def by_fold(self) -> list[Scores]:
-        """Return the figures of each fold."""
         found = []
         for k in range(len(self.folds)):
             own = self.fold == k

@@ -34,7 +34,6 @@ class Scores:
     n_abstained: int  # runs for which the classifier abstained; they count as predicted not to vary
 
     def to_dict(self) -> dict[str, float]:
-        """Return the figures by name, in order."""
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 

@@ -1,15 +1,12 @@
 """Selection of the model for a scheduler: choose a classifier, choose its inputs, train it on three classes.
 
-As in [1]_: the classifier with the best mean F1 with one application left out; then recursive feature elimination, the
+As for RUSH: the classifier with the best mean F1 with one application left out; then recursive feature elimination, the
 set with the highest F1 kept; then the same classifier on these inputs, with three classes, on all runs.
 
 The set that is kept has two F1. The honest one chooses the number of inputs separately in each fold, on the
 applications learnt from, and judges the one left out by it. The paper's way ranks the inputs on all runs, takes the
 number with the best F1, and reports that F1: it has seen what it is judged on, and is marked optimistic. So are the
 figures of the three-class model wherever its inputs were selected: that was done on all runs, the judged ones included.
-
-.. [1] D. Nichols, A. Marathe, K. Shoga, T. Gamblin, A. Bhatele. Resource utilization aware job scheduling to mitigate
-   performance variability. IPDPS 2022.
 """
 
 from collections.abc import Sequence
@@ -89,7 +86,6 @@ class Selection:
     __repr__ = short_repr
 
     def figures(self) -> dict[str, float]:
-        """Return the figures that the store keeps with the model."""
         judged = self.comparison.datasets[self.winner.scope]
         low, high = self.winner.interval(judged.runs.start, self.comparison.plan.seed)
         found = {"f1_leave_one_application_out": self.winner.mean_f1, "f1_low": low, "f1_high": high}

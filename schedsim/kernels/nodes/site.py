@@ -418,15 +418,15 @@ def verdict_beside_head(sim: Arrays, places: NodeArrays, slot: int) -> int:
     if late:
         if job.procs > state.queue.extra_procs:  # others of this shape may have fewer
             return why.DELAYS_HEAD
-        if (keeps and tried.in_the_way_at == one.moment) or not _leaves_head_room(sim, places, job, n, False):
+        if tried.in_the_way_at == one.moment or not _leaves_head_room(sim, places, job, n, False):
             tried.in_the_way_at = one.moment if keeps else -1
             return why.DELAYS_HEAD
     if not outlasts_promise(job, state):
         return why.STARTS
     if job.procs <= state.queue.extra_at_promise:
-        if (not keeps or tried.breaks_promise_at != one.moment) and _leaves_head_room(sim, places, job, n, True):
+        if tried.breaks_promise_at != one.moment and _leaves_head_room(sim, places, job, n, True):
             return why.STARTS
-        tried.breaks_promise_at = one.moment
+        tried.breaks_promise_at = one.moment if keeps else -1
     if late:
         _book(sim, places, job, n, of.RELEASE, False)
     return why.PROMISE

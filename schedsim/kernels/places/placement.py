@@ -67,11 +67,10 @@ def room_on(users: Ints | None, node: Node | NodeLevel, demand: Demand, end: int
         return 0
     if node.procs < demand.procs or node.gpus < demand.gpus or node.memory < demand.memory:
         return 0
-    if node.kept or (node.n_jobs > 0 and (demand.exclusive or node.one_job)):
-        if users is None:
-            return 0
-        if not joins_its_user(users, node, demand):
-            return 0
+    if (node.kept or (node.n_jobs > 0 and (demand.exclusive or node.one_job))) and not joins_its_user(
+        users, node, demand
+    ):
+        return 0
     if demand.spread:
         return 1
     pieces = node.procs // demand.procs

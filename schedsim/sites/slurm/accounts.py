@@ -79,12 +79,10 @@ class Owners:
 
     @cached_property
     def users(self) -> list[str]:
-        """The user of each job."""
         return self._words("user")
 
     @cached_property
     def partitions(self) -> list[str]:
-        """The partition of each job."""
         return self._words(self.log.partition_column)
 
     @cached_property
@@ -172,7 +170,6 @@ class Owners:
         return np.array([*(inside[one.account] for one in entries), False])[place]  # NO_ACCOUNT is the last
 
     def shares(self) -> Shares:
-        """Return the tree of shares."""
         entries, _ = self._places
         number = {one.account: i for i, one in enumerate(entries) if not one.user}
 

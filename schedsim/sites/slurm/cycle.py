@@ -18,8 +18,8 @@ from schedsim.kernels.ordered_lists import list_slots
 from schedsim.kernels.places.placement import change, copy_free, date_nodes, first_ahead, next_opening, room_on
 from schedsim.kernels.places.records import Demand, NodeArrays
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.candidates import is_candidate
 from schedsim.sites.slurm.placement import choose, count_bits, find_rooms, is_in
+from schedsim.sites.slurm.preemptable import is_candidate
 from schedsim.sites.slurm.records import NodeCycle, Pace, PreemptionArrays
 
 FIRST_WINDOW: Final = 30  # [s]
@@ -54,7 +54,7 @@ def has_unclosed_place(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: J
     one.n_chosen = 0
     if any_node != 0 and job.procs <= sim.state[0].queue.free:
         find_rooms(places, cycle, demand, sim.state[0].clock.now + job.requested_time)
-        one.n_chosen = choose(places, cycle, places.nodes, demand)
+        one.n_chosen = choose(places, cycle, demand)
     return one.n_chosen > 0
 
 
@@ -193,7 +193,7 @@ def _start_between(
 
     Then `later` of the nodes holds what is free once all running jobs have ended that are planned to end by then.
     """
-    nodes, one, listed, demand = places.later, places.one[0], cycle.one[0], demand_of(places, job.row)
+    one, listed, demand = places.one[0], cycle.one[0], demand_of(places, job.row)
     end = begin + job.requested_time
     if listed.n_listed == 0 or len(places.windows) > 0:
         copy_now(places, cycle, demand, begin, end)
@@ -205,7 +205,7 @@ def _start_between(
         i += 1
     first, bound, window, start = i, at.NEVER, FIRST_WINDOW, at.NEVER
     if room >= demand.pieces:
-        one.n_chosen = choose(places, cycle, nodes, demand)
+        one.n_chosen = choose(places, cycle, demand)
         start = begin
     while start == at.NEVER and i < n and ends[i] <= later:
         last = -1
@@ -221,7 +221,7 @@ def _start_between(
                 if i < n and ends[i] > bound + window:
                     break
         if last >= 0 and room >= demand.pieces:
-            one.n_chosen = choose(places, cycle, nodes, demand)
+            one.n_chosen = choose(places, cycle, demand)
             start = _last_end_on(cycle, first, last)
         window *= 2
         while i < n and window <= LONGEST_WINDOW and ends[i] > bound + window:
@@ -300,40 +300,33 @@ def _room_on_usable(cycle: NodeCycle) -> int:
 @step
 def release(places: NodeArrays, cycle: NodeCycle, row: int, demand: Demand, end: int) -> int:
     """Release what a running job has; return by how much the room on usable nodes grows, or -1: it has none there."""
-    own, number, more, lies_there = demand_of(places, row), places.first_part[row], 0, False
+    number, more = places.first_part[row], -1
     while number >= 0:
         part = places.parts[number]
-        node = places.later[part.node]
-        change(node, own, part.pieces, of.RELEASE)
-        grown = _room_grown(places, cycle, part.node, demand, end)
-        if grown >= 0:
-            lies_there = True
-            more += grown
+        more = _release_part(places, cycle, part.node, places.shape_of[row], part.pieces, demand, end, more)
         number = part.next
-    return more if lies_there else -1
+    return more
 
 
 @step
 def _release_listed(places: NodeArrays, cycle: NodeCycle, i: int, demand: Demand, end: int) -> int:
     """Release what the i-th running job listed has; return by how much the room grows, as `release` does."""
-    more, lies_there = 0, False
+    more = -1
     for k in range(cycle.first_held[i], cycle.first_held[i + 1]):
         held = cycle.held[k]
-        change(places.later[held.node], places.demands[held.shape], held.pieces, of.RELEASE)
-        grown = _room_grown(places, cycle, held.node, demand, end)
-        if grown >= 0:
-            lies_there = True
-            more += grown
-    return more if lies_there else -1
+        more = _release_part(places, cycle, held.node, held.shape, held.pieces, demand, end, more)
+    return more
 
 
 @step
-def _room_grown(places: NodeArrays, cycle: NodeCycle, number: int, demand: Demand, end: int) -> int:
-    """Find the room on a node in `later` again; return by how much it has grown, or -1: the node is not usable."""
-    room = room_on(places.users, places.later[number], demand, end)
-    more = room - cycle.rooms[number] if is_in(cycle.usable, number) else -1
-    cycle.rooms[number] = room
-    return more
+def _release_part(
+    places: NodeArrays, cycle: NodeCycle, number: int, shape: int, pieces: int, demand: Demand, end: int, more: int
+) -> int:
+    """Release pieces of a shape on a node in `later`; return `more` and what the room there grows, if it is usable."""
+    change(places.later[number], places.demands[shape], pieces, of.RELEASE)
+    before = cycle.rooms[number]
+    cycle.rooms[number] = room_on(places.users, places.later[number], demand, end)
+    return int(max(0, more) + cycle.rooms[number] - before if is_in(cycle.usable, number) else more)
 
 
 @step
@@ -384,7 +377,7 @@ def slot_in_the_way(sim: Arrays, places: NodeArrays, cycle: NodeCycle, job: JobN
         for i in range(len(cycle.usable)):
             cycle.usable[i] &= cycle.open[cycle.rows[slot], i]
         find_rooms(places, cycle, demand, now + job.requested_time)
-        if choose(places, cycle, places.nodes, demand) == 0:
+        if choose(places, cycle, demand) == 0:
             return max(now, int(cycle.begins[slot]))
     return at.NEVER
 

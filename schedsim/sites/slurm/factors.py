@@ -47,8 +47,6 @@ _ENFORCED: Final[Mapping[str, str]] = MappingProxyType(
 def flags_of(conf: SlurmConf) -> frozenset[str]:
     """Return the PriorityFlags in small letters; NO_NORMAL_ALL is all of its kind.
 
-    Examples
-    --------
     >>> lines = [("slurm.conf:1", "PriorityFlags=NO_NORMAL_ALL,INCR_ONLY")]
     >>> sorted(flags_of(SlurmConf.of_lines("slurm.conf", lines)))[:3]
     ['incr_only', 'no_normal_all', 'no_normal_assoc']
@@ -230,7 +228,6 @@ def _is_yes(found: Setting | None) -> bool:
 def _takes(
     conf: SlurmConf, row: Mapping[str, Setting], log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None
 ) -> Bools:
-    """Return which jobs a partition would take."""
     taken = _has_memory(log, nodes, _memory(conf, row, "maxmem", _EITHER).get("pernode"))
     if "maxtime" in row:
         taken &= workload.requested <= -(-seconds_of(row["maxtime"]) // 60) * 60

@@ -30,8 +30,6 @@ ENDLESS: Final = 100 * 365 * 86_400
 def decay_of(seconds: float, half_life: float) -> float:
     """Return the share of usage left after so many seconds; 1 without a half-life (0).
 
-    Examples
-    --------
     >>> round(decay_of(604_800, 604_800), 3), decay_of(9, 0), decay_of(9, ENDLESS)
     (0.5, 1.0, 1.0)
     """
@@ -44,25 +42,14 @@ class Shares:
 
     Fair tree takes equal accounts in this order. Slurm's is by name, each before those below it.
 
-    Parameters
-    ----------
-    parent : int64 array of shape (n,)
-        Of each entry; of the root -1.
-    shares : int64 array of shape (n,)
-        From 0 on, or `OF_PARENT`.
-    is_user : bool array of shape (n,)
-        Users have no children.
-
-    Examples
-    --------
     >>> tree = Shares(np.array([-1, 0, 0]), np.array([1, 3, 1]), np.array([False, True, True]))
     >>> tree.factors(np.array([0.0, 30.0, 30.0])).tolist()
     [0.0, 1.0, 0.5]
     """
 
-    parent: Ints
-    shares: Ints
-    is_user: Bools
+    parent: Ints  # shape (n,); of each entry; of the root -1
+    shares: Ints  # shape (n,); from 0 on, or `OF_PARENT`
+    is_user: Bools  # shape (n,); users have no children
     _above: Ints = field(init=False, repr=False)  # whose child each counts as
     _upward: Ints = field(init=False, repr=False)  # all but the root, the deepest first
 
@@ -109,18 +96,13 @@ class Shares:
         entries["normal"] = normal
         return entries  # type: ignore[no-any-return]
 
-    def factors(self, usage: Floats, algorithm: Algorithm = "fair-tree", damp: float = 1.0) -> Floats:
-        """Return the fair-share factor of each user, 0 to 1, and 0 for accounts; shape (n,).
-
-        Parameters
-        ----------
-        usage : float64 array of shape (n,)
-            Usage of each user, 0 or more; that of accounts follows.
-        algorithm : str
-            One of `ALGORITHMS`.
-        damp : float
-            FairShareDampeningFactor, 1 or more; of the classic algorithms.
-        """
+    def factors(
+        self,
+        usage: Floats,  # shape (n,); usage of each user, 0 or more; that of accounts follows
+        algorithm: Algorithm = "fair-tree",  # one of `ALGORITHMS`
+        damp: float = 1.0,  # FairShareDampeningFactor, 1 or more; of the classic algorithms
+    ) -> Floats:
+        """Return the fair-share factor of each user, 0 to 1, and 0 for accounts; shape (n,)."""
         none = np.empty(0, dtype=np.int64)
         begun = FairShare(self, none, none.astype(np.float64), algorithm=algorithm, damp=damp, usage=usage).begun()
         factors(begun)
@@ -129,39 +111,19 @@ class Shares:
 
 @dataclass(frozen=True, eq=False)
 class FairShare:
-    """The users of jobs, what the jobs cost, and how usage counts.
+    """The users of jobs, what the jobs cost, and how usage counts."""
 
-    Parameters
-    ----------
-    tree : Shares
-        Accounts and users.
-    user_of : int64 array of shape (n_jobs,)
-        Entry of each job's user in the tree; -1: none, its factor is 0.
-    billed : float64 array of shape (n_jobs,)
-        Cost of a job per second: its processors, or by TRESBillingWeights; times the UsageFactor of its QOS.
-    half_life : float
-        PriorityDecayHalfLife [s]; 0: usage does not decay.
-    calc_period : int
-        PriorityCalcPeriod [s].
-    resets : sequence of int
-        Seconds at which all usage is reset, ascending.
-    algorithm : str
-        One of `ALGORITHMS`.
-    damp : float
-        FairShareDampeningFactor.
-    usage : float64 array of shape (n,), optional
-        Usage of users before the first second.
-    """
-
-    tree: Shares
-    user_of: Ints
+    tree: Shares  # accounts and users
+    user_of: Ints  # shape (n_jobs,); entry of each job's user in the tree; -1: none, its factor is 0
+    # shape (n_jobs,); cost of a job per second: its processors, or by TRESBillingWeights; times the UsageFactor of its
+    # QOS
     billed: Floats
-    half_life: float = 604_800.0
-    calc_period: int = 300
-    resets: Sequence[int] = ()
-    algorithm: Algorithm = "fair-tree"
-    damp: float = 1.0
-    usage: Floats | None = None
+    half_life: float = 604_800.0  # PriorityDecayHalfLife [s]; 0: usage does not decay
+    calc_period: int = 300  # PriorityCalcPeriod [s]
+    resets: Sequence[int] = ()  # seconds at which all usage is reset, ascending
+    algorithm: Algorithm = "fair-tree"  # one of `ALGORITHMS`
+    damp: float = 1.0  # FairShareDampeningFactor
+    usage: Floats | None = None  # shape (n,); usage of users before the first second
 
     __repr__ = short_repr
 
@@ -175,7 +137,6 @@ class FairShare:
             raise JobcastError(f"A fair-share's half_life is 0, or 1 s or more; got {self.half_life!r}.")
 
     def begun(self) -> UsageArrays:
-        """Return the usage before the first second."""
         tree, n = self.tree, len(self.tree)
         entries, one, jobs = tree.entries, np.zeros(1, TALLY), np.zeros(len(self.user_of), USING_JOB)
         if self.usage is not None:

@@ -65,6 +65,7 @@ USED_WITH_ACCOUNTS: Final = frozenset(
     )
 )  # fmt: skip
 """Parameters that make it, too, with files of sacctmgr."""
+_ON_NODES: Final = frozenset((*SHARING, "exclusiveuser"))
 USED_OF_PARTITIONS: Final = frozenset(
     (
         "priority",
@@ -73,8 +74,7 @@ USED_OF_PARTITIONS: Final = frozenset(
         "maxtime",
         "maxnodes",
         "minnodes",
-        *SHARING,
-        "exclusiveuser",
+        *_ON_NODES,
         *_MEMORY,
     )
 )
@@ -106,15 +106,12 @@ LAST_DAY: Final = 32_503_680_000  # the end of the year 2999 [s since 1970]: no 
 
 
 def is_slurm(policy: str) -> bool:
-    """Return whether a policy's name names a slurm.conf."""
     return policy.startswith(PREFIX)
 
 
 def files_of_policy(policy: str) -> tuple[str, ...]:
     """Return the files that a policy's name names: a slurm.conf, and those of sacctmgr behind it.
 
-    Examples
-    --------
     >>> files_of_policy("slurm:slurm.conf,site.dump,qos.txt")
     ('slurm.conf', 'site.dump', 'qos.txt')
     """
@@ -129,8 +126,6 @@ def files_of_policy(policy: str) -> tuple[str, ...]:
 def names_of_policies(text: str) -> tuple[str, ...]:
     """Return the policies in a list separated by commas; behind `slurm:` all are its files, up to the next `slurm:`.
 
-    Examples
-    --------
     >>> names_of_policies("easy, fcfs, slurm:a.conf,a.dump,slurm:b.conf")
     ('easy', 'fcfs', 'slurm:a.conf,a.dump', 'slurm:b.conf')
     """
@@ -200,13 +195,7 @@ class SlurmFiles:
         return kept_by_partitions(self.conf, told)
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
-        """Return the policy for the jobs of a cleaned log, and what of the files it does not use.
-
-        Raises
-        ------
-        JobcastError
-            If a setting cannot be used, or a job's partition is not in the files.
-        """
+        """Return the policy for the jobs of a cleaned log, and what of the files it does not use."""
         return _policy(self.conf, self.accounts, log)
 
 
@@ -237,7 +226,7 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
         tier = partitions_of(conf, log, normal=True)[1]
         loops = replace(loops, preemption=preempting.preemption(tier, nodes))
         findings += preempting.findings()
-        order = Multifactor().order(workload, parts_of(len(log), tier=preempting.precedence(tier)))
+        order = Multifactor().order(workload, parts_of(len(log), tier=tier))
     spends = loops.limits is not None and loops.limits.spends
     if not _is(conf, "PriorityType", "priority/", "multifactor", "basic"):
         loops = replace(loops, calc_period=0)
@@ -258,8 +247,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
             findings.append(Finding("slurm-other-size", "noted", text))
         of_nodes = max(1, -(-machine // per_node))
         parts = fixed_parts(conf, log, workload, nodes, of_nodes, rule, owners, findings)
-        if preempting is not None:
-            parts["tier"] = preempting.precedence(tier)
         share = _fair_share(conf, owners) if owners is not None and (rule.fair_share or spends) else None
         order = rule.order(workload, parts, share)
     if owners is not None:
@@ -269,7 +256,6 @@ def _policy(conf: SlurmConf, accounts: Accounts | None, log: JobLog) -> tuple[Po
 
 
 def _notes(conf: SlurmConf, rule: Multifactor, has_accounts: bool) -> Iterator[Finding]:
-    """Give what is odd about the weights."""
     weights = rule.age, rule.size, rule.partition, rule.qos, rule.fair_share, rule.association
     if not any(weights) and "priorityweighttres" not in conf.settings:
         text = "no weight is above 0: jobs start in the order of submission"
@@ -421,10 +407,21 @@ def _unused(conf: SlurmConf, has_accounts: bool, preempts: bool) -> list[Finding
         ),
     }  # fmt: skip
     found = [
-        Finding(rule, "noted", f"{conf.source}: read, and not used by the policy: {', '.join(names)}", len(names))
+        Finding(
+            rule,
+            "noted",
+            f"{conf.source}: read, and not used by the policy: {', '.join(names)}",
+            len(names),
+        )
         for rule, names in groups.items()
         if names
     ]
+    of_nodes = {one.name for row in conf.partitions.values() for key, one in row.items() if key in _ON_NODES}
+    if "selecttypeparameters" in conf.settings:
+        of_nodes.add(conf.settings["selecttypeparameters"].name)
+    if of_nodes:
+        text = f"{conf.source}: counts on the nodes of --machine alone: {', '.join(sorted(of_nodes))}"
+        found.append(Finding("slurm-of-nodes", "noted", text, len(of_nodes)))
     requeue = conf.settings.get("jobrequeue")
     if requeue is not None and whole_of(requeue) > 1:
         text = f"{requeue.place}: Slurm takes JobRequeue={requeue.value} for 1"

@@ -40,21 +40,11 @@ class Claims(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Quota:
-    """How many jobs of each group, such as a user's, one run of a loop tests.
+    """How many jobs of each group, such as a user's, one run of a loop tests."""
 
-    Parameters
-    ----------
-    most : int
-        Of each group; the run passes over the jobs behind them.
-    group_of : int64 array of shape (n_jobs,)
-        The group of each job, from 0 on; -1: the job belongs to none.
-    of_main : bool
-        Of the main loop; else of the backfill loop.
-    """
-
-    most: int
-    group_of: Ints
-    of_main: bool = False
+    most: int  # of each group; the run passes over the jobs behind them
+    group_of: Ints  # shape (n_jobs,); the group of each job, from 0 on; -1: the job belongs to none
+    of_main: bool = False  # of the main loop; else of the backfill loop
 
     __repr__ = short_repr
 
@@ -73,43 +63,21 @@ class Submissions:
 class Limits:
     """Limits, and what each job counts against them.
 
-    Parameters
-    ----------
-    names : sequence of str
-        Name of each limit, such as "QOS normal: MaxJobsPerUser=4 (alice)".
-    most : int64 array of shape (n_limits,)
-        The most that may be in use.
-    claims : Claims
-        Of all jobs.
-    unreserved : bool array of shape (n_jobs,), optional
-        Jobs that hold no reservation, whether or not a limit holds them.
-    kinds : int64 array of shape (n_limits,), optional
-        Values of `KINDS`; by default all are at a time. Of what has been used nothing counts without a fair share.
-    decays : bool array of shape (n_limits,), optional
-        Whether what is spent decays, as usage does; by default it does.
-    submissions : sequence of Submissions
-        Limits on submissions.
-
-    Raises
-    ------
-    JobcastError
-        If a job alone uses more than a limit that may hold it: it could never start.
-
-    Examples
-    --------
     >>> claims = Claims(np.array([0, 1]), np.array([0, 0]), np.array([1, 1]), np.array([True, True]))
     >>> Limits(["MaxJobs=1 (alice)"], np.array([1]), claims, n_jobs=2).first_claim.tolist()
     [0, 1, 2]
     """
 
-    names: Sequence[str]
-    most: Ints
-    claims: Claims
+    names: Sequence[str]  # name of each limit, such as "QOS normal: MaxJobsPerUser=4 (alice)"
+    most: Ints  # shape (n_limits,); the most that may be in use
+    claims: Claims  # of all jobs
     n_jobs: int
-    unreserved: Bools | None = None
+    unreserved: Bools | None = None  # shape (n_jobs,); jobs that hold no reservation, whether or not a limit holds them
+    # shape (n_limits,); values of `KINDS`; by default all are at a time. Of what has been used nothing counts without a
+    # fair share
     kinds: Ints | None = None
-    decays: Bools | None = None
-    submissions: Sequence[Submissions] = ()
+    decays: Bools | None = None  # shape (n_limits,); whether what is spent decays, as usage does; by default it does
+    submissions: Sequence[Submissions] = ()  # limits on submissions
     first_claim: Ints = field(init=False, repr=False)
     records: Records[Claim] = field(init=False, repr=False)
 
@@ -140,7 +108,6 @@ class Limits:
         return self.kinds is not None and bool((self.kinds >= SPENT).any())
 
     def check_jobs(self, n_jobs: int) -> None:
-        """Refuse limits made for another number of jobs."""
         if self.n_jobs != n_jobs:
             raise JobcastError(
                 f"These limits are for {self.n_jobs:,} jobs, the workload has {n_jobs:,}: make them for its jobs."
@@ -192,8 +159,6 @@ def _may_start(kinds: Ints, amounts: Ints, most: Ints) -> Bools:
 class LimitsBeingMade:
     """Collects limits, and what jobs count against them.
 
-    Examples
-    --------
     >>> made = LimitsBeingMade()
     >>> rows = np.array([0, 2])
     >>> made.add("account physics: GrpTRES=cpu=8", 8, rows, np.array([4, 9]), np.array([True, True]))
@@ -249,7 +214,6 @@ class LimitsBeingMade:
         return int((holds & ~fits).sum())
 
     def done(self, n_jobs: int, unreserved: Bools | None = None) -> Limits:
-        """Return the limits."""
         if not self.parts:
             found = Limits.none(n_jobs)
             return Limits((), found.most, found.claims, n_jobs, unreserved, submissions=tuple(self.submissions))

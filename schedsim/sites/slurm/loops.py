@@ -14,55 +14,25 @@ from schedsim.sites.slurm.preemption.rule import Preemption
 class Loops(OwnPass):
     """Slurm's two loops: the main loop at each event, the backfill loop by its own clock; see `passes`.
 
-    Parameters
-    ----------
-    tested : int
-        Jobs that a run of the backfill loop tests; each of them holds a reservation until the next run.
-    interval : int
-        Time between two runs of the backfill loop [s].
-    resolution : int
-        Reservations begin and end on multiples of it [s].
-    window : int
-        A job that would start later than this far ahead holds no reservation [s].
-    calc_period : int
-        Priorities change at its multiples [s]; 0: they do not.
-    backfills : bool
-        Whether there is a backfill loop.
-    limits : Limits, optional
-        Limits on the jobs of one workload.
-    quotas : tuple of Quota
-        How many jobs of each user or partition of that workload a run of a loop tests.
-    preemption : Preemption, optional
-        Which jobs of that workload may stop which others.
-    test_time : int
-        What a test of the backfill loop takes [us]; 0: its runs lie at multiples of `interval`. Else a run begins
-        `interval` after the last one has ended, or later, when something has changed and no job ends in that second.
-    queue_depth : int
-        Jobs that a run of the main loop tests; 0: all.
-    sched_interval : int
-        At its multiples the main loop tests all jobs [s].
-    min_interval : int
-        Time between two runs of the main loop, at least [s].
-
-    Examples
-    --------
     >>> Loops(interval=60).kind
     'loops'
     """
 
-    tested: int = 500
-    interval: int = 30
-    resolution: int = 60
-    window: int = 86_400
-    calc_period: int = 0
-    backfills: bool = True
-    limits: Limits | None = None
-    quotas: tuple[Quota, ...] = ()
-    preemption: Preemption | None = None
+    tested: int = 500  # jobs that a run of the backfill loop tests; each of them holds a reservation until the next run
+    interval: int = 30  # time between two runs of the backfill loop [s]
+    resolution: int = 60  # reservations begin and end on multiples of it [s]
+    window: int = 86_400  # a job that would start later than this far ahead holds no reservation [s]
+    calc_period: int = 0  # priorities change at its multiples [s]; 0: they do not
+    backfills: bool = True  # whether there is a backfill loop
+    limits: Limits | None = None  # limits on the jobs of one workload
+    quotas: tuple[Quota, ...] = ()  # how many jobs of each user or partition of that workload a run of a loop tests
+    preemption: Preemption | None = None  # which jobs of that workload may stop which others
+    # what a test of the backfill loop takes [us]; 0: its runs lie at multiples of `interval`. Else a run begins
+    # `interval` after the last one has ended, or later, when something has changed and no job ends in that second
     test_time: int = 0
-    queue_depth: int = 0
-    sched_interval: int = 60
-    min_interval: int = 0
+    queue_depth: int = 0  # jobs that a run of the main loop tests; 0: all
+    sched_interval: int = 60  # at its multiples the main loop tests all jobs [s]
+    min_interval: int = 0  # time between two runs of the main loop, at least [s]
 
     def __post_init__(self) -> None:
         least = dict.fromkeys(("tested", "interval", "resolution", "window", "sched_interval"), 1)
@@ -74,7 +44,6 @@ class Loops(OwnPass):
 
     @property
     def kind(self) -> Pass:
-        """The pass that does it."""
         return "loops"
 
     @property

@@ -25,37 +25,22 @@ from schedsim.workload.workload import Workload
 
 @dataclass(frozen=True)
 class Multifactor:
-    """Weights and rules of the priority.
+    """Weights and rules of the priority."""
 
-    Parameters
-    ----------
-    age, size, partition, qos, fair_share, association : int
-        Weights of the factors.
-    max_age : int
-        Wait at which the age factor is 1 [s].
-    calc_period : int
-        Time between two ticks [s].
-    favour_small : bool
-        Whether the size factor falls with the size.
-    relative_to_time : bool
-        Whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME).
-    only_grows : bool
-        Whether no priority ever falls (INCR_ONLY).
-    ages_in_pause : bool
-        Whether the age of a preempted job begins at once, not when it may start again (ACCRUE_ALWAYS).
-    """
-
+    # age, size, partition, qos, fair_share, association: weights of the factors
     age: int = 0
     size: int = 0
     partition: int = 0
-    max_age: int = 604_800
-    calc_period: int = 300
-    favour_small: bool = False
+    max_age: int = 604_800  # wait at which the age factor is 1 [s]
+    calc_period: int = 300  # time between two ticks [s]
+    favour_small: bool = False  # whether the size factor falls with the size
+    # whether the size is divided by the requested time, in minutes (SMALL_RELATIVE_TO_TIME)
     relative_to_time: bool = False
     qos: int = 0
     fair_share: int = 0
     association: int = 0
-    only_grows: bool = False
+    only_grows: bool = False  # whether no priority ever falls (INCR_ONLY)
+    # whether the age of a preempted job begins at once, not when it may start again (ACCRUE_ALWAYS)
     ages_in_pause: bool = False
 
     def __post_init__(self) -> None:
@@ -66,8 +51,6 @@ class Multifactor:
     def sizes(self, procs: Ints, nodes: Ints, requested: Ints, of_procs: int, of_nodes: int) -> Floats:
         """Return the size factors of jobs on a machine, shape (n_jobs,).
 
-        Examples
-        --------
         >>> jobs = np.array([8, 32]), np.array([1, 4]), np.array([600, 600]), 32, 4
         >>> Multifactor(size=1).sizes(*jobs).tolist(), Multifactor(size=1, favour_small=True).sizes(*jobs).tolist()
         ([0.25, 1.0], [0.75, 0.0])
@@ -82,16 +65,13 @@ class Multifactor:
             factor = (share_of_nodes + share) / 2
         return np.clip(factor, 0.0, 1.0)
 
-    def order(self, workload: Workload, parts: Records[Parts], fair_share: FairShare | None = None) -> Order:
-        """Return the order of a workload's jobs.
-
-        Parameters
-        ----------
-        parts : array of Parts, shape (n_jobs,)
-            What stays the same of each job's priority, see `parts`.
-        fair_share : FairShare, optional
-            The users of the jobs and what these cost; by default all have the factor 0.
-        """
+    def order(
+        self,
+        workload: Workload,
+        parts: Records[Parts],  # shape (n_jobs,); what stays the same of each job's priority, see `parts`
+        # the users of the jobs and what these cost; by default all have the factor 0
+        fair_share: FairShare | None = None,
+    ) -> Order:
         if fair_share is not None and fair_share.calc_period != self.calc_period:
             raise JobcastError(
                 f"Fair-share and priorities have one calc_period; got {fair_share.calc_period} and {self.calc_period}."
@@ -102,8 +82,6 @@ class Multifactor:
 def parts_of(n_jobs: int, **weighted: Floats | Ints) -> Records[Parts]:
     """Return the parts of priorities that stay the same, weights included; those that are not given are 0.
 
-    Examples
-    --------
     >>> parts_of(2, size=np.array([250.0, 500.0]), tier=np.array([1, 2]))["size"].tolist()
     [250.0, 500.0]
     """
@@ -146,8 +124,6 @@ class Priorities:
     def at(self, now: int, share: Floats | None = None) -> Ints:
         """Return the priorities of all jobs at a second, by their fair-share factors; shape (n_jobs,).
 
-        Examples
-        --------
         >>> parts = parts_of(3, size=np.array([0.0, 400.0, -9.0]))
         >>> Priorities(Multifactor(age=1000, max_age=1000), np.array([0, 300, 601]), parts).at(899).tolist()
         [600, 700, 1]
@@ -161,8 +137,6 @@ class Priorities:
 def slurm_policy(order: Order | None, loops: Loops) -> Policy:
     """Return Slurm's policy from its order (None: first come, first served) and its loops.
 
-    Examples
-    --------
     >>> slurm_policy(None, Loops(tested=100)).depth
     100
     """

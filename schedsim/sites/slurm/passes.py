@@ -37,7 +37,6 @@ from schedsim.kernels.reasons import Reasons
 from schedsim.kernels.records import Arrays, Estimates, JobNow
 from schedsim.kernels.reservation import reserve_head
 from schedsim.kernels.start_end import start
-from schedsim.sites.slurm.candidates import find_candidates, forget_exempt
 from schedsim.sites.slurm.cycle import (
     begin_slots,
     close_nodes,
@@ -48,6 +47,7 @@ from schedsim.sites.slurm.cycle import (
     slot_in_the_way,
 )
 from schedsim.sites.slurm.placement import choose, find_rooms
+from schedsim.sites.slurm.preemptable import find_candidates, forget_exempt
 from schedsim.sites.slurm.preemption.victims import (
     BACK,
     GONE,
@@ -124,7 +124,6 @@ def run(
 
 @step
 def _hold_head(sim: Arrays, reasons: Reasons | None, site: NodeArrays | None) -> None:
-    """Find the head's shadow time, if it is read."""
     head = sim.state[0].queue.head
     if site is None and (sim.jobs_now[head].procs > sim.state[0].queue.free or sim.state[0].rules.dated):
         reserve_head(sim, None)
@@ -442,7 +441,7 @@ def _take_place(
         job = sim.jobs_now[slot]
         end = sim.state[0].clock.now + job.requested_time
         find_rooms(site, cycle, demand_of(site, job.row), end)
-        site.one[0].n_chosen = choose(site, cycle, site.nodes, demand_of(site, job.row))
+        site.one[0].n_chosen = choose(site, cycle, demand_of(site, job.row))
         if site.one[0].n_chosen == 0:
             make_way_on(sim, slurm, preempt, site, cycle, slot)
         forget_exempt(preempt)

@@ -1,9 +1,12 @@
 """Slurm's places on nodes: the lightest nodes first; of these the best run of nodes, or few leaf switches.
 
-**Runs.** Nodes are taken in runs: nodes with room for the job, of equal weight, with numbers that follow one another.
-Of the lightest runs the one with the fewest processors is taken that holds all that the job still needs; if none does,
-the one with the most. If one node of the run can hold all that is needed, the one with the fewest free processors does;
-otherwise the run's nodes are taken in turn. See select/cons_tres, `_eval_nodes_consec`.
+**One piece.** A job of one piece has the first of the lightest nodes with room. See select/cons_tres, `_get_one_res`.
+
+**Runs.** Other jobs take runs: nodes with room for the job, of equal weight, with numbers that follow one another. A
+node counts with the processors of the pieces that it has room for. Of the lightest runs the one with the fewest
+processors is taken that holds all that the job still needs; if none does, the one with the most. If one node of the run
+can hold all that is needed, the first one with the fewest processors does; otherwise the run's nodes are taken in turn.
+See select/cons_tres, `_eval_nodes_consec`.
 
 **Tree.** Where nodes are on leaf switches, a job is to lie on few of them. Nodes of the lowest weights count, as many
 weights as hold the job. Of all but the heaviest of these, all nodes are taken, then the others on their leaf switches.
@@ -11,15 +14,14 @@ While pieces are left, the leaf switches are compared in the order of the file. 
 to the switches that have a part of the job (in hops, all added) and holds what is left; or if it is as close, and
 better: of two switches that hold what is left the one with fewer nodes, else the one that does. If neither does, the
 switches above them are compared instead, up to the one above both; if none of them does, the one with more nodes is
-better. The nodes of a leaf switch are taken in turn. A job of one piece has the first of the lightest nodes with room,
-whatever its switch. See topology/tree, `_eval_nodes_topo`, and select/cons_tres, `_get_one_res`, as of Slurm 26.05.
+better. The nodes of a leaf switch are taken in turn. See topology/tree, `_eval_nodes_topo`, as of Slurm 26.05.
 """
 
 from predictors.core.arrays import Ints
 from predictors.core.jit import rare, step
 from schedsim.kernels.places.placement import room_on
-from schedsim.kernels.places.records import Demand, Node, NodeArrays
-from schedsim.kernels.records import NEVER, Records
+from schedsim.kernels.places.records import Demand, NodeArrays
+from schedsim.kernels.records import NEVER
 from schedsim.sites.slurm.records import NodeCycle
 
 
@@ -62,21 +64,16 @@ def find_rooms(places: NodeArrays, cycle: NodeCycle, demand: Demand, end: int) -
 
 
 @step
-def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> int:
-    """Write the place of a job on its usable nodes into `chosen`; return its number of nodes, 0 for none.
-
-    The rooms are those of `nodes`.
-    """
-    if len(cycle.switches) > 0:
-        if not _take_in_tree(cycle, nodes, demand):
-            return 0
+def choose(places: NodeArrays, cycle: NodeCycle, demand: Demand) -> int:
+    """Write the place of a job, by the rooms on its nodes, into `chosen`; return its number of nodes, 0 for none."""
+    if demand.pieces == 1:
+        left = _take_first(cycle)
+    elif len(cycle.switches) > 0:
+        left = _take_in_tree(cycle, demand)
     else:
-        n_runs, left = _find_runs(cycle, nodes, demand), demand.pieces
-        while left > 0:
-            best = _best_run(cycle, n_runs, demand, left)
-            if best < 0:
-                return 0
-            left = _take_of(cycle, nodes, demand, best, left)
+        left = _take_runs(cycle, demand)
+    if left > 0:
+        return 0
     n, number = 0, next_usable(cycle, 0)
     while number >= 0:
         if cycle.taken[number] > 0:
@@ -88,7 +85,34 @@ def choose(places: NodeArrays, cycle: NodeCycle, nodes: Records[Node], demand: D
 
 
 @step
-def _find_runs(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> int:
+def _take_first(cycle: NodeCycle) -> int:
+    """Take a piece on the first of the lightest nodes with room; return how many are left: 1 if no node has room."""
+    best, number = -1, next_usable(cycle, 0)
+    while number >= 0:
+        cycle.taken[number] = 0
+        if cycle.rooms[number] > 0 and (best < 0 or cycle.weights[number] < cycle.weights[best]):
+            best = number
+        number = next_usable(cycle, number + 1)
+    if best < 0:
+        return 1
+    cycle.taken[best] = 1
+    return 0
+
+
+@step
+def _take_runs(cycle: NodeCycle, demand: Demand) -> int:
+    """Take the pieces of a job on the best runs; return how many are left."""
+    n_runs, left = _find_runs(cycle, demand), demand.pieces
+    while left > 0:
+        best = _best_run(cycle, n_runs, demand, left)
+        if best < 0:
+            return left
+        left = _take_of(cycle, demand, best, left)
+    return 0
+
+
+@step
+def _find_runs(cycle: NodeCycle, demand: Demand) -> int:
     """Find the runs of nodes with room; return how many there are."""
     n, before, number = 0, -2, next_usable(cycle, 0)
     while number >= 0:
@@ -104,16 +128,10 @@ def _find_runs(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> int:
             run = cycle.runs[n - 1]
             run.last = number
             run.nodes += 1
-            run.procs += _procs_on(cycle, nodes, demand, number)
+            run.procs += cycle.rooms[number] * demand.procs
             before = number
         number = next_usable(cycle, number + 1)
     return n
-
-
-@step
-def _procs_on(cycle: NodeCycle, nodes: Records[Node], demand: Demand, number: int) -> int:
-    """Return how many processors of a node a job might use."""
-    return int(nodes[number].procs if demand.spread else cycle.rooms[number] * demand.procs)
 
 
 @step
@@ -135,12 +153,12 @@ def _best_run(cycle: NodeCycle, n_runs: int, demand: Demand, left: int) -> int:
 
 
 @step
-def _take_of(cycle: NodeCycle, nodes: Records[Node], demand: Demand, which: int, left: int) -> int:
+def _take_of(cycle: NodeCycle, demand: Demand, which: int, left: int) -> int:
     """Take pieces on the nodes of a run; return how many are left."""
     run = cycle.runs[which]
     first, last = run.first, run.last
     if left == 1 or not demand.spread:
-        alone = _tightest_node(cycle, nodes, demand, which, left)
+        alone = _tightest_node(cycle, which, left)
         if alone >= 0:
             first = last = alone
     for number in range(first, last + 1):
@@ -151,27 +169,23 @@ def _take_of(cycle: NodeCycle, nodes: Records[Node], demand: Demand, which: int,
 
 
 @step
-def _tightest_node(cycle: NodeCycle, nodes: Records[Node], demand: Demand, which: int, left: int) -> int:
-    """Return the node of a run with the fewest processors that can hold all pieces left, or -1."""
-    run, need = cycle.runs[which], left * demand.procs
-    best, fewest = -1, 0
+def _tightest_node(cycle: NodeCycle, which: int, left: int) -> int:
+    """Return the first node of a run with the least room that can hold all pieces left, or -1."""
+    run, best = cycle.runs[which], -1
     for number in range(run.first, run.last + 1):
-        procs = _procs_on(cycle, nodes, demand, number)
-        if procs >= need and (best < 0 or procs < fewest):
-            best, fewest = number, procs
+        if cycle.rooms[number] >= left and (best < 0 or cycle.rooms[number] < cycle.rooms[best]):
+            best = number
     return best
 
 
 @rare
-def _take_in_tree(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> bool:
-    """Take the pieces of a job on few leaf switches; return whether it has a place."""
+def _take_in_tree(cycle: NodeCycle, demand: Demand) -> int:
+    """Take the pieces of a job on few leaf switches; return how many are left: all, if it has no place."""
     heaviest = _heaviest(cycle, demand)
     if heaviest < 0:
-        return False
-    left = _take_lighter(cycle, nodes, demand, heaviest)
-    if demand.pieces == 1:
-        left = _take_first(cycle, heaviest)
-    elif left < demand.pieces:
+        return int(demand.pieces)
+    left = _take_lighter(cycle, demand, heaviest)
+    if left < demand.pieces:
         n_taken = 0
         for i in range(len(cycle.switches)):
             if cycle.switches[i].has_part:
@@ -186,7 +200,7 @@ def _take_in_tree(cycle: NodeCycle, nodes: Records[Node], demand: Demand) -> boo
         _move_away(cycle, best)
         left, _ = _take_on(cycle, demand, best, heaviest, left)
         _drop(cycle, best, cycle.switches[best].nodes)
-    return True
+    return 0
 
 
 @step
@@ -210,7 +224,7 @@ def _heaviest(cycle: NodeCycle, demand: Demand) -> int:
 
 
 @step
-def _take_lighter(cycle: NodeCycle, nodes: Records[Node], demand: Demand, heaviest: int) -> int:
+def _take_lighter(cycle: NodeCycle, demand: Demand, heaviest: int) -> int:
     """Take all nodes lighter than the heaviest that count, and count the others; return how many pieces are left."""
     for i in range(len(cycle.switches)):
         switch = cycle.switches[i]
@@ -229,22 +243,12 @@ def _take_lighter(cycle: NodeCycle, nodes: Records[Node], demand: Demand, heavie
             i = cycle.leaf_of[number]
             while i >= 0:
                 switch = cycle.switches[i]
-                switch.procs += _procs_on(cycle, nodes, demand, number)
+                switch.procs += cycle.rooms[number] * demand.procs
                 switch.nodes += cycle.weights[number] <= heaviest
                 switch.has_part |= is_lighter
                 i = switch.parent
         number = next_usable(cycle, number + 1)
     return left
-
-
-@step
-def _take_first(cycle: NodeCycle, weight: int) -> int:
-    """Take a piece on the first node of a weight that has room; return how many are left, none."""
-    number = next_usable(cycle, 0)
-    while cycle.rooms[number] == 0 or cycle.weights[number] != weight:
-        number = next_usable(cycle, number + 1)
-    cycle.taken[number] = 1
-    return 0
 
 
 @step

@@ -1,13 +1,13 @@
 """What a site's files say of preemption, by QOS or by partition, for the jobs of a log."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 from typing import Final
 
 import numpy as np
 
-from predictors.core.arrays import Ints
+from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, printable
 from predictors.data.report import Finding
 from predictors.data.slurm.accounts import wall_of
@@ -16,7 +16,6 @@ from predictors.data.slurm.hosts import host_count, hostnames
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.factors import number_of_partition
 from schedsim.sites.slurm.preemption.rule import CRED_EXPIRE, Preemption
-from schedsim.sites.slurm.priorities import MOST_LEVELS
 
 USED: Final = frozenset(
     ("preempttype", "preemptmode", "preemptexempttime", "preemptparameters", "jobrequeue", "authinfo")
@@ -47,13 +46,7 @@ class Preempting:
 
     @classmethod
     def of(cls, conf: SlurmConf, partition_of: list[str], owners: Owners | None) -> "Preempting | None":
-        """Return it; None where no job is stopped for another one.
-
-        Raises
-        ------
-        JobcastError
-            If the files ask for what the simulator does not do.
-        """
+        """Return it; None where no job is stopped for another one."""
         kind = conf.settings.get("preempttype")
         if kind is not None and kind.value.lower() not in _TYPES:
             raise JobcastError(
@@ -63,8 +56,9 @@ class Preempting:
         if (mode == "off") != (kind is None or kind.value.lower() == _TYPES[0]):
             place = (kind or conf.settings["preemptmode"]).place
             raise JobcastError(
-                f"{place}: PreemptType={_TYPES[0] if kind is None else kind.value} and PreemptMode={mode.upper()} do "
-                "not go together: Slurm does not start; name both, or neither."
+                f"{place}: PreemptType={_TYPES[0] if kind is None else kind.value} and PreemptMode="
+                f"{conf.text('PreemptMode', 'OFF').upper()} do not go together: Slurm does not start; name both, or "
+                "neither."
             )
         if kind is None or kind.value.lower() == _TYPES[0] or mode == "off":
             return None
@@ -86,7 +80,6 @@ class Preempting:
             yield Finding("slurm-unknown-qos-to-preempt", "noted", text, len(unknown))
 
     def _refuse_circles(self) -> None:
-        """Refuse QOS that preempt one another in turn."""
         graph = {name: [one for one in _names(row) if one in self.qos] for name, row in self.qos.items()}
         try:
             TopologicalSorter(graph).prepare()
@@ -98,17 +91,6 @@ class Preempting:
                 f"{self.qos[circle[0]]['preempt'].place}: QOS preempt one another in a circle: "
                 f"{' > '.join(map(printable, circle))}; take one of them out of a Preempt list."
             ) from error
-
-    def precedence(self, tier: Ints) -> Ints:
-        """Return the tiers of the jobs as numbers from 0 on."""
-        levels, place = np.unique(tier, return_inverse=True)
-        if len(levels) > MOST_LEVELS:
-            raise JobcastError(
-                f"{self.conf.source}: where jobs preempt others, jobs have at most {MOST_LEVELS} tiers; found "
-                f"{len(levels):,}. Give partitions fewer tiers."
-            )
-        found: Ints = place.astype(np.int64)
-        return found
 
     def preemption(self, tier: Ints, nodes: Ints) -> Preemption:
         """Return which jobs may stop which others, by the tier and the number of nodes of each."""
@@ -122,13 +104,18 @@ class Preempting:
         if self.by_qos:
             self._refuse_circles()
 
-        def may(one: tuple[str, str], other: tuple[str, str]) -> bool:
-            here, there = hosts[one[1]], hosts[other[1]]
-            if modes[other] == "off" or (here is not None and there is not None and here.isdisjoint(there)):
-                return False
+        def precedes(one: tuple[str, str], other: tuple[str, str]) -> bool:
             if self.by_qos:
                 return one[0] != other[0] and other[0] in _names(self.qos.get(one[0], {}))
             return tiers[one] > tiers[other]
+
+        def may(one: tuple[str, str], other: tuple[str, str]) -> bool:
+            here, there = hosts[one[1]], hosts[other[1]]
+            shares_nodes = here is None or there is None or not here.isdisjoint(there)
+            return modes[other] != "off" and shares_nodes and precedes(one, other)
+
+        def table(rule: Callable[[tuple[str, str], tuple[str, str]], bool]) -> Bools:
+            return np.array([[rule(one, other) for other in classes] for one in classes], dtype=np.bool_)
 
         ranks = {pair: self._rank_of(pair[0]) if self.by_qos else tiers[pair] for pair in classes}
         exempt = {pair: self._exempt_of(pair) for pair in classes}
@@ -138,7 +125,7 @@ class Preempting:
         own = self.conf.options("SchedulerParameters")
         return Preemption(
             class_of,
-            np.array([[may(one, other) for other in classes] for one in classes], dtype=np.bool_),
+            table(may),
             np.array([ranks[pair] for pair in pairs], dtype=np.int64),
             nodes,
             np.array([exempt[pair] for pair in pairs], dtype=np.int64),
@@ -147,6 +134,7 @@ class Preempting:
             reorders=self._number(options, "PreemptParameters", "reorder_count", self._reorders(own), 1_000_000),
             strict="strict_order" in options or "preempt_strict_order" in own,
             youngest="youngest_first" in options or "preempt_youngest_first" in own,
+            precedes=table(precedes),
         )
 
     def _expires(self) -> int:
@@ -235,7 +223,6 @@ def _names(row: Mapping[str, Setting]) -> list[str]:
 
 
 def _mode(found: Setting | None, usual: str) -> str:
-    """Return the mode of a cluster, a partition or a QOS."""
     if found is None:
         return usual
     mode = found.value.strip().lower()

@@ -21,12 +21,8 @@ TIER: Final = 1 << 33
 """Value of a tier: more than any priority."""
 MOST: Final = float((1 << 32) - 1)
 """The highest priority."""
-PLACES: Final = 20
-"""Bits of a key that hold a job's place, where jobs preempt others."""
 BEFORE_ALL: Final = 1 << 32
 """More than there are jobs."""
-MOST_LEVELS: Final = 1 << 9
-"""Tiers that fit into such a key."""
 
 
 @rare
@@ -70,58 +66,74 @@ def _rank_all(sim: Arrays, slurm: SlurmArrays) -> None:
 
 @step
 def _rank_by_place(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays) -> None:
-    """Compute all keys: equal jobs come in the order of submission; each job before the first that it may preempt."""
+    """Compute all priorities; the keys number the jobs as Slurm sorts them."""
     n, ranking = list_slots(sim, at.QUEUE, len(sim.jobs_now)), slurm.ranking[0]
-    for i in range(n):
-        job = sim.jobs_now[sim.scratch[i]]
-        job.keys[at.BACKFILL] = slurm.parts[job.row].submitted  # the loops read no keys of this kind
-    sort_slots(sim, at.BACKFILL, n)
     for i in range(n):
         job = sim.jobs_now[sim.scratch[i]]
         key, parts = _key(sim, slurm, job.row), slurm.parts[job.row]
         if ranking.only_grows and job.keys[at.QUEUE] < 0:
             key = min(key, parts.key)
         parts.key = key
-        job.keys[at.BACKFILL] = (key << PLACES) + min(i, (1 << PLACES) - 1)
+        job.keys[at.BACKFILL] = job.row  # the loops read no keys of this kind
     sort_slots(sim, at.BACKFILL, n)
-    _put_preemptors_first(sim, preempt, n)
+    _sort_by_halves(sim, slurm, preempt, n)
+    for i in range(n):
+        sim.jobs_now[sim.scratch[i]].keys[at.QUEUE] = i - BEFORE_ALL
     put_in_order(sim, at.QUEUE, at.QUEUE, list_slots(sim, at.QUEUE, len(sim.jobs_now)))
 
 
 @step
-def _put_preemptors_first(sim: Arrays, preempt: PreemptionArrays, n: int) -> None:
-    """Number the sorted jobs in `scratch`: before each come, in their order, those left that may preempt it.
+def _sort_by_halves(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays, n: int) -> None:
+    """Sort the slots in `scratch`, as they were submitted, as the C library does it for Slurm.
 
-    Before these come their own ones; so all that may preempt the first job of a class come before it.
+    Each half, the first of which is the smaller one, is sorted, then both are merged. What comes out depends on this:
+    one job may come before another, this before a third, and the third, which may preempt it, before the first.
     """
-    places, stack, placed = preempt.places, preempt.stack, 0
-    places[:] = 0
-    for i in range(n):
-        stack[0], height = sim.scratch[i], 1
-        if sim.jobs_now[stack[0]].keys[at.BACKFILL] == at.NOTHING:
+    halves, height = preempt.halves, 1
+    halves[0, 0], halves[0, 1], halves[0, 2] = 0, n, 0
+    while height > 0:
+        first, end, n_sorted = halves[height - 1]
+        middle = first + ((end - first) >> 1)
+        if n_sorted == 2 or end - first < 2:
+            if n_sorted == 2:
+                _merge(sim, slurm, preempt, first, middle, end)
+            height -= 1
             continue
-        while height > 0:
-            job = sim.jobs_now[stack[height - 1]]
-            which = preempt.class_of[job.row]
-            job.keys[at.BACKFILL] = at.NOTHING  # it is placed, or will be
-            j = places[which]
-            while j < n and not _is_left_before(sim, preempt, sim.scratch[j], which):
-                j += 1
-            places[which] = j
-            if j < n and height < len(stack):
-                stack[height] = sim.scratch[j]
-                height += 1
-            else:
-                job.keys[at.QUEUE] = placed - BEFORE_ALL
-                placed += 1
-                height -= 1
+        halves[height - 1, 2] += 1
+        halves[height, 0] = middle if n_sorted == 1 else first
+        halves[height, 1] = end if n_sorted == 1 else middle
+        halves[height, 2] = 0
+        height += 1
 
 
 @step
-def _is_left_before(sim: Arrays, preempt: PreemptionArrays, slot: int, which: int) -> bool:
-    """Return whether a job has no place yet and may preempt those of a class."""
-    job = sim.jobs_now[slot]
-    return bool(job.keys[at.BACKFILL] != at.NOTHING and preempt.preempts[preempt.class_of[job.row], which])
+def _merge(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays, first: int, middle: int, end: int) -> None:
+    """Merge two sorted parts of `scratch` that lie one behind the other."""
+    one, a, b, to = preempt.half, 0, middle, first
+    for i in range(middle - first):
+        one[i] = sim.scratch[first + i]
+    while a < middle - first:
+        if b == end or _comes_first(sim, slurm, preempt, one[a], sim.scratch[b]):
+            sim.scratch[to] = one[a]
+            a += 1
+        else:
+            sim.scratch[to] = sim.scratch[b]
+            b += 1
+        to += 1
+
+
+@step
+def _comes_first(sim: Arrays, slurm: SlurmArrays, preempt: PreemptionArrays, slot: int, other: int) -> bool:
+    """Return whether a job comes before another: it may preempt it, or has the higher priority, or came earlier."""
+    a, b = sim.jobs_now[slot].row, sim.jobs_now[other].row
+    if preempt.precedes[preempt.class_of[a], preempt.class_of[b]]:
+        return True
+    if preempt.precedes[preempt.class_of[b], preempt.class_of[a]]:
+        return False
+    one, two = slurm.parts[a], slurm.parts[b]
+    if one.key != two.key:
+        return bool(one.key < two.key)
+    return bool(one.submitted < two.submitted or (one.submitted == two.submitted and a < b))
 
 
 @step
@@ -163,6 +175,5 @@ def _priority(ranking: Ranking, parts: Parts, tick: int, share: float) -> int:
 
 @lean
 def write_priorities(ranking: Records[Ranking], parts: Records[Parts], tick: int, share: Floats, found: Ints) -> None:
-    """Write the priorities of jobs at a tick."""
     for i in range(len(parts)):
         found[i] = _priority(ranking[0], parts[i], tick, share[i])

@@ -209,9 +209,9 @@ class PreemptionArrays(NamedTuple):
     slots: Ints
     keys: Ints
     ties: Ints
-    # while the queue is sorted: where the search stands for those that come before each class, and for whom it goes on
-    places: Ints
-    stack: Ints
+    precedes: Bools  # whether waiting jobs of one class come before those of another, shape as of `preempts`; read-only
+    halves: Ints  # while the queue is sorted: parts of it, from, to, and how many halves are sorted, shape (n, 3)
+    half: Ints  # the first of two parts that are merged; written before it is read
     stops: Ints  # runs that were stopped: job row, start, end [s], row of the job that took their place, shape (n, 4)
 
 

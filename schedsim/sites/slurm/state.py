@@ -15,7 +15,6 @@ from schedsim.sites.slurm.fair_share import NO_SHARES
 from schedsim.sites.slurm.limits import Limits
 from schedsim.sites.slurm.loops import Loops
 from schedsim.sites.slurm.multifactor import Priorities, parts_of
-from schedsim.sites.slurm.priorities import MOST_LEVELS
 from schedsim.sites.slurm.records import (
     CYCLE,
     HELD,
@@ -160,16 +159,12 @@ def _priorities(policy: Policy, workload: Workload) -> tuple[Records[Ranking], R
     if len(found.parts) != n or (share is not None and not len(share.user_of) == len(share.billed) == n):
         raise JobcastError(f"Priorities are of each job of the workload, {n:,}; got other numbers of parts or users.")
     ranking, parts = found.ranking, found.parts_now
-    if policy.preempts and not 0 <= parts["tier"].min(initial=0) <= parts["tier"].max(initial=0) < MOST_LEVELS:
-        raise JobcastError(f"Where jobs preempt others, tiers are 0 to {MOST_LEVELS - 1}; got {parts['tier'].max()}.")
     return ranking, parts, (NO_SHARES if share is None else share).begun()
 
 
 def numbered(groups: Ints) -> Ints:
     """Return groups numbered from 0 on, in the order of their own numbers; those below 0 are none, -1.
 
-    Examples
-    --------
     >>> numbered(np.array([4_000_000_000, -1, 7])).tolist()
     [1, -1, 0]
     """

@@ -40,7 +40,6 @@ _STEEPNESS: Final = 5.0
 
 @rare
 def started(usage: UsageArrays, row: int, now: int) -> None:
-    """Begin to count the usage of a job."""
     advance(usage, now - 1)
     job, one = usage.jobs[row], usage.one[0]
     job.since = now
@@ -139,7 +138,6 @@ def _tick_often(usage: UsageArrays, ticks: int) -> None:
 
 @step
 def _count(usage: UsageArrays, row: int, now: int) -> None:
-    """Count the usage of a running job up to now."""
     job = usage.jobs[row]
     seconds = now - job.since
     if job.entry >= 0 and seconds > 0:
@@ -241,7 +239,6 @@ def _classic_factor(usage: UsageArrays, one: Tally, entry: Entry) -> float:
 
 @step
 def _find_effective(usage: UsageArrays) -> None:
-    """Find the effective usage of each entry."""
     entries, one = usage.entries, usage.one[0]
     whole = entries[0].summed
     for i in range(len(entries)):
@@ -327,7 +324,6 @@ def _fairness(entry: Entry, above: Entry) -> float:
 
 @step
 def _open(usage: UsageArrays, depth: int, number: int) -> None:
-    """Sort the children of an account, and go on with them."""
     entries, children, first = usage.entries, usage.children, usage.first_child[number]
     for i in range(first + 1, usage.first_child[number + 1]):
         child, j = children[i], i - 1

@@ -178,15 +178,6 @@ def test_the_first_line_says_what_the_log_lacks(log, folder, monkeypatch, comman
     assert told[-1].startswith("Next: jobcast ") and log in told[-1]
 
 
-def test_rows_lost_at_reading_are_told_first(folder, monkeypatch, command):
-    monkeypatch.chdir(folder)
-    rows = [line for line in (folder / "overruns.swf").read_text().splitlines() if not line.startswith(";")]
-    kept = [row if at % 2 else " ".join(["1", *row.split()[1:]]) for at, row in enumerate(rows)]
-    (folder / "dup.swf").write_text("\n".join(["; MaxProcs: 64", *kept]) + "\n")
-    first = json.loads(command("log info dup.swf --json")[1])["lacks"][0]
-    assert first["name"] == "unread" and first["forbids_verdict"] and "rule repeated-id" in first["text"]
-
-
 def test_requests_are_made_where_the_log_has_none(folder, monkeypatch, command):
     monkeypatch.chdir(folder)
     without = json.loads(command("simulate requestless.swf --json")[1])

@@ -18,27 +18,6 @@ def jobcast(tmp_path, monkeypatch, command):
     return command
 
 
-def test_ceil_keeps_the_ceiling_and_tells_of_users(jobcast):
-    code, out, _ = jobcast("simulate log.swf --policy ceil --postponable 0.5 --dilation mean --paranoid --explain 200")
-    assert code == 0
-    assert "holds: no start lifts utilisation above the ceiling" in out
-    assert "On a full machine" in out and "mean user wait" in out and "Job 200 (" in out
-
-
-def test_json_holds_the_figures_beside_those_of_the_base(jobcast):
-    found = {}
-    for policy in ("ceil", "wfp3-easy", "easy+ceil"):
-        code, out, _ = jobcast(f"simulate log.swf --policy {policy} --postponable 0.5 --dilation start --json")
-        assert code == 0
-        found[policy] = json.loads(out)
-    wide = found["wfp3-easy"]["users"]
-    assert wide["dilated"] > 10 and wide["time_above_share"] > 0.05 and found["wfp3-easy"]["killed"] == 0
-    assert all(found[name]["users"]["time_above_share"] < wide["time_above_share"] for name in ("ceil", "easy+ceil"))
-    assert len({users["users"]["postponable"] for users in found.values()}) == 1
-    code, out, _ = jobcast("simulate log.swf --json")
-    assert "users" not in json.loads(out)
-
-
 def test_a_ceiling_of_its_own_and_the_queue_only(jobcast):
     assert json.loads(jobcast("simulate log.swf --ceiling 0.5 --json")[1])["users"]["postponable"] == 0
     waits = {

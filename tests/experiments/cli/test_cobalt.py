@@ -37,16 +37,6 @@ def jobcast(folder, monkeypatch, command):
     return command
 
 
-def test_cobalt_has_miras_queues_and_says_what_it_checked(jobcast):
-    status, out, _ = jobcast("simulate log.swf --policy cobalt --by queue --paranoid --explain 40 --json")
-    found = json.loads(out)
-    assert status == 0
-    assert {"prod-capability", "prod-short", "prod-long"} >= set(found["by"])
-    assert any("share of the machine" in law for law in found["paranoid"]["kept"])
-    assert any("waits for has ended" in law for law in found["paranoid"]["kept"])
-    assert found["explanation"]["job_id"] == 40
-
-
 def test_the_waits_of_the_log_stand_beside_the_simulated_ones(jobcast, folder):
     log, _ = read_log(folder / "log.swf")
     status, out, _ = jobcast("simulate log.swf --policy cobalt --by queue --json")
@@ -56,15 +46,6 @@ def test_the_waits_of_the_log_stand_beside_the_simulated_ones(jobcast, folder):
     found = {name: row["mean_wait_in_the_log_s"] for name, row in json.loads(out)["by"].items()}
     assert found["prod-capability"] == pytest.approx(log["wait"][wide].mean())
     assert found["prod-short"] == pytest.approx(log["wait"][short].mean())
-
-
-def test_rules_go_with_other_policies_and_nodes(jobcast):
-    assert (
-        jobcast("simulate log.swf --policy easy --site mira --by queue --allocator partitions --paranoid --json")[0]
-        == 0
-    )
-    assert jobcast("simulate log.swf --policy cobalt-2 --explain 40 --json")[0] == 0
-    assert jobcast("simulate log.swf --policy cobalt --site none --estimates default --json")[0] == 0
 
 
 @pytest.mark.parametrize("policy", ["cobalt", "easy"])

@@ -39,24 +39,6 @@ def test_the_document_and_nothing_else(log):
     )
 
 
-def test_the_tables(log):
-    text = printed("evaluate", log, "--predictors", "requested", "--protocol", "reis", "--train", "0.5", "--details")
-    for part in (
-        "150 jobs predicted, learnt from 150",
-        "protocol reis",
-        "last-two",
-        "requested",
-        "by run time",
-        "warm",
-        "Least squared error: ",
-        "Typical job: ",
-        "Least often too short: ",
-        "Cheapest, nothing to train: ",
-    ):
-        assert part in text
-    assert "predicted at submission" in printed("evaluate", log, "--predictors", "requested", "--prequential")
-
-
 def test_a_wrong_name_is_said_before_the_log_is_read(tmp_path):
     with pytest.raises(JobcastError, match="No predictor 'oracle'"):
         printed("evaluate", tmp_path / "nowhere.swf", "--predictors", "oracle")

@@ -183,14 +183,6 @@ def test_names_of_files_and_folders_that_are_not_utf_8(name, folder, tmp_path, c
     assert command(f"log info {os.fsdecode(bytes([98, 255]))}{name} --json")[0] == 0
 
 
-@pytest.mark.parametrize("ending", ["csv", "jobs.csv", "parquet", "swf"])
-def test_schedules_under_names_that_are_not_utf_8(ending, folder, tmp_path, command, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    out = os.fsdecode(b"o\xff.") + ending
-    status, _, err = command(f"simulate {folder / 'log.swf'} --schedule {out}")
-    assert (status, err) == (0, "") and (tmp_path / out).stat().st_size
-
-
 def test_a_name_that_the_locale_cannot_write(folder, tmp_path):
     (tmp_path / "j€.swf").write_bytes((folder / "log.swf").read_bytes())
     done = shell(tmp_path, "$J log info j€.swf", LC_ALL="C", PYTHONUTF8="0", PYTHONCOERCECLOCALE="0")

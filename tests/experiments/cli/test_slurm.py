@@ -121,13 +121,6 @@ def test_clear_needs_the_journal_that_knows_and_names_what_runs(cluster_on_path,
     assert "Now take" not in text
 
 
-def test_clear_goes_by_marks_where_the_journal_is_lost(cluster_on_path, command, tmp_path):
-    cluster_on_path.job(1, MinTime="25:00", admin_comment="jobcast:soft=25m")
-    code, out, _ = command(f"slurm clear --journal {tmp_path / 'lost'}")
-    assert code == 0 and out.startswith("1 soft limit cleared, 0 left.")
-    assert cluster_on_path.time_min(1) == "0:00"
-
-
 def test_check_names_what_is_wrong_a_line_each(cluster_on_path, cluster, command, tmp_path):
     table = tmp_path / "table"
     table.write_text("jobcast-table 1 other set 0 99999 0 0 0\nend 0\n")
@@ -246,3 +239,10 @@ def test_the_table_says_when_a_job_submitted_now_would_start(cluster_on_path, cl
     assert command(line)[0] == 0 and parse((tmp_path / "table").read_text(), "t", now).starts == ()
     code, _, err = command(f"slurm watch --model last-two --journal {tmp_path / 'j'} --starts {log} --cycles 1")
     assert code == 2 and "name it by --table" in " ".join(err.split())
+
+
+def test_clear_goes_by_marks_where_the_journal_is_lost(cluster_on_path, command, tmp_path):
+    cluster_on_path.job(1, MinTime="25:00", admin_comment="jobcast:soft=25m")
+    code, out, _ = command(f"slurm clear --journal {tmp_path / 'lost'}")
+    assert code == 0 and out.startswith("1 soft limit cleared, 0 left.")
+    assert cluster_on_path.time_min(1) == "0:00"

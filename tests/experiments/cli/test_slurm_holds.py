@@ -7,8 +7,6 @@ import numpy as np
 import pytest
 
 from predictors.schedulers.journal import read_journal
-from predictors.schedulers.judge import Asked, LocalJudge
-from predictors.tracking.client import load_classifier
 from tests.experiments.cli.test_variability import data, home, jobcast
 from tests.predictors.schedulers.conftest import cluster, cluster_on_path
 from tests.support.variability_data import load_at
@@ -26,17 +24,6 @@ def telemetry(home, data):
     jobcast("train", home / "all.parquet", "--classifier", "extra-trees", "--quick", "--register", "whole-machine",
             "--alias", "champion")  # fmt: skip
     return home / "ldms"
-
-
-@pytest.mark.slow
-def test_a_trained_classifier_tells_a_busy_machine_from_a_calm_one(telemetry):
-    judge = LocalJudge(load_classifier(MODEL), telemetry)
-    starts = [Asked("LBANN", "io"), Asked("LBANN", "")]
-    (busy, unknown), (calm, _) = judge.answers(starts, BUSY), judge.answers(starts, CALM)
-    assert busy.label == "variation" and busy.probability > 0.5 > calm.probability
-    assert (busy.model, busy.version) == ("whole-machine", "1") and unknown.probability is None
-    gone = judge.answers(starts, 1_000_000)[0]  # no counters of then
-    assert gone.probability is None and gone.why
 
 
 @pytest.mark.slow

@@ -1,8 +1,6 @@
 """`jobcast variability …`: from runs and telemetry files to a dataset, a kept model, and the answer before a start."""
 
 import json
-import shlex
-import shutil
 from functools import partial
 
 import numpy as np
@@ -13,7 +11,6 @@ from experiments.cli.variability import _print_winner
 from predictors.core.errors import JobcastError
 from predictors.variability.dataset import read_dataset
 from tests.support.commands import printed
-from tests.support.places import ROOT
 from tests.support.variability_data import load_at, write_machine
 
 JOBS = 90
@@ -152,28 +149,6 @@ def test_the_printed_line_says_whether_the_three_class_figure_is_optimistic(caps
     assert "0.80" in line and ("optimistic" in line) == eliminated
 
 
-@pytest.mark.slow
-def test_the_commands_of_the_page_run(home, trained, monkeypatch):
-    """As they stand in docs/variability.md, one after the other."""
-    page = (ROOT / "docs" / "variability.md").read_text(encoding="utf-8")
-    commands = page.split("```sh\n")[1].split("```")[0].splitlines()
-    monkeypatch.chdir(home)
-    monkeypatch.setenv("JOBCAST_HOME", str(home / "page"))
-    shutil.copytree(home / "mlruns", home / "page" / "mlruns")
-    for command in commands:
-        words = shlex.split(command)
-        assert words[:2] == ["jobcast", "variability"]
-        said = jobcast(*words[2:])
-    assert len(commands) == 5 and said.startswith("LBANN: ")
-    folder = home / "reports" / "variability"
-    for name in ("figure3_f1", "elimination"):
-        assert all((folder / f"{name}{suffix}").stat().st_size > 100 for suffix in (".png", ".svg", ".csv"))
-    bars = pd.read_csv(folder / "figure3_f1.csv")
-    assert set(bars["scope"]) == {"job", "all"} and len(bars) == 2 * 4
-    assert pd.read_csv(folder / "three_classes.csv")["optimistic"].all()
-    assert {"models.csv", "folds.csv", "three_classes.csv"} <= {path.name for path in folder.iterdir()}
-
-
 def test_a_model_of_all_nodes_needs_no_nodes(home, data):
     jobcast("train", home / "all.parquet", "--classifier", "knn", "--register", "everywhere")
     found = json.loads(jobcast("predict", "models:/everywhere/1", "--telemetry", home / "ldms", "--job", "AMG",
@@ -209,9 +184,3 @@ def test_bad_input_is_told_in_one_line(home, trained, arguments, said):
     with pytest.raises(JobcastError, match=said):
         jobcast(*[argument.replace("{home}", str(home)) for argument in arguments])
     assert not (home / "x").exists()
-
-
-def test_the_command_ends_with_one_line_and_status_2(home, data, command):
-    status, out, err = command(f"variability train {home}/runs.csv")
-    assert (status, out, err.count("\n")) == (2, "", 1)
-    assert err.startswith("jobcast: ") and "no Parquet" in err

@@ -1,7 +1,6 @@
 """RUSH's experiments: what the gate is shown, the jobs of Table II, the controls, and that workers change nothing."""
 
 from dataclasses import replace
-from functools import partial
 from itertools import product
 
 import numpy as np
@@ -21,14 +20,12 @@ from experiments.papers.rush.trials import (
     Learnt,
     Oracle,
     classifier_at,
-    collect,
     contention_of,
     learn,
     run_trial,
 )
-from experiments.runs.checkpoints import run_all
 from experiments.runs.setting import Setting
-from jobcast import JobcastError, Pool, Simulation, Workload, generate_log, make_policy, simulate
+from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate
 from predictors.data.telemetry.read import Scan
 from predictors.data.telemetry.samples import Telemetry, write_rates
 from predictors.tracking.model_folder import ClassifierOrigin, save_model
@@ -156,29 +153,6 @@ def model():
     return learn(dataset(), "adaboost")
 
 
-def test_copies_have_their_own_ring(model):
-    apps = [APPS[name] for name in NAMES]
-
-    def fresh():
-        policy = rush(make_policy("easy"), Learnt(model, Inputs(apps)))
-        return Simulation(
-            small_jobs(), policy, kill=False, run_times=small_contention(CounterRing(np.arange(SMALL.nodes)))
-        )
-
-    whole = fresh()
-    whole.run()
-    half = fresh()
-    half.run(until=300)
-    copy, moment = half.fork(), half.snapshot()
-    half.run()
-    copy.run()
-    for one in (half, copy):
-        assert one.schedule().start.tolist() == whole.schedule().start.tolist()
-    half.restore(moment)
-    half.run()
-    assert half.schedule().start.tolist() == whole.schedule().start.tolist()
-
-
 def test_a_classifier_by_its_address(tmp_path):
     data = dataset(scope="job")
     model, labels = train(data, "adaboost")
@@ -237,18 +211,6 @@ def test_the_scaling_laws():
     assert app.sends * seconds == pytest.approx(APPS["AMG"].sends * 280 / 2**0.5)
 
 
-@pytest.mark.slow
-def test_control_jobs_are_the_same_from_several_workers(scheduler, tmp_path):
-    environment, pool = Environment(Background(tau=600, step=60)), Pool(scheduler=scheduler.scheduler_address)
-    do = partial(run_all, Setting(LOG, tmp_path, pool=pool, checkpoints=tmp_path), "control jobs")
-    one, two = collect(environment, 1, 3, ("none", "weak")), collect(environment, 1, 3, ("none", "weak"), do)
-    for scope in ("all", "job"):
-        assert one.datasets[scope].digest() == two.datasets[scope].digest()
-    assert {name: norms.to_json() for name, norms in one.norms.items()} == {
-        name: norms.to_json() for name, norms in two.norms.items()
-    }
-
-
 # --- trials and controls ----------------------------------------------------------------------------------------------
 
 
@@ -267,19 +229,6 @@ def shared(model):
 @pytest.fixture(scope="module")
 def found(shared):
     return [by_policy(shared, "PDPA", seed) for seed in (0, 1)]
-
-
-@pytest.mark.slow
-def test_several_workers_give_the_same(shared, found, scheduler, tmp_path):
-    pool = Pool(scheduler=scheduler.scheduler_address)
-    fewer = replace(shared, policies=dict.fromkeys(EXPERIMENTS, ()))
-    tables = run_all(Setting(LOG, tmp_path, pool=pool), "trials", trials_of, fewer, [("PDPA", 0), ("PDPA", 1)])
-    for trials, table in zip(found, tables, strict=True):
-        for policy, again in table.groupby("policy", sort=False):
-            trial = trials[policy]
-            pd.testing.assert_frame_equal(again[trial.runs.columns].reset_index(drop=True), trial.runs)
-            assert set(again["trial makespan_s"]) == {trial.makespan}
-            assert set(again["trial skips"]) == {trial.skips}
 
 
 def test_asking_without_delaying_is_fcfs_easy(shared, found):

@@ -88,23 +88,6 @@ def test_a_killed_workers_work_is_done_again(alone, tmp_path, small_batches):
     assert own_workers() == before  # none is left behind
 
 
-def dies(marker, number):
-    """Die at the first task, once for all workers."""
-    if number == 0 and not os.path.exists(marker):  # noqa: PTH110
-        with open(marker, "w", encoding="utf-8"):  # noqa: PTH123
-            pass
-        os.kill(os.getpid(), signal.SIGKILL)
-    return number * number
-
-
-@pytest.mark.slow
-def test_a_task_whose_worker_dies_is_given_to_another(scheduler, tmp_path):
-    pool = Pool(scheduler=scheduler.scheduler_address)
-    found = dict(each(dies, {"": str(tmp_path / "died")}, [("", k) for k in range(6)], pool))
-    assert (tmp_path / "died").exists()
-    assert found == {k: k * k for k in range(6)}
-
-
 def always_dies(shared, number):
     if number == 3:
         os.kill(os.getpid(), signal.SIGKILL)

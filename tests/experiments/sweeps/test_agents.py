@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 
 from experiments.runs.policies import NamedPolicy
-from experiments.runs.simulate import NamedSimulation, estimates_by_name, roles_of, run_by_name
+from experiments.runs.simulate import estimates_by_name, roles_of, run_by_name
 from experiments.site.advise.advise import Question, case_of
 from experiments.sweeps.plan import plan
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan
 from jobcast import Case, JobcastError, Sweep, Workload, clean, generate_log, run_sweep, write_log
 from schedsim.agents.files import NamedAgent, write_agent
-from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.picks import FEATURES
 from schedsim.policies.agents import Linear
 from schedsim.policies.networks import Dras, Shape
@@ -91,15 +90,6 @@ def test_an_agent_goes_into_an_advice(log, file):
     assert case == case_of(f"agent:{file}")
     with pytest.raises(JobcastError, match="cannot be read"):
         Question(log, seeds=5, agent="none.npz")
-
-
-@pytest.mark.slow
-def test_the_simulation_of_an_agent_is_explained_and_checked(log, file):
-    named = NamedSimulation(log, NamedPolicy.of(f"agent:{file}"), "order=last-two")
-    schedule, _ = named.run()
-    waited = int(schedule.workload.job_id[schedule.wait.argmax()])
-    assert "picked" in " ".join(in_words(named.explain(schedule, waited)))
-    assert named.check(schedule)["kept"]
 
 
 def test_estimates_by_role(log):

@@ -76,20 +76,6 @@ def test_another_machine_is_another_sweep_and_the_same_file_is_the_same():
     assert plan(sweep, [log], NODES).identity() != plan(sweep, [log], larger).identity()
 
 
-@pytest.mark.slow
-def test_each_number_of_an_advice_on_nodes_is_what_its_command_prints(place, monkeypatch):
-    monkeypatch.chdir(place)
-    asked = invoke("advise site.parquet --machine machine.toml --seeds 5 --json")
-    assert asked.exit_code == 0, asked.output
-    found = json.loads(asked.stdout)
-    assert json.loads(next(place.rglob("report.json")).read_text())["facts"]["nodes"] == f"site: {NODES.words}"
-    first = found["tables"]["as logged, with commands"][0]
-    assert "--machine machine.toml" in first["command"]
-    again = json.loads(invoke(*first["command"].split()[1:], "--json").stdout)
-    assert first["mean_wait_s"] == again["mean_wait_s"]
-    assert first["gpus_utilisation"] == again["resources"]["gpus"]["utilisation"]
-
-
 @pytest.mark.parametrize(
     ("words", "says"),
     [

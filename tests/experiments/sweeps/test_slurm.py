@@ -15,7 +15,7 @@ from experiments.sweeps.plan import plan
 from experiments.sweeps.report import medians
 from experiments.sweeps.results import TIMES
 from experiments.sweeps.run import run_plan
-from jobcast import Case, JobcastError, JobLog, Pool, Sweep, run_sweep
+from jobcast import Case, JobcastError, JobLog, Sweep, run_sweep
 from predictors.data.formats.detect import writer_for
 from schedsim.agents.files import NamedAgent, write_agent
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of
@@ -195,11 +195,3 @@ def test_a_backtest_does_not_go_on_with_another_agent_in_the_same_file(log, tmp_
     assert (waits[0] != waits[1]).any()
     hard = waits[1].loc["requests", AS_LOGGED]
     assert hard == run_by_name(log, f"agent:{file}")[1]["mean_wait_s"]
-
-
-@pytest.mark.slow
-def test_workers_are_sent_the_files(log, site, policy):
-    planned = plan(Sweep(policies=("easy", policy), seeds=(1, 2)), [log])
-    here = run_plan(planned).runs
-    (site / "slurm.conf").unlink()
-    assert same(run_plan(planned, Pool(workers=2)).runs, here)

@@ -282,27 +282,6 @@ def test_a_sweep_stopped_between_its_two_tables_is_not_finished(tmp_path, monkey
     assert len(read_results(tmp_path).groups)
 
 
-@pytest.mark.slow
-def test_a_sweep_killed_outright_goes_on(tmp_path):
-    """SIGKILL in the middle, no goodbye: what was written is whole, and the table is that of an undisturbed run."""
-    write_log(generate_log(3000, seed=1), tmp_path / "log.swf")
-    out, command = tmp_path / "out", [sys.executable, "-m", "experiments.cli", "sweep", str(tmp_path / "log.swf")]
-    command += ["--policies", "easy,easy-sjbf,default", "--estimates", "default", "--seeds", "60", "--out", str(out)]
-    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    begin = time.monotonic()
-    while not list(out.glob("parts/[!.]*.parquet")) and time.monotonic() - begin < 60 and first.poll() is None:
-        time.sleep(0.01)
-    first.send_signal(signal.SIGKILL)
-    first.wait()
-    kept = len(list(out.glob("parts/[!.]*.parquet")))
-    assert kept > 0
-    assert not (out / "results.parquet").exists(), "killed too late to tell anything"
-    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
-    assert json.loads(told)["runs"] == 183
-    direct = simulate_many([str(tmp_path / "log.swf")], ["easy", "easy-sjbf", "default"], ["default"], seeds=60)
-    assert untimed(read_results(out).runs).equals(untimed(direct.runs))
-
-
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -520,13 +499,6 @@ def test_cases_that_are_not_shaken_are_shown_but_not_judged(tmp_path, monkeypatc
     assert "alone, and so not judged: look." in (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
 
 
-def test_the_command_takes_logs_and_options(tmp_path):
-    write_log(LOG, tmp_path / "log.swf")
-    told = invoke("sweep", tmp_path / "log.swf", "--seeds", 0, "--by", "user", "--out", tmp_path / "out", "--json")
-    assert json.loads(told.stdout)["runs"] == 1
-    assert set(read_results(tmp_path / "out").groups["by"]) == {"user"}
-
-
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
@@ -596,3 +568,24 @@ def test_with_figures_by_user_verdicts_tell_the_share_of_users_who_are_worse_off
     assert as_table((judged,))["users worse off"].tolist() == [judged.worse_off.share]
     bare = compared(simulate_many([log], ["easy", "sjf"], seeds=2))[0]
     assert bare[0].worse_off is None and "users worse off" not in as_table(bare)
+
+
+@pytest.mark.slow
+def test_a_sweep_killed_outright_goes_on(tmp_path):
+    """SIGKILL in the middle, no goodbye: what was written is whole, and the table is that of an undisturbed run."""
+    write_log(generate_log(3000, seed=1), tmp_path / "log.swf")
+    out, command = tmp_path / "out", [sys.executable, "-m", "experiments.cli", "sweep", str(tmp_path / "log.swf")]
+    command += ["--policies", "easy,easy-sjbf,default", "--estimates", "default", "--seeds", "60", "--out", str(out)]
+    first = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    begin = time.monotonic()
+    while not list(out.glob("parts/[!.]*.parquet")) and time.monotonic() - begin < 60 and first.poll() is None:
+        time.sleep(0.01)
+    first.send_signal(signal.SIGKILL)
+    first.wait()
+    kept = len(list(out.glob("parts/[!.]*.parquet")))
+    assert kept > 0
+    assert not (out / "results.parquet").exists(), "killed too late to tell anything"
+    told = subprocess.run([*command, "--json"], capture_output=True, text=True, check=True).stdout
+    assert json.loads(told)["runs"] == 183
+    direct = simulate_many([str(tmp_path / "log.swf")], ["easy", "easy-sjbf", "default"], ["default"], seeds=60)
+    assert untimed(read_results(out).runs).equals(untimed(direct.runs))

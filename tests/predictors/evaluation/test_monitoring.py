@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from jobcast import JobcastError, JobLog, evaluate, generate_log, read_log
 from predictors.evaluation.monitoring import LEAST, RECENT, Monitor, monitored, refuse_worse, standing_of
 from predictors.models.conformal import ConformalQuantiles
-from predictors.models.range import in_range
+from predictors.models.prediction import in_range
 
 REAL = (
     "ALCF-Theta-2022.cqsim", "CEA-Curie-2011-2.1-cln", "HPC2N-2002-2.2-cln", "KTH-SP2-1996-2.1-cln",

@@ -1,4 +1,3 @@
-# ruff: noqa: D102 - the methods of broken twins are explained by their classes
 """Every registered predictor keeps the contract, and every check of the contract can fail."""
 
 import numpy as np
@@ -12,7 +11,7 @@ from predictors.evaluation.checks import PREDICTOR_CHECKS, log_to_check
 from predictors.models.adapters.estimators import HistoryRegressor
 from predictors.models.baselines import ColumnMean, LastTwo, Requested, Tsafrir, UserMean
 from predictors.models.forest import Forest
-from predictors.models.range import Prediction
+from predictors.models.prediction import Prediction
 from predictors.registry import PREDICTORS
 
 pytestmark = pytest.mark.filterwarnings("ignore:logged. soft_walltime missing in all jobs")

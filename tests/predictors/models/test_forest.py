@@ -63,15 +63,6 @@ def test_importances_are_summed_by_feature(forest, log):
         Forest().importances()
 
 
-@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
-def test_one_job_and_constant_targets_are_enough(log):
-    one = Forest(n_estimators=2, cap=False).fit(log.select([0]))
-    assert set(one.predict(log)) == {float(log.filled("run_time")[0])}
-    rows = replay(log, Forest.features)
-    constant = Forest(n_estimators=2, cap=False).fit_rows(rows, np.full(len(rows), 77.0))
-    assert set(constant.predict_rows(rows)) == {77.0}
-
-
 # --- keeping up with a stream ---
 
 

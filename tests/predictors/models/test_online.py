@@ -128,27 +128,7 @@ def test_running_and_zero_length_jobs_teach_nothing(kind):
     assert predictor.fitted and not predictor.predict_one(row).fallback
 
 
-@pytest.mark.filterwarnings("ignore::predictors.models.warnings.TrainingDataWarning")
-@pytest.mark.parametrize("kind", ONLINE)
-def test_constant_run_times_are_learnt(kind, log):
-    """A job of 300 s each time is predicted as about that long; SC'15's predictor may stay below."""
-    rows = np.tile(replay(log, kind.features)[:1], (400, 1))
-    rows[:, kind.features.index("requested_time")] = 3600.0
-    found = kind().fit_rows(rows, np.full(400, 300.0)).predict_rows(rows[:1])[0]
-    assert found <= 330 if kind is Gaussier else 270 <= found <= 330
-
-
 # --- odd input ---
-
-
-@pytest.mark.parametrize("kind", ONLINE)
-def test_categories_never_seen_and_a_clock_that_goes_back(kind, log):
-    predictor = kind().fit(log)
-    rows = replay(log, predictor.features)[:5].copy()
-    rows[:, predictor.features.index("think_time")] = -1e6
-    if "user" in predictor.features:
-        rows[:, predictor.features.index("user")] = [1e6, 2e9, 1e18, -5, np.inf]
-    assert np.isfinite(predictor.predict_rows(rows)).all()
 
 
 def test_a_damaged_model_is_refused(log, tmp_path):

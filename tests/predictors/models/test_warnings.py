@@ -18,27 +18,6 @@ def test_ordinary_jobs_are_passed_over_in_silence():
     assert list(training_warnings(FEATURES, ROWS, SECONDS)) == []
 
 
-@pytest.mark.parametrize(
-    ("column", "value", "message"),
-    [
-        (0, 0.0, "of 2 jobs the request is 0 s or less: it counts as unknown"),
-        (0, 1e9, "of 2 jobs the request is more than 30 days"),
-        (1, 7.0, "all jobs are of one user"),
-        (2, np.nan, "hour missing in all jobs: learnt without"),
-    ],
-)
-def test_each_oddity_is_named(column, value, message):
-    rows = ROWS.copy()
-    rows[:, column] = value
-    (found,) = training_warnings(FEATURES, rows, SECONDS)
-    assert message in found
-
-
-def test_constant_targets_and_single_jobs_are_named():
-    assert "all 2 jobs ran for 60 s" in next(training_warnings(FEATURES, ROWS, np.full(2, 60.0)))
-    assert "only one job" in next(training_warnings(FEATURES, ROWS[:1], SECONDS[:1]))
-
-
 def test_a_warning_points_at_who_called_into_the_predictors():
     rows = np.array([[600.0, 50.0], [0.0, 60.0]])
     with pytest.warns(TrainingDataWarning) as caught:

@@ -16,6 +16,7 @@ from predictors.data.runs import Runs, read_runs, write_runs
 from predictors.probes.campaign import Campaign, add_run
 from predictors.probes.campaign_file import DAY, due, read_control, start_times
 from predictors.probes.measurements import ProbeRow, hosts_to_nodes, row_text
+from tests.support.places import ROOT
 from tests.support.waiting import until
 
 ROW = ProbeRow(time=50.0, waits=tuple(k / 10 for k in range(1, 10)), hosts=("n3", "n4"), ranks=2)
@@ -74,6 +75,8 @@ def control_file(tmp_path, scheduler="slurm", extra="", apps=("AMG", "LBANN"), *
         lines = "\n".join(f"{key} = {value!r}" for key, value in told.items())
         tables += f'[[application]]\nname = "{name}"\n{lines}\n'
     path = tmp_path / "control.toml"
+    for file in (ROOT / "docs" / "examples").glob("*.toml"):
+        shutil.copy(file, tmp_path)
     path.write_text(
         f'[control]\nruns = "runs.csv"\nfolder = "runs"\nscheduler = "{scheduler}"\npoll = 0.05\ngrace = 0\n'
         f"{extra}\n{tables}"
@@ -116,6 +119,8 @@ def jobcast(*words, wait=True):
         (("seed = 1", "runs_per_day = 3"), "runs_per_day"),
         (("seed = 1", "most_queued = 0"), "most_queued"),
         (("seed = 1", 'launcher = "srun {tasks}"'), "tasks"),
+        (('"slurm"', '"none.toml"'), "none.toml"),
+        (('"slurm"', '"control.toml"'), "No key 'control'"),
         (("seed = 1", 'options = "-p x"'), "must be a list"),
         (("seed = 1", "applications = []"), "No key 'applications'"),
         (("ring_iterations = 3", "ring_turns = 3"), "ring_turns"),
@@ -182,15 +187,13 @@ def test_no_run_is_due_twice_or_lost_between_two_looks(cuts):
 class _Instant:
     """A scheduler whose jobs end at once, and some never."""
 
-    launcher, hosts, outlives = "", "", True
-
     def __init__(self, stuck=()):
         self.stuck, self.submitted = stuck, []
 
     def check(self):
         """Nothing is needed."""
 
-    def submit(self, request):
+    def start(self, request):
         """End the job well, unless it is one that hangs."""
         self.submitted.append(request.name)
         folder = request.script.parent
@@ -199,7 +202,7 @@ class _Instant:
             (folder / "result").write_text(f"{len(self.submitted)}\n2\n30\n0\n")
         return str(500 + len(self.submitted))
 
-    def queued(self, job, folder):
+    def queued(self, job):
         """All that has no result runs."""
         return True
 
@@ -222,10 +225,29 @@ def test_the_schedule_is_kept_and_an_application_that_hangs_gets_no_second_run(t
     assert set(runs.application) == {"AMG"} and set(runs.region_time) == {12.5}
 
 
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        (("(\\d+)", "\\d+"), "job: must have one group"),
+        (("{job}", "{jobs}"), "a command holds 'jobs' in braces"),
+        (("is not found", "is ("), "gone: is no regular expression"),
+        (("ended", "over"), "No key 'over'"),
+    ],
+)
+def test_a_file_of_commands_is_checked_before_anything_runs(tmp_path, change, said):
+    path = control_file(tmp_path, "lsf.toml")
+    text = (tmp_path / "lsf.toml").read_text()
+    assert change[0] in text
+    (tmp_path / "lsf.toml").write_text(text.replace(*change))
+    with pytest.raises(JobcastError, match=said) as caught:
+        read_control(path)
+    assert "\n" not in str(caught.value)
+
+
 # Slurm and LSF
 
 
-@pytest.mark.parametrize("scheduler", ["slurm", "lsf"])
+@pytest.mark.parametrize("scheduler", ["slurm", "lsf.toml"])
 def test_a_job_becomes_a_row_with_its_probes_nodes_and_times(tmp_path, stand_in, scheduler):
     before = time.time()
     path = control_file(tmp_path, scheduler, 'options = ["--account=x", "-q{nodes}"]', options=["--exclusive"])
@@ -278,7 +300,7 @@ def test_a_run_that_failed_gives_no_row(tmp_path, stand_in, keys, said):
     assert said in (folder / "problem").read_text()
 
 
-@pytest.mark.parametrize(("scheduler", "said"), [("slurm", "Slurm says NODE_FAIL"), ("lsf", "LSF says EXIT 1")])
+@pytest.mark.parametrize(("scheduler", "said"), [("slurm", "Slurm says NODE_FAIL"), ("lsf.toml", "LSF says EXIT 1")])
 def test_a_job_that_vanished_is_told_with_the_schedulers_last_message(tmp_path, stand_in, scheduler, said):
     (stand_in / "lose").touch()
     told = once(control_file(tmp_path, scheduler, apps=["AMG"]))
@@ -360,27 +382,12 @@ def test_two_at_once_are_refused(tmp_path, stand_in):
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def test_ctrl_c_ends_jobs_of_this_machine_and_keeps_the_rows(tmp_path, stand_in, how):
-    once(control_file(tmp_path, "plain", apps=["AMG"]))
-    table = (tmp_path / "runs.csv").read_bytes()
-    path = control_file(tmp_path, "plain", apps=["AMG"], command=f"echo $$ > {tmp_path}/pid; sleep 60; true")
-    program = jobcast("control", path, "--once", wait=False)
-    until(lambda: (tmp_path / "pid").exists() and (tmp_path / "pid").read_text().strip())
-    program.send_signal(how)
-    _, said = program.communicate(timeout=120)
-    assert program.returncode == 130 and "failed: interrupted" in said and "Traceback" not in said
-    pid = (tmp_path / "pid").read_text().strip()
-    until(lambda: not os.path.exists(f"/proc/{pid}"))  # noqa: PTH110
-    assert (tmp_path / "runs.csv").read_bytes() == table
-
-
-@pytest.mark.slow
-def test_ctrl_c_leaves_jobs_at_the_scheduler_for_the_next_call(tmp_path, stand_in):
+def test_ctrl_c_leaves_jobs_at_the_scheduler_for_the_next_call(tmp_path, stand_in, how):
     path = control_file(tmp_path, apps=["AMG"], command="sleep 1; echo Solve time: 4")
     program = jobcast("control", path, "--once", wait=False)
     until(lambda: (stand_in / "last").exists())
     time.sleep(0.2)
-    program.send_signal(signal.SIGINT)
+    program.send_signal(how)
     _, said = program.communicate(timeout=120)
     assert program.returncode == 130 and "the next call collects" in said
     until(lambda: list((tmp_path / "runs" / "queued").glob("*/result")))
@@ -429,7 +436,7 @@ def test_plain_mpirun_gives_a_row_with_probes_measured_here(tmp_path, monkeypatc
     for name in ("OMPI_ALLOW_RUN_AS_ROOT", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM"):
         monkeypatch.setenv(name, "1")
     sizes = "[probes]\nring_bytes = 200000\nallreduce_bytes = 80000\n"
-    path = control_file(tmp_path, "plain", 'launcher = "mpirun --oversubscribe -n 2"\n' + sizes, nodes=1)
+    path = control_file(tmp_path, "this-machine.toml", 'launcher = "mpirun --oversubscribe -n 2"\n' + sizes, nodes=1)
     _out, said, code = jobcast("control", path, "--once", "--json")
     assert code == 0, said
     runs, _ = read_runs(tmp_path / "runs.csv", strict=True)

@@ -165,18 +165,6 @@ def test_old_events_are_let_go_and_the_state_stays(begin, model):
         corrected(service, lambda store: corrections.withdraw(store, [EVENTS.index(EVENTS[700]) + 1], "too late"))
 
 
-def test_no_number_is_given_twice_where_the_newest_events_were_let_go(begin):
-    service = begin()
-    feed(service, [Event(1, 0, 10), Event(1, 1, 20), Event(1, 2, 30)])
-    assert corrected(service, lambda store: corrections.let_go(store, 1000, "kept long enough")) == 3
-    service = begin()
-    assert service.store.last == 3
-    feed(service, [Event(2, 0, 2000)])
-    assert service.store.events_of(2)[0].event.sequence == 4
-    assert corrected(service, lambda store: (store.last, store.base())) == (4, 3)
-    assert begin().job_state.live == 1
-
-
 def test_a_job_that_was_live_in_the_base_is_over_after_its_user_is_erased(begin):
     service, alice = begin(), KEY.code("alice")
     first = [Event(1, 0, 10, user=alice), Event(1, 1, 20), Event(1, 2, 30), Event(2, 0, 40, user=alice)]

@@ -1,6 +1,5 @@
 """What operators see: the log and its fields, the audit log, systemd's notifications, traces, SIGHUP."""
 
-import asyncio
 import io
 import json
 import logging
@@ -18,11 +17,9 @@ import urllib.request
 from types import SimpleNamespace
 
 import pytest
-from starlette.requests import Request
 
 from predictors.core.errors import JobcastError
-from predictors.service.api.access import RequestLog
-from predictors.service.api.auth import AuthMiddleware, Limits, add_token, read_tokens
+from predictors.service.api.admission import Limits, add_token, read_tokens
 from predictors.service.api.lifecycle import EarlyHangUps, Listening
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation import systemd
@@ -561,29 +558,6 @@ def test_promtool_finds_nothing_to_mend(tmp_path):
     done = subprocess.run(["promtool", "check", "metrics"], input=page, capture_output=True, text=True)
     ours = [line for line in (done.stdout + done.stderr).splitlines() if "jobcast" in line]
     assert ours == [] and done.returncode in (0, 3), done.stderr
-
-
-def test_a_client_that_left_while_it_asked_is_no_fault_of_the_service(tmp_path, caplog):
-    """Nothing was answered: neither the log nor the audit log speaks of a refusal with 500."""
-    file, counted = tmp_path / "audit.jsonl", []
-    audit = AuditLog(file)
-
-    async def handler(scope, receive, send):
-        await Request(scope, receive).body()
-
-    async def receive():
-        return {"type": "http.disconnect"}
-
-    async def send(message):
-        raise AssertionError(message)
-
-    auth = AuthMiddleware(handler, (), Limits())
-    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
-    scope = {"type": "http", "http_version": "1.1", "method": "POST", "path": "/v1/events", "query_string": b""}
-    scope |= {"headers": headers, "client": ("127.0.0.1", 1)}
-    asyncio.run(RequestLog(auth, audit, None, lambda *about: counted.append(about[1]))(scope, receive, send))
-    audit.close()
-    assert counted == [499] and not caplog.records and file.read_text() == ""
 
 
 def test_a_request_that_fails_counts_as_an_error_and_is_told(tmp_path, written):

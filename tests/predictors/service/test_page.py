@@ -20,7 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from predictors.core.errors import JobcastError
 from predictors.evaluation.monitoring import Monitor
 from predictors.evaluation.weekly import MOST_WEEKS, WEEK, WeeklyErrors
-from predictors.service.api.auth import add_token, read_tokens
+from predictors.service.api.admission import add_token, read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.page.overview import Collector, JobRow
 from predictors.service.page.render import Renderer
@@ -388,7 +388,10 @@ def busy(tmp_path):
 @pytest.mark.slow
 def test_the_page_in_a_browser_is_accessible_in_every_look(browser, busy, tmp_path):
     one, _ = busy
+    one.service.learner.champion.identity.__dict__["trained_until"] = "2026-01-01 00:00:00 UTC"
     axe = axe_source()
+    cut = "one => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1"
+    parts = "document.querySelectorAll('html, .wide, td, th[scope=row], dd, p')"
     pictures = Path(os.environ.get("JOBCAST_PICTURES") or tmp_path)
     got(one.url + "/")
     until(lambda: "forecast at" in got(one.url + "/")[2])
@@ -408,27 +411,8 @@ def test_the_page_in_a_browser_is_accessible_in_every_look(browser, busy, tmp_pa
         page.evaluate(axe)
         found = page.evaluate("axe.run().then(r => r.violations.map(v => v.id + ': ' + v.nodes[0].html))")
         assert found == [] and faults == [], name
-        assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth"), name
+        assert page.evaluate(f"[...{parts}].filter({cut}).map(one => one.outerHTML.slice(0, 200))") == [], name
         context.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("size", [(1280, 800), (390, 844)], ids="{0[0]}".format)
-@pytest.mark.parametrize("colours", ["light", "dark"])
-def test_nothing_is_cut_and_nothing_scrolls_sideways(browser, busy, size, colours, tmp_path):
-    one, _ = busy
-    one.service.learner.champion.identity.__dict__["trained_until"] = "2026-01-01 00:00:00 UTC"
-    got(one.url + "/")
-    until(lambda: "forecast at" in got(one.url + "/")[2])
-    page = browser.new_page(color_scheme=colours, viewport={"width": size[0], "height": size[1]})
-    page.goto(one.url)
-    page.get_by_text("Updates itself.").wait_for(timeout=20000)
-    pictures = Path(os.environ.get("JOBCAST_PICTURES") or tmp_path)
-    page.screenshot(path=pictures / f"{colours}-{size[0]}.png", full_page=True)
-    cut = "one => one.clientWidth > 1 && one.scrollWidth > one.clientWidth + 1"
-    parts = "document.querySelectorAll('html, .wide, td, th[scope=row], dd, p')"
-    assert page.evaluate(f"[...{parts}].filter({cut}).map(one => one.outerHTML.slice(0, 200))") == []
-    page.close()
 
 
 @pytest.mark.slow
@@ -448,22 +432,6 @@ def test_the_page_changes_by_itself_and_can_be_read_without_javascript(browser, 
     page.wait_for_selector('tbody#running tr[data-job="7777"]', timeout=20000)
     assert page.locator('tbody#waiting tr[data-job="7777"]').count() == 0
     page.close()
-
-
-@pytest.mark.slow
-def test_five_thousand_jobs_in_a_browser(browser, tmp_path):
-    with running(tmp_path) as one, one.client() as client:
-        send(client, jobs(5000, int(time.time()), running_from=2500))
-        one.learnt()
-        got(one.url + "/")
-        page = browser.new_page()
-        page.goto(one.url, wait_until="domcontentloaded")
-        took = page.evaluate(
-            "(t => t.domContentLoadedEventEnd - t.responseStart)(performance.getEntriesByType('navigation')[0])"
-        )
-        assert page.locator("tr[data-job]").count() == 5000
-        assert took < 5000  # of a busy machine; on a quiet one it is below a second
-        page.close()
 
 
 def test_pages_that_watch_are_counted_before_their_streams_begin(tmp_path):

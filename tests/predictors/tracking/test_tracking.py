@@ -520,14 +520,6 @@ def test_a_model_is_never_taken_for_one_of_another_kind(kept_classifier):
         tracking.load_classifier(other.uri)
 
 
-def test_a_changed_classifier_is_refused(kept_classifier):
-    run, _ = kept_classifier
-    path = folder_of(run) / "data" / "predictor" / "classifier.json"
-    path.write_text(path.read_text().replace('"params"', '"Params"'))
-    with pytest.raises(JobcastError, match="was changed since the model was saved"):
-        tracking.load_classifier(run.uri)
-
-
 def test_a_folder_without_its_origin_is_refused(tmp_path):
     model, labels = fitted("knn")
     save_model(model, tmp_path, ClassifierOrigin.of(model, DATA, labels, "control"))

@@ -1,9 +1,7 @@
 """DRAS learns: gradients against differences and torch, equations 3 and 4, rewards by hand, controls, checkpoints."""
 
-from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
-from multiprocessing import get_context
 
 import numpy as np
 import pytest
@@ -13,7 +11,6 @@ from predictors.core.model_files import read_stored
 from schedsim.agents.gradients import Adam, Network, entropy, first_weights, softmax
 from schedsim.agents.learning import MOST_VALUE, REWARDS, DrasLearner, DrasSettings, run, train, untrained
 from schedsim.engine.learning import Picks, Reward
-from schedsim.policies.agents import RandomPicks
 from schedsim.policies.networks import Shape
 from schedsim.validate.checks import busy_workload
 from schedsim.workload.estimates import clairvoyant
@@ -67,36 +64,6 @@ def test_the_gradient_is_that_of_differences(kind):
             ends.append((wanted * network.scores(moved, seen)).sum())
         difference = (ends[0] - ends[1]) / 2e-6
         assert abs(gradient[place] - difference) <= 1e-4 * max(1, abs(difference))
-
-
-def test_scores_gradient_and_adam_are_those_of_torch():
-    torch = pytest.importorskip("torch", reason="torch is not installed: uv pip install torch==2.13.0")
-    for kind in ("pg", "dql"):
-        shape, random = Shape(44, kind, dense=(40, 10)), np.random.default_rng(3)
-        rows, first, second, outputs = shape.layers
-        own, seen = first_weights(shape, 2), drawn(shape, 6).astype(np.float32)
-        own[2] = 0.1
-        wanted = random.normal(size=(6, outputs)).astype(np.float32)
-        weights = torch.tensor(own, requires_grad=True)
-        optimiser = torch.optim.Adam([weights], lr=0.001, maximize=True)
-        network, adam = Network(shape), Adam(len(own), 0.001)
-        for _ in range(3):
-            filtered = torch.tensor(seen) @ weights[:2] + weights[2]
-            begin, values = 3, filtered
-            for n, m in ((rows, first), (first, second)):
-                values = torch.nn.functional.leaky_relu(values @ weights[begin : begin + n * m].reshape(n, m), 0.01)
-                begin += n * m
-            out = values @ weights[begin : begin + second * outputs].reshape(second, outputs)
-            out = out + weights[begin + second * outputs :]
-            gradient = np.empty_like(own)
-            assert np.allclose(network.scores(own, seen), out.detach().numpy(), atol=1e-5)
-            network.gradient(own, seen, wanted, gradient)
-            optimiser.zero_grad()
-            (torch.tensor(wanted) * out).sum().backward()
-            assert np.allclose(gradient, weights.grad.numpy(), rtol=1e-5, atol=1e-5)
-            optimiser.step()
-            adam.climb(own, gradient)
-            assert np.allclose(own, weights.detach().numpy(), atol=1e-5)
 
 
 @pytest.mark.parametrize("kind", ["pg", "dql"])
@@ -436,51 +403,6 @@ def test_what_does_not_fit_together_is_refused():
         with pytest.raises(JobcastError):
             make()
     assert set(REWARDS) == {"theta", "theta-6h", "cori", "zero", "shuffled"}
-
-
-@pytest.mark.slow
-def test_workers_learn_the_same_bits():
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as workers:
-        found = list(workers.map(learnt, ("pg", "dql", "decima", "pg")))
-    assert found == [learnt(kind) for kind in ("pg", "dql", "decima", "pg")]
-
-
-def learnt(kind):
-    """Return what a short training comes to, as bytes."""
-    return (
-        train([busy_workload(60, seed) for seed in range(2)], DrasSettings(kind, **SMALL), 1)
-        .agents[-1]
-        .weights.tobytes()
-    )
-
-
-@pytest.mark.slow
-def test_an_agent_learns_what_can_be_learnt():
-    """Rewarded for waits alone, where longest first is best, it beats random picks; by shuffled rewards it does not."""
-    waits = Reward(shares=(1.0, 0.0, 0.0))
-    sets, test = [long_jobs(seed) for seed in range(40)], long_jobs(99)
-    best, chance = (
-        earned(simulate(test, policy), waits) / len(test)
-        for policy in (make_policy("easy"), replace(make_policy("easy"), agent=RandomPicks(1), window=10))
-    )
-    assert best > chance + 0.1
-    for seed in (1, 2):
-        found = {}
-        for kind, name, reward in (
-            ("pg", "learnt", waits), ("dql", "learnt", waits), ("pg", "shuffled", replace(waits, shuffled=True))
-        ):  # fmt: skip
-            settings = DrasSettings(kind, 8, reward=reward, dense=(40, 10), window=10)
-            agent = train(sets, settings, seed, keep_every=40).agents[-1]
-            found[kind, name] = run(test, agent, settings, seed).reward / len(test)
-        assert found["pg", "learnt"] > best - 0.05
-        assert found["dql", "learnt"] > chance + 0.02
-        assert found["pg", "shuffled"] < chance
-
-
-def long_jobs(seed):
-    """Return jobs of hours that wait for days."""
-    jobs = busy_workload(1000, seed)
-    return replace(jobs, submit=600 * jobs.submit, requested=600 * jobs.requested, run_time=600 * jobs.run_time)
 
 
 SHORT, LONG = 8_640, 172_800  # estimates [s]; all jobs take 1,000 s

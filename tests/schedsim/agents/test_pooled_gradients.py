@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from jobcast import JobcastError, Simulation, make_policy, simulate
+from jobcast import JobcastError, make_policy, simulate
 from schedsim.agents.pooled_gradients import PooledBatch, first_pooled
 from schedsim.policies.agents import RESERVES
 from schedsim.policies.pooled import Pooled
@@ -95,15 +95,6 @@ def test_without_the_place_in_it_the_window_changes_no_pick_while_few_jobs_wait(
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_pick_depends_on_how_long_a_job_that_has_not_ended_will_run(seed, reserve):
     check_no_start_looks_ahead(replace(EASY, agent=first_pooled(seed), reserve=reserve), random_workload(seed))
-
-
-def test_forks_and_stops_change_no_pick():
-    jobs, policy = busy_workload(80), replace(EASY, agent=NETWORK)
-    whole, simulation = simulate(jobs, policy), Simulation(jobs, policy)
-    simulation.run(until=200)
-    for one in (simulation.fork(), simulation):
-        one.run()
-        assert np.array_equal(one.schedule().start, whole.start)
 
 
 @pytest.mark.parametrize(

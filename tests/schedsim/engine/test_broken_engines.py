@@ -7,8 +7,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.by_hand.scenario import BACKFILLED, RESERVED, SCENARIO, starts_by_hand
-from tests.by_hand.scenario import PROCS as SCENARIO_PROCS
 from tests.oracle.easy import Site, rule_named, simulate
 from tests.support.strategies import PROCS, seeded_workload, workloads
 
@@ -23,55 +21,12 @@ def some_workload(shows):
     raise AssertionError(f"none of {len(SEEDS)} workloads shows it")
 
 
-# ruff: noqa: D102 - the docstring of each class tells what its one method does wrong
-
-
-class EndsComeLate(Site):
-    """Meets jobs whose last second has come and whose end has not: they are expected to end a second later."""
-
-    def correct_expired(self):
-        overdue = [entry for entry in self.running if entry.start + entry.run_time <= self.now]
-        self.running = [entry for entry in self.running if entry not in overdue]
-        super().correct_expired()
-        self.running += overdue
-
-    def planned_end(self, entry):
-        return max(super().planned_end(entry), self.now + 1)
-
-
-class OnePassAnEvent(EndsComeLate):
-    """Schedules after every end and every submission, so that the first of a second cannot count on the others."""
-
-    def instant(self, ending, arriving):
-        for entry in ending:
-            super().instant([entry], [])
-        for entry in arriving:
-            super().instant([], [entry])
-
-
-class SubmissionsFirst(EndsComeLate):
-    """Lets the submissions of a second come before its ends, with a pass of their own."""
-
-    def instant(self, ending, arriving):
-        arriving = list(arriving)
-        if arriving:
-            super().instant([], arriving)
-        super().instant(ending, [])
-
-
 class LaterJobFirst(Site):
     """Breaks ties of the order by the larger job id."""
 
     def key(self, order, entry):
         value, submit, job_id = super().key(order, entry)
         return value, submit, -job_id
-
-
-class ExtraIgnored(Site):
-    """Lets a backfill start only if it ends by the shadow time."""
-
-    def spares(self, head, reserved, entry, place):
-        return self.now + entry.candidate <= reserved.begin
 
 
 class ExtraNeverUsedUp(Site):
@@ -83,17 +38,6 @@ class ExtraNeverUsedUp(Site):
         spared = super().spares(head, reserved, entry, place)
         self.running = running
         return spared
-
-
-class OneEndOfATie(Site):
-    """Counts only as many of the jobs that end at the shadow time as the head needs: extra comes out too small."""
-
-    def spares(self, head, reserved, entry, place):
-        free = self.machine.procs - self.in_use
-        for end, procs in sorted((self.planned_end(other), other.procs) for other in self.running):
-            if end <= reserved.begin and free < head.procs:
-                free += procs
-        return self.now + entry.candidate <= reserved.begin or head.procs + entry.procs <= free
 
 
 class FrozenShadow(Site):
@@ -150,35 +94,11 @@ class ForgetsOneEnd(Site):
         self.now += 1
 
 
-class MovingPromise(Site):
-    """Gives a new promise at every pass."""
-
-    def promise_to(self, head):
-        self.promises.pop(head.row, None)
-        super().promise_to(head)
-
-
 class NoPromise(Site):
     """Ignores the promise."""
 
     def keeps_promise(self, head, entry, place):
         return True
-
-
-class RebooksEveryTime(Site):
-    """Moves reservations at every instant, not only at those with ends; later too, if there is no better hole."""
-
-    def run_pass(self):
-        self.booked.clear()
-        super().run_pass()
-
-
-class NeverCompresses(Site):
-    """Keeps reservations as they were given."""
-
-    def run_pass(self):
-        self.something_ended = False
-        super().run_pass()
 
 
 def starts(jobs, name, site=Site, estimates="requested", procs=PROCS):
@@ -198,37 +118,6 @@ def sees_the_future(simulation: Callable, jobs):
     return False
 
 
-FAULTS = [
-    (OnePassAnEvent, "easy", "requested"),
-    (OnePassAnEvent, "conservative-compress", "requested"),
-    (SubmissionsFirst, "easy", "requested"),
-    (LaterJobFirst, "fcfs", "requested"),
-    (LaterJobFirst, "saf-easy", "requested"),
-    (ExtraIgnored, "easy", "requested"),
-    (ExtraNeverUsedUp, "easy", "requested"),
-    (OneEndOfATie, "easy", "requested"),
-    (FrozenShadow, "easy", "requested"),
-    (KnowsRunTimes, "easy", "requested"),
-    (KnowsRunTimes, "conservative-replan", "requested"),
-    (NoHead, "easy", "requested"),
-    (NoHead, "fcfs", "requested"),
-    (NoHead, "easy+promise", "tsafrir"),
-    (OneAtATime, "binpacking", "requested"),
-    (Overbooks, "binpacking", "requested"),
-    (ForgetsOneEnd, "easy", "tsafrir"),
-    (NoPromise, "easy+promise", "tsafrir"),
-    (MovingPromise, "easy+promise", "tsafrir"),
-    (RebooksEveryTime, "conservative-compress", "requested"),
-    (NeverCompresses, "conservative-compress", "requested"),
-]
-
-
-@pytest.mark.parametrize(("site", "policy", "estimates"), FAULTS)
-def test_comparison_with_the_oracle_catches(site, policy, estimates):
-    """Some small workload gives another schedule; `test_validate` has the laws that catch such schedules."""
-    some_workload(lambda jobs: starts(jobs, policy, site, estimates) != starts(jobs, policy, Site, estimates))
-
-
 @pytest.mark.parametrize("policy", ["easy", "conservative-replan", "conservative-compress"])
 def test_no_look_ahead_catches_planning_with_true_run_times(policy):
     some_workload(lambda jobs: sees_the_future(lambda some: starts(some, policy, KnowsRunTimes), jobs))
@@ -242,23 +131,3 @@ def test_no_look_ahead_catches_planning_with_true_run_times(policy):
 )
 def test_the_oracle_does_not_look_ahead(jobs, policy, estimates):
     assert not sees_the_future(lambda some: starts(some, policy, Site, estimates), jobs)
-
-
-@pytest.mark.parametrize(
-    ("site", "policy"),
-    [
-        (ExtraIgnored, "easy"),
-        (KnowsRunTimes, "easy"),
-        (LaterJobFirst, "easy"),
-        (FrozenShadow, "ljf-easy"),
-        (OnePassAnEvent, "easy-sjbf"),
-        (SubmissionsFirst, "wfp3-easy"),
-        (KnowsRunTimes, "hybrid-2"),
-        (RebooksEveryTime, "conservative-compress"),
-        (NeverCompresses, "conservative-compress"),
-    ],
-)
-def test_the_scenario_by_hand_catches(site, policy):
-    """Twelve jobs are enough for most faults."""
-    broken = starts(SCENARIO, policy, site, procs=SCENARIO_PROCS)
-    assert broken != starts_by_hand({**BACKFILLED, **RESERVED}[policy])

@@ -24,7 +24,6 @@ from tests.support.strategies import (
     seeded_estimates,
     seeded_workload,
     workloads,
-    workloads_with_estimates,
 )
 
 NAMED = ["requested", "clairvoyant", "tsafrir"]
@@ -45,17 +44,6 @@ def test_engine_equals_oracle(name, seeds):
             assert engine(jobs, name, estimates, correction, kill) == expected, (
                 f"seed {seed}, {estimates}, {correction}"
             )
-
-
-@given(
-    case=workloads_with_estimates(least_run=0), name=st.sampled_from(EVERY_POLICY), correction=st.sampled_from(NAMES)
-)
-def test_engine_equals_oracle_on_small_workloads(case, name, correction):
-    """The same where Hypothesis can shrink what it finds."""
-    jobs, estimates = case
-    assert engine(jobs, name, estimates, correction) == simulate_slowly(
-        jobs, PROCS, rule_named(name), estimates, correction
-    )
 
 
 @pytest.mark.parametrize("name", [name for name in EVERY_POLICY if name not in ("knapsack", "cobalt-2")])

@@ -29,23 +29,6 @@ def test_stopping_on_the_way_changes_nothing(name):
     assert np.array_equal(simulation.schedule().start, simulate(jobs, policy).start)
 
 
-@pytest.mark.parametrize("name", BRANCHED)
-def test_a_fork_and_its_original_go_their_own_ways(name):
-    jobs, policy = busy_workload(), make_policy(name)
-    estimates = Tsafrir(jobs.user, jobs.requested)
-    whole = simulate(jobs, policy, Tsafrir(jobs.user, jobs.requested), "incremental")
-    original = Simulation(jobs, policy, estimates, "incremental")
-    for second in range(0, 2400, 300):
-        original.run(until=second)
-        fork = original.fork()
-        fork.run()
-        assert np.array_equal(fork.schedule().start, whole.start)
-        assert np.array_equal(fork.schedule().last_estimate, whole.last_estimate)
-    original.run()
-    assert np.array_equal(original.schedule().start, whole.start)
-    assert np.array_equal(original.schedule().last_estimate, whole.last_estimate)
-
-
 def test_restoring_goes_back():
     jobs, policy = busy_workload(), make_policy("easy")
     simulation = Simulation(jobs, policy)

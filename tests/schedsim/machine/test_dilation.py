@@ -10,7 +10,7 @@ from schedsim.explain.explain import explain
 from schedsim.machine.dilation import Dilation
 from schedsim.validate.laws import BY_RUN_TIMES, ENDS
 from schedsim.validate.validate import check
-from tests.support.engine_runs import goes_on_alike, jobs_of, workload_of
+from tests.support.engine_runs import jobs_of, workload_of
 from tests.support.strategies import PROCS, crowded_workload, seeded_workload
 
 jobs = partial(jobs_of, machine=100)
@@ -65,18 +65,6 @@ def test_by_the_mean_equals_a_slow_computation():
             assert found.run_time[row] == (np.ceil(run * factor - 1e-9) if over else run), (seed, row)
             longer += over
     assert longer > 50
-
-
-@pytest.mark.parametrize("by", ["start", "mean"])
-@pytest.mark.parametrize("kill", [True, False])
-def test_forks_and_snapshots_change_nothing(by, kill):
-    some, procs = crowded_workload(1, 80)
-    workload, model = workload_of(some, procs), Dilation(limit=0.7, by=by, seed=2)
-    whole = simulate(workload, make_policy("easy"), kill=kill, run_times=model)
-    simulation = Simulation(workload, make_policy("easy"), kill=kill, run_times=model)
-    for until in (0, int(np.quantile(whole.start, 0.3)), int(np.quantile(whole.start, 0.7))):
-        simulation.run(until=until)
-        goes_on_alike(simulation, whole)
 
 
 def test_a_killed_run_is_cut_at_its_request_and_counted():

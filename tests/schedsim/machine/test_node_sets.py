@@ -8,11 +8,9 @@ import pytest
 
 from experiments.runs.simulate import nodes_told
 from jobcast import JobcastError, JobLog, Workload, make_policy, simulate
-from predictors.data.formats.detect import writer_for
 from schedsim.machine.constraints import read_constraint
 from schedsim.machine.node_groups import Machine, NodeGroup, demands_of, read_machine
 from tests.oracle.constraints import listed, matches
-from tests.support.commands import invoke
 
 FILE = """
 [[nodes]]
@@ -238,13 +236,3 @@ def test_schedules_depend_on_features_and_types_and_say_so(machine):
     kept = {"name": "thin", "count": 2, "processors": 8, "partitions": [], "features": ["ib", "old"], "gpu_type": None}
     told = nodes_told([{"name": "site", "machine": {"nodes": [kept]}}])
     assert told == {"nodes": "site: thin: count 2, processors 8, features ib old"}
-
-
-def test_the_command_counts_and_refuses(tmp_path, machine):
-    path = tmp_path / "log.parquet"
-    log = log_of(("ib", "", "", {}), ("(ib", "", "", {}), ("opa", "", "", {}))
-    writer_for(path)(log, path)
-    run = lambda *more: invoke("simulate", path, "--machine", machine.source, *more)  # noqa: E731
-    assert "has the feature 'opa' (ib, old, nvme)" in str(run().exception)
-    shown = run("--drop-wide", "--paranoid")
-    assert shown.exit_code == 0 and "1 dropped (no-place 1); of those used 3 noted" in shown.output

@@ -20,7 +20,6 @@ from schedsim.results.site_metrics import disturbed_figures
 from schedsim.validate.laws import AVAILABLE, OVERTAKEN
 from schedsim.validate.validate import check
 from tests.oracle.machine import Calendar
-from tests.support.commands import invoke
 from tests.support.engine_runs import EVERY_POLICY, jobs_of, rules_noted, workload_of
 from tests.support.strategies import PROCS, seeded_estimates, seeded_workload
 
@@ -346,20 +345,6 @@ def test_windows_are_repeated(tmp_path):
         path.write_text(text)
         with pytest.raises(JobcastError, match=message):
             read_outages(path)
-
-
-SWF = "; MaxProcs: 8\n" + "".join(
-    f"{i} {i} -1 20 {procs} -1 -1 {procs} 30 -1 1 1 1 1 1 1 -1 -1\n" for i, procs in enumerate((3, 4, 8, 1), start=1)
-)
-
-
-@pytest.mark.parametrize("policy", ["easy", "conservative-compress", "ceil", "hybrid-2"])
-def test_the_command_takes_outages(tmp_path, policy):
-    (tmp_path / "log.swf").write_text(SWF)
-    (tmp_path / "o.csv").write_text(HEADER + "40,90,maintenance,,\n25,,fail,1,\n30,,repair,1,\n")
-    found = invoke("simulate", tmp_path / "log.swf", "--policy", policy, "--outages", tmp_path / "o.csv", "--paranoid")
-    assert found.exit_code == 0, found.exception
-    assert "of the machine" in found.output.lower()
 
 
 def test_reserved_nodes_are_not_free_once_a_job_has_run_on_them_beyond_its_request():

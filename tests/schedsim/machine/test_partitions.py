@@ -170,16 +170,6 @@ SWF = "; MaxProcs: 8\n" + "".join(
 )
 
 
-@pytest.mark.parametrize("name", ["scattered", "first-fit", "best-fit", "contiguous", "partitions"])
-def test_the_command_takes_every_allocator(tmp_path, name):
-    log, table = tmp_path / "log.swf", tmp_path / "table.csv"
-    log.write_text(SWF)
-    found = invoke("simulate", log, "--allocator", name, "--schedule", table, "--paranoid", "--explain", "3")
-    assert found.exit_code == 0, found.output
-    assert ("larger partition" in found.output) == (name == "partitions")
-    assert table.read_text().splitlines()[0].endswith(",nodes")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -193,12 +183,3 @@ def test_the_command_refuses_what_does_not_go_together(tmp_path, options, messag
     log.write_text(SWF)
     found = invoke("simulate", log, *options)
     assert isinstance(found.exception, JobcastError) and message in str(found.exception)
-
-
-def test_more_partitions_than_can_be_searched_are_refused_before_they_are_listed(tmp_path):
-    many = tmp_path / "many.toml"
-    many.write_text("nodes = 10_000_000\n[[level]]\nsize = 1\n")
-    with pytest.raises(JobcastError, match="level 1: 10,000,000 partitions of 1 node are more than 2,000"):
-        read_hierarchy(many)
-    with pytest.raises(JobcastError, match="partitions of 2 nodes are more than"):
-        Hierarchy.binary(1_000_000_000_000, 2)

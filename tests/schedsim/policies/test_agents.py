@@ -1,7 +1,6 @@
 """Agents: who picks, which job holds the reservation, and that the compiled score is the one that the features give."""
 
 from dataclasses import replace
-from itertools import pairwise
 from math import inf, nan
 
 import numpy as np
@@ -19,7 +18,6 @@ from schedsim.policies.orders import Priority
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
-from schedsim.workload.estimates import clairvoyant
 from tests.schedsim.policies.test_observation import Checking, First
 from tests.support.engine_runs import jobs_of, random_workload
 from tests.support.slow import slow_but
@@ -75,27 +73,6 @@ def test_under_balanced_the_first_of_the_queue_is_balanced(seed, reserve, quick)
         for estimates in (None, short):
             ruled = simulate(jobs, policy, estimates)
             assert same(simulate(jobs, replace(policy, agent=agent, reserve=reserve), estimates), ruled)
-
-
-@settings(max_examples=25)
-@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99), reserve=st.sampled_from(["kept", "oldest"]))
-def test_under_balanced_the_job_reserved_starts_as_promised(seed, draws, reserve):
-    jobs = small_workload(seed)
-    promise = Promise(slack=10, growth=-0.15, least=5, most=10, kept=True)
-    policy = replace(make_policy("balanced"), agent=RandomPicks(draws), reserve=reserve, promise=promise)
-    simulation, held, promised = Simulation(jobs, policy, np.maximum(1, jobs.requested // 3)), None, {}
-    for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
-        done = simulation.run(until=second)
-        record, queued = simulation._state.record, simulation.queued.tolist()
-        now = int(simulation._state.jobs_now[record.queue.head].row) if record.queue.head >= 0 else None
-        assert held is None or now == held or held not in queued
-        if now is not None:
-            assert promised.setdefault(now, int(record.queue.guaranteed_start)) == int(record.queue.guaranteed_start)
-        held = now
-        if done:
-            break
-    start = simulation.schedule().start
-    assert all(start[row] <= latest for row, latest in promised.items())
 
 
 @settings(max_examples=40)
@@ -171,60 +148,6 @@ def near_tie(jobs, policy, weights):
     shaken = [weight + 1e-7 * (place + 1) for place, weight in enumerate(weights)]
     first = simulate(jobs, replace(policy, agent=Linear(tuple(shaken))))
     return not same(first, simulate(jobs, replace(policy, agent=Linear(tuple(weights)))))
-
-
-def heads(jobs, policy, estimates=None):
-    """Return for each second what holds the reservation and the first of the queue, and the schedule."""
-    simulation = Simulation(jobs, policy, estimates)
-    seen = []
-    for second in range(int(jobs.submit.max()) + int(jobs.requested.sum()) + 2):
-        done = simulation.run(until=second)
-        record = simulation._state.record
-        held = record.queue.head >= 0
-        seen.append(
-            (
-                int(simulation._state.jobs_now[record.queue.head].row) if held else None,
-                int(record.queue.shadow_time) if held else None,
-                simulation.queued.tolist(),
-            )
-        )
-        if done:
-            break
-    return seen, simulation.schedule()
-
-
-@settings(max_examples=25)
-@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99))
-def test_a_job_that_is_reserved_keeps_the_reservation_until_it_starts(seed, draws):
-    jobs = small_workload(seed)
-    exact = clairvoyant(jobs)
-    seen, schedule = heads(jobs, replace(EASY, agent=RandomPicks(draws), reserve="kept"), exact)
-    first_shadow = {}
-    for (before, shadow, _), (after, _, queued) in pairwise(seen):
-        if before is not None:
-            first_shadow.setdefault(before, shadow)
-            assert after == before or before not in queued
-    for row, shadow in first_shadow.items():
-        assert schedule.start[row] <= shadow
-
-
-@settings(max_examples=25)
-@given(seed=st.integers(0, 10**6), draws=st.integers(0, 99))
-def test_under_oldest_the_first_of_the_queue_holds_the_reservation(seed, draws):
-    seen, _ = heads(small_workload(seed), replace(EASY, agent=RandomPicks(draws), reserve="oldest"))
-    for head, _, queued in seen:
-        assert head is None or head == queued[0]
-
-
-def small_workload(seed):
-    """Return a workload of a few hundred seconds, to be gone through second by second."""
-    random = np.random.default_rng(seed)
-    n = 25
-    run_time = random.integers(1, 9, n)
-    return Workload.from_columns(
-        range(n), submit=np.sort(random.integers(0, 40, n)), procs=random.integers(1, 9, n),
-        requested=run_time + random.integers(0, 5, n), run_time=run_time, machine_procs=8,
-    )  # fmt: skip
 
 
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))

@@ -8,18 +8,14 @@ from random import Random
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from jobcast import JobcastError, Simulation, Workload, generate_log, make_policy, simulate, when_will_it_start
-from predictors.models.similar_jobs import REVISED_ESTIMATES
+from jobcast import JobcastError, Simulation, Workload, make_policy, simulate, when_will_it_start
 from schedsim.engine.start_times import Requested
 from schedsim.explain.explain import explain
 from schedsim.explain.sentences import in_words
 from schedsim.kernels.corrections import CORRECTIONS
 from schedsim.machine.dilation import Dilation
 from schedsim.policies.ceil import Postponing
-from schedsim.policies.gates import Verdict
 from schedsim.policies.policy import ceil
 from schedsim.results.metrics import makespan
 from schedsim.results.schedule import STARTED_BY
@@ -31,13 +27,12 @@ from schedsim.validate.validate import check
 from schedsim.workload.deadlines import drawn, with_deadlines
 from tests.oracle.easy import Job, Outcome, Rule
 from tests.oracle.easy import simulate as simulate_slowly
-from tests.support.engine_runs import estimates_of, goes_on_alike, rules_noted, workload_of
+from tests.support.engine_runs import estimates_of, rules_noted, workload_of
 from tests.support.strategies import (
     PROCS,
     crowded_workload,
     seeded_estimates,
     seeded_workload,
-    workloads_with_estimates,
 )
 
 BASES = {
@@ -88,13 +83,6 @@ def compare(base, jobs, estimates, seed, correction="requested", kill=True, proc
     dated = [replace(job, deadline=deadline) for job, deadline in zip(jobs, deadlines, strict=True)]
     slow = simulate_slowly(dated, procs, Rule(**BASES[base], **rule), estimates, correction, kill)
     assert ours == slow, (about, deadlines)
-
-
-@settings(max_examples=150)
-@given(workloads_with_estimates(most=10, least_run=0), st.sampled_from(sorted(BASES)), st.integers(0, 10**6))
-def test_the_engine_and_the_slow_oracle_agree(drawn, base, seed):
-    jobs, estimates = drawn
-    compare(base, jobs, estimates, seed)
 
 
 def test_a_job_passed_over_and_then_blocked_in_one_second():
@@ -287,30 +275,6 @@ def test_the_second_look_finds_a_start_above_the_ceiling_and_one_out_of_nowhere(
         check(moved, make_policy("ceil"))
 
 
-def test_factors_are_the_same_with_and_without_the_ceiling():
-    workload = busy_machine(2)
-    plain, ceiled = (
-        simulate(workload, make_policy(name), kill=False, run_times=Dilation(limit=0.0, seed=9))
-        for name in ("easy", "ceil")
-    )
-    assert plain.run_time.tolist() == ceiled.run_time.tolist()
-    factor = plain.run_time / workload.run_time
-    assert factor.min() >= 1.052 and factor[workload.run_time > HOUR].max() <= 1.2115
-
-
-@pytest.mark.parametrize("name", ["ceil", "easy-sjbf+ceil", "default+ceil"])
-def test_forks_and_snapshots_go_on_as_the_original(name):
-    workload = busy_machine(3)
-    workload = with_deadlines(workload, drawn(workload, 0.5))
-    whole = simulate(workload, make_policy(name))
-    simulation = Simulation(workload, make_policy(name))
-    simulation.run(until=int(workload.submit[150]))
-    assert simulation.postponed.size
-    goes_on_alike(simulation, whole)
-    with pytest.raises(JobcastError, match="not of"):
-        Simulation(replace(workload, deadline=None), make_policy(name)).restore(simulation.snapshot())
-
-
 def test_explained_in_words():
     rows = [(0, 3000, 36000, 36000), (1, 1200, 3600, 3600), (2, 1180, 39600, 39600), (2, 1200, 3600, 3600)]
     jobs, policy = theta(*rows, deadline=[-1, -1, 90000, -1]), make_policy("easy+ceil")
@@ -323,30 +287,6 @@ def test_explained_in_words():
     late = "it was postponed until t=39600 at the latest"
     assert f"{late}; as a backfill it had 1172 processors and needs 1180" in told(3)
     assert "may use 1172 of them and needs 1200; job 2 headed the queue" in told(4)
-
-
-def test_a_gate_on_top_holds_as_ever():
-    """A gate that holds job 2 until another comes: job 1 of two that fit only one after the other."""
-
-    class Once:
-        def ask(self, candidate):
-            return Verdict(candidate.row != 1 or candidate.holds > 0, "once", recheck=60)
-
-    jobs = theta((0, 4000, HOUR, HOUR), (1, 100, HOUR, HOUR), (2, 100, HOUR, HOUR))
-    assert simulate(jobs, replace(make_policy("easy+ceil"), gate=Once())).start.tolist() == [0, 2, HOUR]
-
-
-def test_estimates_revised_while_jobs_are_put_off():
-    """With revised estimates the queue of those postponed is kept in order too."""
-    log = generate_log(250, seed=4, procs=64, load=0.9)
-    for name in ("ceil", "easy-sjbf+ceil", "sjf-easy+ceil"):
-        workload = Workload.from_log(log)
-        workload = with_deadlines(workload, drawn(workload, 0.5))
-        simulation = Simulation(workload, make_policy(name), REVISED_ESTIMATES["careful"].forecast(log))
-        put_off = rules_noted(simulation)["put off"]
-        expected = simulate(workload, make_policy(name), REVISED_ESTIMATES["careful"].forecast(log))
-        assert simulation.schedule().start.tolist() == expected.start.tolist(), name
-        assert put_off > 100
 
 
 @pytest.mark.parametrize(

@@ -12,18 +12,14 @@ from jobcast import JobcastError, Policy, Simulation, make_policy, simulate
 from predictors.core.events import ENDED, STARTED
 from predictors.core.hash_random import unit
 from schedsim.agents.gradients import first_weights
-from schedsim.explain.explain import explain
-from schedsim.explain.sentences import in_words
 from schedsim.kernels.agents.scoring import DRAWING, FILTER, LEAK, TIME_SCALE
 from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.agents import OLDEST_FIRST, RESERVES, Linear, RandomPicks
 from schedsim.policies.backfilling import Greedy
 from schedsim.policies.networks import Dras, Shape, Shared
 from schedsim.validate.checks import busy_workload, check_no_start_looks_ahead
-from schedsim.validate.validate import check
-from schedsim.workload.estimates import Separate, clairvoyant
 from tests.schedsim.policies.test_agents import Scoring, same
-from tests.support.engine_runs import knows_the_future, random_workload
+from tests.support.engine_runs import random_workload
 
 EASY = make_policy("easy")
 GREEDY = Policy(backfill=Greedy())
@@ -209,45 +205,10 @@ def test_permuted_numbers_change_the_picks():
         assert not same(plain, permuted)
 
 
-@pytest.mark.parametrize("agent", [dras(), dras(kind="dql", explore=0.3), shared()], ids=["pg", "dql", "shared"])
-@pytest.mark.parametrize("stop", [40, 300])
-def test_forks_and_stops_change_no_pick_of_a_network(agent, stop):
-    jobs, policy = busy_workload(100), replace(EASY, agent=agent, window=6)
-    whole = simulate(jobs, policy)
-    stopped = Simulation(jobs, policy)
-    stopped.run(until=stop)
-    fork = stopped.fork()
-    for simulation in (fork, stopped):
-        simulation.run()
-        assert same(simulation.schedule(), whole)
-
-
 @pytest.mark.parametrize("agent", [dras(), dras(kind="dql"), shared()], ids=["pg", "dql", "shared"])
 @given(seed=st.integers(0, 10**9), reserve=st.sampled_from(list(RESERVES)))
 def test_no_network_knows_how_long_a_job_that_has_not_ended_will_run(agent, seed, reserve):
     check_no_start_looks_ahead(replace(EASY, agent=agent, reserve=reserve, window=6), random_workload(seed))
-
-
-def test_with_estimates_that_leak_the_run_times_of_candidates_picks_know_too_much():
-    def leaking(jobs):
-        return Separate(running=jobs.requested, candidates=clairvoyant(jobs), order=jobs.requested)
-
-    policy = replace(EASY, agent=dras(), window=6)
-    assert any(knows_the_future(random_workload(seed), policy, leaking) for seed in range(20))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["pg", "dql"])
-def test_picks_of_a_network_are_explained_and_keep_the_laws(kind):
-    jobs = busy_workload(60)
-    for base in (replace(EASY, window=6), replace(GREEDY, window=6)):
-        policy = replace(base, agent=dras(kind=kind))
-        schedule = simulate(jobs, policy)
-        check(schedule, policy)
-        picked = schedule.started_by != 1  # a job reserved was picked at an earlier instant
-        lines = ["\n".join(in_words(explain(schedule, int(job), policy))) for job in jobs.job_id[picked][::12]]
-        assert lines
-        assert all("picked" in text and ": score " in text for text in lines)
 
 
 @given(seed=st.integers(0, 10**9))

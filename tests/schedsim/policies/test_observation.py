@@ -189,18 +189,6 @@ def test_nothing_seen_tells_users_jobs_numbers_or_the_date(seed, weeks):
     assert np.array_equal(one, other)
 
 
-@settings(max_examples=20)
-@given(seed=SEEDS, stop=st.integers(0, 3000))
-def test_stops_change_nothing_that_is_seen(seed, stop):
-    jobs = random_workload(seed)
-    whole, _ = seen_until(jobs, None, 0)
-    agent = Drawing(0)
-    simulation = Simulation(jobs, replace(EASY, agent=agent))
-    simulation.run(until=stop)
-    simulation.run()
-    assert np.array_equal([[*one.jobs.ravel(), *one.context] for one in agent.seen], whole)
-
-
 @pytest.mark.parametrize("place", [99, -1, None, 0.0, True, np.array([0])])
 def test_a_place_behind_the_last_job_is_refused(place):
     class Wrong(First):

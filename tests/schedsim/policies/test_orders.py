@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jobcast import Easy, JobcastError, Order, Policy, Simulation, Workload, clean, make_policy, read_log, simulate
+from jobcast import Easy, JobcastError, Order, Policy, Simulation, Workload, make_policy, simulate
 from predictors.core.hash_random import mixed
 from schedsim.kernels.keys import F1, F2, F3, F4, dynamic_key, sortable, static_key
 from schedsim.policies.backfilling import Promise
@@ -114,16 +114,6 @@ def test_the_first_of_a_long_queue_of_ties_is_found_as_by_sorting():
     )  # fmt: skip
     for name in ("wfp3", "unicep"):
         finish_alike(*two_ways(jobs, name))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", ["wfp3", "unicep"])
-@pytest.mark.parametrize(
-    "log", ["KTH-SP2-1996-2.1-cln", "SDSC-SP2-1998-4.2-cln", "HPC2N-2002-2.2-cln", "CEA-Curie-2011-2.1-cln"]
-)
-def test_the_first_of_a_queue_is_found_as_by_sorting_on_real_logs(trace, log, name):
-    jobs = clean(read_log(trace(log))[0], drop_wide=True)[0]
-    finish_alike(*two_ways(Workload.from_log(jobs.select(np.arange(min(40_000, len(jobs))))), name))
 
 
 # --- a user's own order -------------------------------------------------------------------------------------------

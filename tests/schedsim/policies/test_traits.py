@@ -1,5 +1,6 @@
 """What does not compose stands in one table; every other set of features runs as the slow oracle says, by the laws."""
 
+from dataclasses import fields
 from functools import cache
 from itertools import combinations
 from random import Random
@@ -11,6 +12,8 @@ from hypothesis import strategies as st
 from jobcast import JobcastError, Simulation, make_policy
 from schedsim.machine.allocators import FirstFit
 from schedsim.machine.topology import Topology
+from schedsim.policies import traits
+from schedsim.policies.policy import Policy
 from schedsim.policies.traits import INCOMPATIBLE, clash, page, refuse
 from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules
@@ -70,6 +73,15 @@ def covering():
             shown |= pairs
             cases.append(case)
     return cases
+
+
+def test_the_cases_of_the_oracle_draw_every_feature():
+    """Each of `GROUPS`, each trait, each part of a policy; `test_networks` has a slow program of networks of nodes."""
+    told = {text for name, text in vars(traits).items() if name[:1].isupper() and isinstance(text, str)}
+    drawn = {name for case in covering() for name in (*case.features, *case.setup.policy, *case.traits)}
+    drawn |= {trait for case in covering() for trait in Policy(**case.setup.policy).traits}
+    known = FEATURES.keys() | told - {traits.NETWORK_OF_NODES} | {field.name for field in fields(Policy)}
+    assert known <= drawn, f"not in the oracle's cases: {known - drawn}; add it to GROUPS of tests/support/features.py"
 
 
 @pytest.mark.parametrize("part", slow_but((*range(8), "apart"), *range(8)))

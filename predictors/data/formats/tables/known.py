@@ -7,21 +7,24 @@
 | Eagle (NREL) | Open Energy Data Initiative, submission 5860 |
 | MIT Supercloud | Samsi et al., The MIT Supercloud Dataset, HPEC 2021, doi 10.1109/HPEC49654.2021.9622850 |
 | Helios (SenseTime), Acme | Hu et al., SC 2021, doi 10.1145/3458817.3476223; Hu et al., NSDI 2024 |
+| LUMOS collection | https://github.com/DIR-LAB/lumos |
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from predictors.core.parquet import MAGIC
-from predictors.data.formats._delimited import header_names
-from predictors.data.formats.parquet import is_own
+from predictors.data.formats._delimited import Table, header_names
+from predictors.data.formats.columns import known_texts
+from predictors.data.formats.parquet import flag_array, is_own
+from predictors.data.formats.records import RULES
 from predictors.data.formats.slurm import STATES
-from predictors.data.formats.tables.read import parquet_names, parquet_texts, parse_table
-from predictors.data.formats.tables.table_map import Column, TableMap
+from predictors.data.formats.tables.read import parquet_names, table_log, table_of
+from predictors.data.formats.tables.table_map import UNUSED, Column, TableMap
 from predictors.data.joblog import JobLog
-from predictors.data.report import Finding, ReadingReport
+from predictors.data.report import ReadingReport, ReportBuilder
 
 _SLURM: Final[Mapping[str, str]] = {
     state: {1: "completed", 0: "failed", 5: "cancelled"}.get(status, "unended") for state, status in STATES.items()
@@ -31,6 +34,11 @@ _NUMBERED_STATES: Final[Mapping[str, str]] = {  # Slurm's states as its database
     "3": "completed",
     "4": "cancelled",
     **dict.fromkeys(("5", "6", "7", "8", "9", "10", "11"), "failed"),
+}
+LUMOS_WORDS: Final[dict[str, Any]] = {
+    **dict.fromkeys(("pass", "completed"), "completed"),
+    **dict.fromkeys(("failed", "timeout", "node_fail"), "failed"),
+    **dict.fromkeys(("killed", "cancelled"), "cancelled"),
 }
 _WEEK_IN_MINUTES: Final = 7 * 24 * 60
 
@@ -43,41 +51,68 @@ class KnownTable:
     marks: frozenset[str]  # names of columns, in small letters, that tell it from other tables
     table_map: TableMap  # what its columns are; those that a release lacks are left out
     note: str = ""  # what a reader of its figures must know; goes into the account
-    # a column of limits that releases give in either: seconds where one is beyond a week of minutes
-    minutes_or_seconds: str = ""
+    # the map for what this file's columns hold, where releases differ
+    adapt: Callable[[TableMap, Table], TableMap] | None = None
 
     def recognises(self, data: bytes) -> bool:
         """Return whether a file is of this data set, by the names of its columns."""
         if data.startswith(MAGIC) and is_own(data):
             return False
-        names = parquet_names(data) if data.startswith(MAGIC) else header_names(data[:50_000], self.table_map.delimiter)
-        return self.marks <= {name.lower() for name in names}
+        return self.marks <= {name.lower() for name in self._names(data)}
 
     def parse(
         self, data: bytes, source: str, strict: bool = False, time_zone: str | None = None
     ) -> tuple[JobLog, ReadingReport]:
-        """Return the job log of such a file, and the account; see `predictors.data.formats.tables.read.parse_table`."""
-        is_parquet = data.startswith(MAGIC)
-        names = parquet_names(data) if is_parquet else header_names(data[:50_000], self.table_map.delimiter)
-        there = {name.lower() for name in names}
+        """Return the job log of such a file, and the account; see `predictors.data.formats.tables.read.table_log`."""
+        there = {name.lower() for name in self._names(data)}
         columns = {name: what for name, what in self.table_map.columns.items() if name.lower() in there}
-        if self.minutes_or_seconds in columns:
-            columns[self.minutes_or_seconds] = Column(column="requested_time", unit=self._unit(data, is_parquet))
-        kept = {field: getattr(self.table_map, field) for field in TableMap.model_fields if field != "columns"}
-        table_map = TableMap(columns=columns, **kept)
-        log, account = parse_table(data, source, table_map, strict, time_zone)
-        own = (Finding("columns", "noted", f"{self.title}: {self.note}"),) if self.note else ()
-        return log, account + ReadingReport(source, own)
+        table_map, report = with_columns(self.table_map, columns), ReportBuilder(source, RULES)
+        table_map.require_complete(source)
+        table = table_of(data, source, table_map, report)
+        if self.adapt is not None:
+            table_map = self.adapt(table_map, table)
+        if self.note:
+            report.note("columns", f"{self.title}: {self.note}")
+        if lacking := [name for name in self.table_map.columns if name not in columns]:
+            report.note("columns", f"no column {', '.join(lacking)}", len(lacking))
+        return table_log(table, source, table_map, report, strict, time_zone)
 
-    def _unit(self, data: bytes, is_parquet: bool) -> str:
-        from pyarrow import compute as pc
+    def _names(self, data: bytes) -> tuple[str, ...]:
+        if data.startswith(MAGIC):
+            return parquet_names(data)
+        return header_names(data[:50_000], self.table_map.delimiter)
 
-        if not is_parquet:
-            return "min"
-        texts = parquet_texts(data, self.title, [self.minutes_or_seconds]).columns[self.minutes_or_seconds]
-        plain = texts.filter(pc.match_substring_regex(texts, r"^\d{1,15}(\.\d*)?$"))
-        longest = pc.max(pc.cast(plain, "double")).as_py()
-        return "s" if longest is not None and longest > _WEEK_IN_MINUTES else "min"
+
+def with_columns(table_map: TableMap, columns: Mapping[str, Any]) -> TableMap:
+    kept = {field: getattr(table_map, field) for field in TableMap.model_fields if field != "columns"}
+    return TableMap(columns=columns, **kept)
+
+
+def _pm100_limits(table_map: TableMap, table: Table) -> TableMap:
+    """Take limits for seconds where one is beyond a week of minutes."""
+    from pyarrow import compute as pc
+
+    if "time_limit" not in table.columns:
+        return table_map
+    texts = table.columns["time_limit"]
+    plain = texts.filter(pc.match_substring_regex(texts, r"^\d{1,15}(\.\d*)?$"))
+    longest = pc.max(pc.cast(plain, "double")).as_py()
+    unit = "s" if longest is not None and longest > _WEEK_IN_MINUTES else "min"
+    return with_columns(table_map, table_map.columns | _columns(requested_time=("time_limit", unit)))
+
+
+def _lumos_ends(table_map: TableMap, table: Table) -> TableMap:
+    """Take `state` for exit codes where it holds numbers; its words count where there is no `new_status`."""
+    from pyarrow import compute as pc
+
+    if "state" not in table.columns:
+        return table_map
+    told = table.columns["state"].filter(flag_array(known_texts(table.columns["state"])))
+    if pc.all(pc.match_substring_regex(told, r"^\s*-?\d+(\.0)?\s*$")).as_py():
+        target = "exit_code"
+    else:
+        target = UNUSED if "new_status" in table.columns else "state"
+    return with_columns(table_map, table_map.columns | {"state": target})
 
 
 def _columns(**plain: str | tuple[str, str]) -> dict[str, Any]:
@@ -124,7 +159,7 @@ KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(  # the data sets by n
             ),
             "a processor is a core of 4 threads; only jobs that had their nodes to themselves are in it; time_limit is "
             "in minutes unless one of them is beyond a week of minutes",
-            "time_limit",
+            _pm100_limits,
         ),
         "eagle": KnownTable(
             "Eagle (NREL)",
@@ -173,6 +208,19 @@ KNOWN: Final[Mapping[str, KnownTable]] = MappingProxyType(  # the data sets by n
                 status={**_SLURM, "SUSPENDED": "unended"},
             ),
             "a processor is a CPU; the column queue is a wait, and times have no zone; no requested times are given",
+        ),
+        "lumos": KnownTable(
+            "CSV of the LUMOS collection",
+            frozenset(("submit_time", "wait_time", "wall_time", "node_num", "cpu_num")),
+            TableMap(
+                columns=_columns(
+                    job_id="job", user="user", project="project", exit_code="state", requested_gpus="gpu_num",
+                    cores="cpu_num", requested_nodes="node_num", submit="submit_time", wait="wait_time",
+                    run_time="run_time", requested_time="wall_time", state="new_status",
+                ),
+                status=LUMOS_WORDS,
+            ),
+            adapt=_lumos_ends,
         ),
     }
 )  # fmt: skip

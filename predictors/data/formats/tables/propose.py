@@ -17,10 +17,10 @@ from predictors.core.errors import JobcastError, printable
 from predictors.core.parquet import MAGIC
 from predictors.data.formats import slurm
 from predictors.data.formats._delimited import Table, header_names, in_utf8, quoted_table, without_utf16
-from predictors.data.formats.columns import span
-from predictors.data.formats.lumos import STATUS as LUMOS_STATUS
+from predictors.data.formats.columns import MISSING, span
 from predictors.data.formats.records import CANCELLED, COMPLETED, FAILED, RULES
 from predictors.data.formats.swf_header import SMALLEST_UNIX_TIME
+from predictors.data.formats.tables.known import LUMOS_WORDS
 from predictors.data.formats.tables.read import parquet_names, parquet_texts
 from predictors.data.formats.tables.table_map import SECONDS, TARGETS, UNUSED
 from predictors.data.formats.tables.vectors import vector_of
@@ -126,11 +126,11 @@ _PATTERNS: Final = (
 )  # fmt: skip
 _NEEDED: Final = {"submit": (), "start": ("wait",), "end": ("run_time",)}
 STATE_WORDS: Final = {  # words of other programs for how a job ended, in small letters
-    **LUMOS_STATUS,
-    "succeeded": COMPLETED,
-    "success": COMPLETED,
-    "error": FAILED,
-    "canceled": CANCELLED,
+    **LUMOS_WORDS,
+    "succeeded": "completed",
+    "success": "completed",
+    "error": "failed",
+    "canceled": "cancelled",
 }
 _UNSETTLED: Final = frozenset(("PENDING", "RUNNING", "SUSPENDED", "REQUEUED", "COMPLETING", "CONFIGURING", "RESIZING"))
 
@@ -211,7 +211,6 @@ def _refuse_bare(data: bytes, source: str, delimiter: str) -> None:
 
 
 def _top(data: bytes, source: str, delimiter: str) -> Table:
-    """Return all columns of the first rows as text."""
     report = ReportBuilder(source, RULES)
     if data.startswith(MAGIC):
         table = parquet_texts(data, source, parquet_names(data))
@@ -418,7 +417,6 @@ def _instants(texts: list[str]) -> Floats:
 
 
 def _by_pattern(texts: list[str], pattern: str) -> list[int | None]:
-    """Return the seconds since 1970 of times of a pattern."""
     import pyarrow as pa
     from pyarrow import compute as pc
 
@@ -506,14 +504,14 @@ def _status_of(table: Table, found: Sequence[Proposal]) -> dict[str, str]:
         return {}
     words = dict.fromkeys(text.strip() for text in _known(table, name))
     meaning = {COMPLETED: "completed", FAILED: "failed", CANCELLED: "cancelled"}
-    status = {}
+    status = dict[str, str]()
     for word in list(words)[:50]:
         word = slurm.without_user(word)
         bare = slurm.state_of(word)
         if bare in _UNSETTLED:
             status[word] = "unended"
-        elif (code := slurm.STATES.get(bare, STATE_WORDS.get(word.lower()))) in meaning:
-            status[word] = meaning[code]
+        elif how := meaning.get(slurm.STATES.get(bare, MISSING), STATE_WORDS.get(word.lower())):
+            status[word] = how
     return status
 
 

@@ -277,7 +277,6 @@ def _without_noughts(draft: Draft, targets: list[str]) -> None:
 
 
 def _dated(column: Any, target: str, pattern: str, draft: Draft) -> Any:
-    """Return times of a pattern as texts that all readers know."""
     from pyarrow import compute as pc
 
     known = known_texts(column)

@@ -18,9 +18,9 @@ from schedsim.kernels.ordered_lists import insert, remove
 from schedsim.kernels.places.records import NodeArrays
 from schedsim.kernels.profile import book, book_dates, clears, is_free
 from schedsim.kernels.records import Arrays, JobNow
-from schedsim.sites.slurm.candidates import forget_exempt, reorder
 from schedsim.sites.slurm.cycle import copy_now, release
 from schedsim.sites.slurm.placement import choose, find_rooms, is_in, next_usable
+from schedsim.sites.slurm.preemptable import forget_exempt, reorder
 from schedsim.sites.slurm.records import NodeCycle, PreemptionArrays, SlurmArrays
 from schedsim.sites.slurm.usage import claim
 
@@ -136,7 +136,7 @@ def make_way_on(
             more = release(places, cycle, sim.jobs_now[preempt.slots[needed]].row, demand, end)
             room += max(0, more)
             needed += 1
-        choose(places, cycle, places.later, demand)
+        choose(places, cycle, demand)
         passes += 1
         for i in range(needed):
             preempt.keys[i] = _taken_of(places, cycle, sim.jobs_now[preempt.slots[i]].row)
@@ -148,7 +148,7 @@ def make_way_on(
             _stop(sim, slurm, preempt, places, preempt.slots[i], job.row)
     forget_exempt(preempt)
     find_rooms(places, cycle, demand, end)
-    places.one[0].n_chosen = choose(places, cycle, places.nodes, demand)
+    places.one[0].n_chosen = choose(places, cycle, demand)
     return True
 
 

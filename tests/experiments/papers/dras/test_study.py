@@ -36,7 +36,6 @@ from experiments.papers.dras.checks import controls, copied, look_ahead, opennes
 from experiments.papers.dras.claims import LONGEST, claims, judged, learnt, ratio
 from experiments.papers.dras.job_sets import Counts, default_log, split
 from experiments.papers.dras.runs import (
-    CURVE,
     RUN,
     TEST,
     VALIDATION,
@@ -50,7 +49,7 @@ from experiments.papers.dras.runs import (
     weeks_of,
 )
 from experiments.papers.dras.tables import against_fcfs, summary, table_3, table_4
-from experiments.papers.dras.training import ARMS, Task, linear_runs, settings_of, tasks_of, trained_runs
+from experiments.papers.dras.training import linear_runs
 from experiments.registry import perform
 from experiments.runs.setting import Setting
 from jobcast import JobcastError, Pool, Workload, clean, make_policy, simulate
@@ -255,21 +254,6 @@ def test_the_entropy_of_picks_is_told_by_seed():
     assert (row["untrained"], row["trained"], row["largest"], row["seeds_below_0.01"]) == (0.98, 0.005, 0.4, 2)
 
 
-@pytest.mark.slow
-def test_a_copy_of_the_test_in_training_helps_there():
-    """A linear agent tuned on the very jobs of the test does better there on the mean of ten seeds.
-
-    Its twelve weights hold too little of them for ten seeds to be sure.
-    """
-    seeds = range(1, 11)
-    runs = [table_of(linear_runs(WORK, (name, seed)), RUN) for name in (LINEAR, LINEAR + COPIED) for seed in seeds]
-    base = [table_of(evaluated(WORK, FCFS, seed, lambda log, jobs: CASES[FCFS].run(log, jobs, 1)), RUN)
-            for seed in seeds]  # fmt: skip
-    found = copied(pd.concat([*runs, *base])).iloc[0]
-    assert float(found["difference"].split()[0]) < 0
-    assert found["leakage_is_seen"] in ("yes", "no")
-
-
 def test_verdicts_need_the_whole_interval():
     assert judged(Ratio(1.5, 1.4, 1.7), 1.6, True, 10) == "open"
     assert judged(Ratio(1.5, 1.4, 1.6), 1.6, True, 10) == "holds"
@@ -286,20 +270,6 @@ def test_tables_beside_the_paper():
         runs[column] = 0.1
     assert table_4(runs, (FCFS,))["estimates"].tolist() == ["requested", "cqsim", "the paper"]
     assert (against_fcfs(runs, TEST).query("case == @FCFS")["mean_wait"] == 1).all()
-
-
-@pytest.mark.slow
-def test_a_training_is_the_same_again():
-    task = Task(PG, 1, next(iter(study.ORDERS)))
-    first, second = (trained_runs(WORK, task).drop(columns="train_seconds") for _ in range(2))
-    pd.testing.assert_frame_equal(first, second)
-    runs = table_of(first, RUN)
-    assert set(runs["case"]) == {PG, PG + FROZEN} and runs["updates"].min() > 0
-    entropy = first[first["table"] == CURVE]["entropy"]
-    assert entropy.iloc[0] > 0.9 and entropy.between(0, 1).all()
-    assert trained_runs(WORK, Task(DQL, 1, next(iter(study.ORDERS)))).get("entropy", pd.Series()).isna().all()
-    leaked = table_of(trained_runs(WORK, Task(PG + COPIED, 1, next(iter(study.ORDERS)))), RUN)
-    assert set(leaked["part"]) == {TEST}
 
 
 @pytest.mark.slow
@@ -336,17 +306,3 @@ def test_options_that_cannot_be(tmp_path):
     ):
         with pytest.raises(JobcastError, match=says):
             study.plan_of(Setting(LOG, tmp_path, **given))
-
-
-@pytest.mark.slow
-def test_the_full_machine_has_the_papers_networks_and_keeps_its_training(tmp_path):
-    plan = study.plan_of(Setting(LOG, tmp_path, scale="full", job_sets=3))
-    whole = Work(split(LOG, "6w", "3w", plan.nodes), plan, first_seed=1)
-    assert [task.arm for task in tasks_of(whole)] == [PG, DQL]
-    assert settings_of(whole, ARMS[0]).shape.parameters == 21_890_053
-    kept = replace(WORK, checkpoints=tmp_path / "agents")
-    task = Task(PG, 1, next(iter(study.ORDERS)))
-    first = trained_runs(kept, task)
-    written = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}
-    assert written and trained_runs(kept, task)["mean_wait_s"].equals(first["mean_wait_s"])
-    assert written == {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*.npz")}  # nothing was trained anew

@@ -134,12 +134,6 @@ def test_the_agent_does_not_depend_on_the_workers(log):
     assert (one.agent, one.choices, one.train) == (two.agent, two.choices, two.train)
 
 
-def test_a_missing_package_is_one_line(log, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cma", None)
-    with pytest.raises(JobcastError, match=r"needs the package cma, which is missing: pip install 'jobcast\[rl\]'"):
-        Tuning(Split(log))
-
-
 def test_what_cannot_be_tuned_is_refused(log):
     for wrong, said in (
         ({"reserves": ()}, "Name reservation rules"), ({"reserves": ("kept", "kept")}, "each once"),

@@ -5,8 +5,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jobcast import JobcastError, JobLog, clean, read_log
 from predictors.data.formats.alcf import parse_alcf
@@ -216,20 +214,6 @@ def test_told_by_content_and_packed(tmp_path: Path) -> None:
 def test_several_machines_are_noted() -> None:
     _, account = read(row(), another(1002, MACHINE_NAME="cetus"))
     assert "mira, cetus" in next(f.text for f in account.findings if f.rule == "columns")
-
-
-CELL = st.text(st.sampled_from('0123456789-:., Tab"\n+'), max_size=10)
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(sorted(MIRA)), CELL, max_size=4), max_size=3))
-def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -> None:
-    try:
-        log, account = read(row(), *[another(5 + n) | changed for n, changed in enumerate(changes)])
-    except JobcastError as error:
-        assert "\n" not in str(error)
-    else:
-        assert len(log) >= 1
-        assert all(1 <= place <= 99 for finding in account.findings for place in finding.places)
 
 
 def test_runs_of_one_id_that_overlap_or_follow_a_completed_one_are_different_jobs() -> None:

@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.detect import detect
@@ -193,30 +191,6 @@ def test_strict_names_the_line() -> None:
 def test_detected() -> None:
     assert detect(ended().encode(), "a") == "pbs"
     assert detect(b"# moved here\n" + ended().encode(), "a") == "pbs"
-
-
-WORD = st.text(st.sampled_from("0123456789:;=+/*[]-. abEQSDR\n"), max_size=14)
-
-
-@given(
-    st.lists(
-        st.dictionaries(
-            st.sampled_from(["exec_host", "Resource_List__select", "start", "end", "ctime", "Exit_status"]),
-            WORD,
-            max_size=4,
-        ),
-        max_size=3,
-    ),
-    WORD,
-)
-def test_any_records_give_a_log_or_a_clear_error(changes: list[dict[str, str]], line: str) -> None:
-    lines = [ended(f"{8 + k}.srv", **changed) for k, changed in enumerate(changes)]
-    try:
-        log, _ = read(ended(), *lines, f"03/27/2021 10:00:00;{line}", line)
-    except JobcastError as error:
-        assert "\n" not in str(error)
-    else:
-        assert len(log) >= 1
 
 
 def test_deleted_after_its_end_is_still_its_end() -> None:

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from jobcast import JobcastError, JobLog, read_log
 from predictors.data.formats.detect import detect
@@ -506,34 +504,6 @@ def test_json_that_holds_no_jobs() -> None:
             parse_sacct_json(text, "a.json")
     log, account = as_json(NEW, 7, {"job_id": None})
     assert (len(log), account.count("no-job-id")) == (1, 2)
-
-
-CELL = st.text(st.sampled_from("0123456789-:.|T abU\n+_[]%"), max_size=12)
-
-
-@given(st.lists(st.dictionaries(st.sampled_from(sorted(PLAIN)), CELL, max_size=4), max_size=4))
-def test_any_fields_give_a_log_or_a_clear_error(changes: list[dict[str, str]]) -> None:
-    try:
-        log, account = read(row(), *[row(**changed) for changed in changes])
-    except JobcastError as error:
-        assert "\n" not in str(error)
-    else:
-        assert len(log) >= 1
-        assert account.source == "a.txt"
-
-
-@given(
-    st.recursive(
-        st.none() | st.integers() | st.text(max_size=5) | st.floats(), lambda inner: st.lists(inner, max_size=2)
-    )
-)
-@settings(max_examples=12)
-def test_any_json_gives_a_log_or_a_clear_error(value: object) -> None:
-    for key in NEW:
-        try:
-            as_json(NEW, {**NEW, "job_id": 12, key: value})
-        except JobcastError as error:
-            assert "\n" not in str(error)
 
 
 # what nobody should write ---------------------------------------------------------------------------------------------

@@ -361,17 +361,6 @@ def test_fast_and_careful_path_agree(text: str) -> None:
     assert outcome(careful=False) == outcome(careful=True)
 
 
-@given(st.binary(max_size=300) | st.lists(LINES).map(lambda lines: "\n".join(lines).encode()[:-3]))
-def test_any_bytes_give_a_log_or_a_clear_error(data: bytes) -> None:
-    try:
-        log, account = parse_swf(data, "a.swf")
-    except JobcastError as error:
-        assert "\n" not in str(error)
-        return
-    rows = sum(1 for line in data.split(b"\n") if line.strip(b" \t\r") and not line.strip(b" \t\r").startswith(b";"))
-    assert len(log) + account.dropped == rows or data.startswith(b"\xef\xbb\xbf")
-
-
 # real logs ------------------------------------------------------------------------------------------------------------
 
 

@@ -8,11 +8,11 @@ from typing import NamedTuple
 import pytest
 
 from predictors.service.api import connections as lines
-from predictors.service.api.auth import read_tokens
+from predictors.service.api.admission import read_tokens
 from predictors.service.api.lifecycle import Listening
 from predictors.service.client import Client
 from tests.predictors.service.hostile.attacks import ATTACKS, SLOW, Target, measured
-from tests.predictors.service.test_auth import tokens_in
+from tests.predictors.service.test_admission import tokens_in
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
 from tests.support.waiting import until

@@ -18,7 +18,7 @@ import pytest
 
 from predictors.service.api import connections as lines
 from predictors.service.api import events as event_routes
-from predictors.service.api.auth import Limits, read_tokens
+from predictors.service.api.admission import Limits, read_tokens
 from predictors.service.api.connections import Connections, LimitedConnection
 from predictors.service.api.errors import MOST_VALUES, Refusal, valid
 from predictors.service.api.lifecycle import Listening
@@ -26,7 +26,7 @@ from predictors.service.api.schema import MOST_NODES, N_COUNTERS, RuntimeIn, Tel
 from predictors.service.client import Client, ServiceError
 from predictors.service.operation.logs import ThrottledFilter
 from predictors.service.state.jobs import ReadersWriterLock
-from tests.predictors.service.test_auth import tokens_in
+from tests.predictors.service.test_admission import tokens_in
 from tests.support.certificates import self_signed
 from tests.support.killing import free_port, start
 from tests.support.service_in_thread import running
@@ -291,27 +291,6 @@ def test_a_database_that_is_taken_away_and_put_back(tmp_path):
         assert client.ask("GET", "/readyz")["ready"]
 
 
-@pytest.mark.slow
-def test_a_full_disk_under_a_real_service(tmp_path):
-    """Its files may not grow any more; then they may again."""
-    port = free_port()
-    server = start("last-two", f"sqlite:///{tmp_path}/full.db", port)
-    try:
-        with Client(f"http://127.0.0.1:{port}", retries=0, timeout=60) as client:
-            assert client.send([EVENT])[0]["sequence"] == 1
-            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
-            stored = 1
-            with pytest.raises(ServiceError, match="503 the database cannot be used now"):
-                for i in range(2, 1000):
-                    stored = client.send([{**EVENT, "job_id": i}])[0]["sequence"]
-            assert client.runtime([{"requested_time": 60}])[0].seconds == 60.0
-            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-            assert client.send([{**EVENT, "job_id": "room"}])[0] == {"sequence": stored + 1, "status": "applied"}
-    finally:
-        server.send_signal(signal.SIGTERM)
-        assert server.wait(30) in (0, -signal.SIGTERM)  # it ends by the signal, after it has finished
-
-
 def test_a_warning_that_repeats_is_written_once_in_a_while_with_its_count(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("predictors.service.operation.logs.time", SimpleNamespace(monotonic=lambda: now[0]))
@@ -439,20 +418,6 @@ def test_requests_in_one_piece_are_all_answered_unless_too_many_wait(served):
         assert ended(line).count(b"HTTP/1.1 200") < 10 * lines.MOST_WAITING
 
 
-def test_a_connection_is_not_read_while_its_requests_wait():
-    told, waiting = [], [None]
-    transport = SimpleNamespace(
-        pause_reading=lambda: told.append("pause"), resume_reading=lambda: told.append("resume")
-    )
-    flow = lines._Flow(transport, waiting)
-    flow.pause_reading()
-    flow.resume_reading()
-    assert told == ["pause"]
-    waiting.clear()
-    flow.resume_reading()
-    assert told == ["pause", "resume"]
-
-
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -500,3 +465,24 @@ def test_a_connection_whose_next_request_came_early_does_not_rest(n_waiting):
     one.transport = SimpleNamespace(is_closing=lambda: True)
     one.on_response_complete()
     assert told == [bool(n_waiting)]
+
+
+@pytest.mark.slow
+def test_a_full_disk_under_a_real_service(tmp_path):
+    """Its files may not grow any more; then they may again."""
+    port = free_port()
+    server = start("last-two", f"sqlite:///{tmp_path}/full.db", port)
+    try:
+        with Client(f"http://127.0.0.1:{port}", retries=0, timeout=60) as client:
+            assert client.send([EVENT])[0]["sequence"] == 1
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (50_000, resource.RLIM_INFINITY))
+            stored = 1
+            with pytest.raises(ServiceError, match="503 the database cannot be used now"):
+                for i in range(2, 1000):
+                    stored = client.send([{**EVENT, "job_id": i}])[0]["sequence"]
+            assert client.runtime([{"requested_time": 60}])[0].seconds == 60.0
+            resource.prlimit(server.pid, resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+            assert client.send([{**EVENT, "job_id": "room"}])[0] == {"sequence": stored + 1, "status": "applied"}
+    finally:
+        server.send_signal(signal.SIGTERM)
+        assert server.wait(30) in (0, -signal.SIGTERM)  # it ends by the signal, after it has finished

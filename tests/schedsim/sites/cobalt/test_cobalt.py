@@ -4,8 +4,6 @@ import sys
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from experiments.cli.main import main
 from experiments.papers.cobalt.stories import drain, sawtooth
@@ -26,7 +24,7 @@ from tests.oracle.easy import rule_named
 from tests.oracle.easy import simulate as ticking
 from tests.support.cobalt_runs import busy_mira, most_used, rules_of, seeded_house
 from tests.support.engine_runs import estimates_of, jobs_of, rules_noted, workload_of
-from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload, workloads
+from tests.support.strategies import PROCS, crowded_workload, seeded_estimates, seeded_workload
 
 AT_EXPIRY = [name for name in CORRECTIONS if name != "slurm"]  # that one also follows the clock
 
@@ -54,11 +52,6 @@ def test_equals_the_simulator_that_ticks_under_a_sites_rules(policy):
         correction = AT_EXPIRY[seed % len(AT_EXPIRY)]
         ran += run_both(jobs, policy, seeded_house(seed, jobs), guesses, correction) is not None
     assert ran > 40
-
-
-@given(jobs=workloads(least_run=0), seed=st.integers(0, 10**6), policy=st.sampled_from(["cobalt", "easy", "careful"]))
-def test_also_on_workloads_that_search_for_a_difference(jobs, seed, policy):
-    run_both(jobs, policy, seeded_house(seed, jobs))
 
 
 def test_ticks_are_needed_and_those_left_out_are_not(monkeypatch):

@@ -64,7 +64,8 @@ def test_a_reservation_takes_whole_nodes():
     ("boxes", "piece", "pieces", "spread", "nodes"),
     [
         ([Box((8, 0, 0), weight=5), Box((8, 0, 0))], 2, 1, False, [1]),  # the lightest
-        ([Box((8, 0, 0)), Box((4, 0, 0)), Box((8, 0, 0))], 2, 1, False, [1]),  # the tightest that holds all
+        ([Box((8, 0, 0)), Box((4, 0, 0)), Box((8, 0, 0))], 2, 1, False, [0]),  # one piece: the first
+        ([Box((8, 0, 0)), Box((4, 0, 0)), Box((8, 0, 0))], 2, 2, False, [1]),  # the tightest that holds all
         ([Box((8, 0, 0)), Box((4, 0, 0)), Box((8, 0, 0))], 2, 2, True, [0, 1]),  # in turn
         ([Box((8, 0, 0)), Box((1, 0, 0)), Box((8, 0, 0)), Box((8, 0, 0))], 2, 2, True, [2, 3]),  # a run that holds it
         ([Box((2, 0, 0)), Box((1, 0, 0)), Box((2, 0, 0))], 2, 2, False, [0, 2]),  # run after run

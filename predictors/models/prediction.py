@@ -1,4 +1,4 @@
-"""The range rule: predictions lie between one second and the requested time, with a fallback.
+"""A prediction, and the rule of its range: between one second and the requested time, with a fallback.
 
 * With `cap=True` predictions lie in [1 s, requested time]: jobs are killed at their request. A request that is unknown,
   or is not above 0, caps nothing.
@@ -15,7 +15,7 @@ import numpy as np
 
 from predictors.core.arrays import Bools, Floats
 from predictors.core.jit import compiled
-from predictors.core.limits import SHORTEST, UNKNOWN_REQUEST
+from predictors.core.prediction_bounds import SHORTEST, UNKNOWN_REQUEST
 
 REQUESTED: Final = "requested"  # named by a prediction as its source where nothing is known
 

@@ -1,4 +1,4 @@
-"""Nodes that a real Slurm with topology/tree gives to jobs, next to those of the simulation."""
+"""Nodes that a real Slurm gives to jobs, with topology/tree and without, next to those of the simulation."""
 
 import os
 import time
@@ -28,21 +28,25 @@ SwitchName=top Switches=spine[0-1]
 """
 
 
+@pytest.mark.parametrize("has_tree", [True, False])
 @pytest.mark.parametrize("weights", [(1,) * 12, (1, 1, 1, 1, 5, 1, 1, 1, 1, 5, 5, 1)])
-def test_nodes_of_jobs_are_those_of_slurm(weights, tmp_path, monkeypatch):
+def test_nodes_of_jobs_are_those_of_slurm(weights, has_tree, tmp_path, monkeypatch):
     """Jobs of whole nodes, of parts of nodes and of processors start at once on what others leave, or are cancelled."""
     monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}{os.pathsep}{os.environ['PATH']}")
     nodes = tuple(f"CPUs={PROCS} RealMemory=1000 Weight={weight}" for weight in weights)
-    more = "TopologyPlugin=topology/tree\nPartitionName=all Nodes=n[1-12] MaxTime=INFINITE State=UP\n"
+    more = "TopologyPlugin=topology/tree\n" if has_tree else ""
+    more += "PartitionName=all Nodes=n[1-12] MaxTime=INFINITE State=UP\n"
     cluster = SlurmCluster("26.05", tmp_path / "bin", more=more, nodes=nodes)
-    (cluster.home / "topology.conf").write_text(TOPOLOGY)
+    if has_tree:
+        (cluster.home / "topology.conf").write_text(TOPOLOGY)
     try:
         cluster.up()
         jobs = run_jobs(cluster, Random(7))
     finally:
         cluster.down()
     assert len(jobs) > STEPS / 2
-    boxes = [Box((PROCS, 0, 0), weight=weight, way=way) for weight, way in zip(weights, WAYS, strict=True)]
+    ways = WAYS if has_tree else [None] * len(WAYS)
+    boxes = [Box((PROCS, 0, 0), weight=weight, way=way) for weight, way in zip(weights, ways, strict=True)]
     ours = [
         job_on(k, submit, LONG, end - submit, pieces, (piece, 0, 0), spread, nodes=tuple(range(12)))
         for k, (submit, end, pieces, piece, spread, _) in enumerate(jobs, 1)

@@ -95,7 +95,6 @@ def _preempts_any(preempt: PreemptionArrays, which: int) -> bool:
 
 @step
 def _key(preempt: PreemptionArrays, places: NodeArrays | None, other: JobNow) -> int:
-    """Return the place of a candidate among the others."""
     if preempt.one[0].youngest:
         return -other.start
     nodes, rank = int(preempt.nodes[other.row]), int(preempt.rank[other.row])
@@ -109,7 +108,6 @@ def _key(preempt: PreemptionArrays, places: NodeArrays | None, other: JobNow) ->
 
 @step
 def _sort(preempt: PreemptionArrays, first: int, end: int) -> None:
-    """Sort candidates from one place to another by key and tie."""
     slots, keys, ties = preempt.slots, preempt.keys, preempt.ties
     gap = (end - first) >> 1
     while gap > 0:

@@ -1,4 +1,4 @@
-"""Authentication, rate and size limits (ASGI middleware)."""
+"""Who is let in, and with what: tokens, hosts, rates, sizes of bodies (ASGI middleware)."""
 
 import asyncio
 import base64

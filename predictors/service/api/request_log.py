@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from predictors.service.api.auth import App, Message, Receive, Scope, Send
+from predictors.service.api.admission import App, Message, Receive, Scope, Send
 from predictors.service.operation.audit import AuditLog
 from predictors.service.operation.logs import log, new_request_id, request_id
 from predictors.service.operation.tracing import Tracing
