@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.console import working
+from experiments.site.grade.kept import caution_of
 from predictors.core.errors import JobcastError, printable
 from predictors.data.cleaning import RequestsFrom
 from predictors.data.formats.detect import read_log
@@ -53,6 +54,11 @@ def with_site(given: dict[str, Any], is_named: Callable[[str], bool]) -> dict[st
     site = read_site(path)
     found = {name: value for name, value in _of_site(site, Path(path), given, is_named).items() if not is_named(name)}
     return given | found | ({"site": None} if "commands" in given else {})
+
+
+def caution_for(site: Path | None, ungraded: bool) -> str:
+    """Return what must be said of figures from a site's twin, and refuse them below grade B; nothing without a site."""
+    return "" if site is None or not is_site(site) else caution_of(site, ungraded)
 
 
 def _of_site(site: Site, path: Path, given: dict[str, Any], is_named: Callable[[str], bool]) -> dict[str, Any]:

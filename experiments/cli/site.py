@@ -1,10 +1,12 @@
-"""`jobcast site …`: the folder of a site under Slurm as one file, and how near its twin comes to its log."""
+"""`jobcast site …`: the folder of a site under Slurm as one file, its twin's grade, and what it says of changes."""
 
+from collections.abc import Callable
 from pathlib import Path
 from time import perf_counter
 from typing import Any
 
 from experiments.cli.options import site as options
+from experiments.cli.options.shared import seconds_of
 from experiments.cli.reading import read
 from experiments.console import after_reading, print_account, print_json, print_table, resumable, say, working
 from experiments.reports.figures import refuse_report_folder, report_folder
@@ -14,13 +16,19 @@ from experiments.runs.clusters import Pool
 from experiments.runs.policies import machine_at
 from experiments.runs.simulate import ready_for
 from experiments.site.grade.grade import Grading, from_eligible
+from experiments.site.grade.kept import caution_of, keep_grade, place_of
 from experiments.site.grade.report import CONDITIONS, report_on
 from experiments.site.inventory.gaps import lacking_partitions
 from experiments.site.inventory.inventory import Inventory, what_helps
-from predictors.core.errors import counted
+from experiments.site.whatif.changes import ASKED, changed, kind_named
+from experiments.site.whatif.report import FIRST, SEARCH
+from experiments.site.whatif.report import report_on as report_on_change
+from experiments.site.whatif.target import Found, Target, search
+from experiments.site.whatif.whatif import Compared, Question, Side
+from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.slurm.folder import read_folder
-from predictors.data.slurm.site import log_of, read_site
+from predictors.data.slurm.site import Site, log_of, read_site
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
 from schedsim.sites.slurm.files import SlurmFiles
@@ -28,6 +36,7 @@ from schedsim.sites.slurm.files import SlurmFiles
 
 def grade(args: options.Grade) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
+    refuse_unwritable(place_of(args.path))
     site = read_site(args.path)
     jobs, account = read(log_of(args.path, site))
     with after_reading(account):
@@ -43,9 +52,13 @@ def grade(args: options.Grade) -> None:
         with resumable():
             found = asked.run(args.out / page_of, workers)
         folder = report_folder(args.out, page_of)
+    helps = what_helps(site)
     with working("Drawing"):
-        report = write_report(folder, report_on(found, what_helps(site)), begin)
+        report = write_report(folder, report_on(found, helps), begin)
     total, page = account + ready.account, folder / PAGE
+    if args.procs is None:
+        worst = found.figures.worst
+        keep_grade(args.path, found.grade, "" if worst is None else worst.name, helps, page)
     if args.as_json:
         more: dict[str, Any] = {"grade": found.grade, "page": str(page), "files": files_of(folder)}
         print_json(report.to_json() | more | {"account": total.to_dict()})
@@ -58,6 +71,97 @@ def grade(args: options.Grade) -> None:
             print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
     print_account(total, listed=args.list_account)
     say(f"Every number: {page} ({report.seconds:.0f} s)")
+
+
+def whatif(args: options.Whatif) -> None:
+    begin, path = perf_counter(), str(args.path)
+    texts = [*(args.sets or ()), *(f"nodes {one}" for one in args.nodes or ())]
+    texts += [f"a drain of {one}" for one in args.drain or ()]
+    target = _target(args.target, sum(ASKED in one for one in [*(args.sets or ()), *(args.nodes or ())]))
+    if not texts and args.policy is None and args.estimates is None and args.soft_limits is None:
+        raise JobcastError("Name a change: --set, --nodes, --drain, --policy, --estimates or --soft-limits.")
+    site, caution = read_site(args.path), caution_of(args.path, args.ungraded)
+    before = Side.of(site, path)
+
+    def side(number: int = 0) -> Side:
+        sets, nodes = ([one.replace(ASKED, str(number)) for one in given or ()] for given in (args.sets, args.nodes))
+        made = changed(site, path, sets, nodes, args.drain or ())
+        return Side.of(made, path, args.policy, args.estimates, args.soft_limits)
+
+    after = side(1 if target else 0)
+    jobs, account = read(log_of(args.path, site))
+    with after_reading(account):
+        ready = ready_for(before.nodes, jobs, drop_wide=True, reading=account, sites=(before.files,))
+        page_of = f"whatif-{slug(site.name)}"
+        refuse_report_folder(args.out, page_of)
+        asked = Question(ready.used, before, path, args.shakes, args.out / page_of, Pool(**vars(args.pool)))
+        asked.check(after)
+        with resumable():
+            if target is None:
+                searched, compared = None, asked.compared(after)
+            else:
+                searched, compared, number = _searched(args, site, target, asked, side)
+                texts = [one.replace(ASKED, str(number)) for one in texts]
+        folder = report_folder(args.out, page_of)
+    with working("Drawing"):
+        report = write_report(folder, report_on_change(compared, _in_words(args, texts), caution, searched), begin)
+    total, page = account + ready.account, folder / PAGE
+    if args.as_json:
+        more: dict[str, Any] = {"caution": caution, "page": str(page), "files": files_of(folder)}
+        print_json(report.to_json() | more | {"account": total.to_dict()})
+        return
+    for sentence in report.verdict:
+        say(f"{sentence}\n")
+    for name in (SEARCH, FIRST):
+        if name in report.tables:
+            print_table(
+                name.capitalize(), list(report.tables[name].columns), report.tables[name].itertuples(index=False)
+            )
+    print_account(total, listed=args.list_account)
+    say(f"Every number: {page} ({report.seconds:.0f} s)")
+
+
+def _in_words(args: options.Whatif, texts: list[str]) -> str:
+    """Return what is changed, as options."""
+    named = {"policy": args.policy, "estimates": args.estimates, "soft limits": args.soft_limits}
+    return ", ".join([*texts, *(f"{what} {name}" for what, name in named.items() if name is not None)])
+
+
+def _target(given: str | None, asked: int) -> Target | None:
+    if asked != (0 if given is None else 1):
+        raise JobcastError(
+            f"--target goes with one {ASKED} in --nodes or --set, such as --nodes 'n+{ASKED}' --target mean_wait=2h; "
+            f"found {asked}{' without it' if given is None else ''}."
+        )
+    if given is None:
+        return None
+    figure, _, most = given.partition("=")
+    return Target(figure, seconds_of(most, "--target"))
+
+
+def _searched(
+    args: options.Whatif, site: Site, target: Target, asked: Question, side: Callable[[int], Side]
+) -> tuple[Found, Compared, int]:
+    """Search the smallest number that meets a target; return what was found, and the what-if with that number."""
+    kind = next((one for one in args.nodes or () if ASKED in one), None)
+    if kind is not None and not kind.endswith(f"+{ASKED}"):
+        raise JobcastError(f"--nodes {kind}: a number of nodes is searched as KIND+{ASKED}.")
+    first, most = (0, 4 * len(kind_named(site, str(args.path), kind[:-2]))) if kind is not None else (1, 1 << 16)
+    while most > 1:
+        try:
+            asked.check(side(most))
+            break
+        except JobcastError:  # beyond what Slurm takes
+            most //= 2
+    found: dict[int, Compared] = {}
+
+    def shaken(number: int) -> list[float]:
+        found[number] = asked.compared(side(number), f"With {number}")
+        return found[number].shaken(target.figure)[1]
+
+    searched = search(target, shaken, first, most)
+    number = max(searched.tried) if searched.smallest is None else searched.smallest
+    return searched, found[number], number
 
 
 def import_folder(args: options.Import) -> None:

@@ -164,6 +164,7 @@ LINES = {
     "promote": "promote models:/runtime/1 --alias champion --why wanted --json",
     "site import": "site import big --json",
     "site grade": "site grade big.site --json",
+    "site whatif": "site whatif big.site --set bf_interval=60 --ungraded --shakes 5 --json",
     "sweep": "sweep log.swf --policies fcfs,easy --seeds 2 --by size --out swept --json",
 }
 SLOW_LINES = {

@@ -70,7 +70,7 @@ SIZES = ("-1", "0", "9223372036854775808", "1" + "0" * 30, "1.5", "x", "", "nan"
 MUCH = {"jobs": SIZES, "users": SIZES, "seeds": SIZES, "workers": SIZES, "days": ("-1", "nan", "x", ""),
         "scheduler": ("", "nonsense", "tcp://[::1", "http://x"), "url": ("", "x", "http://[::1", "ftp://x"),
         "base_url": ("", "x", "http://[::1", "file:///", "http://127.0.0.1:9"),
-        "host": ("", "x y", "999.1.1.1"), "generations": SIZES, "draws": SIZES, "cycles": SIZES,
+        "host": ("", "x y", "999.1.1.1"), "generations": SIZES, "shakes": SIZES, "draws": SIZES, "cycles": SIZES,
         "every": ("-1", "nan", "x", "")}  # fmt: skip
 """Parameters with values of their own: much work, or a wait for somebody else."""
 
@@ -79,6 +79,7 @@ BASE = {
     "train": "log.swf --predictor last-two", "predict": "model log.swf --out new.csv", "simulate": "log.swf",
     "sweep": "log.swf --policies easy --seeds 1 --no-track --out reports/sweep",
     "site import": "site --out new.toml", "site grade": "big.site --out reports",
+    "site whatif": "big.site --set bf_interval=60 --ungraded --shakes 5 --out reports",
     "experiment logstudy": "--log log.swf --quick --out reports", "report": "experiment",
     "advise": "log.swf --seeds 5 --out reports", "serve": "last-two --db sqlite:///new.db",
     "replay": "log.swf --url http://127.0.0.1:9", "promote": "models:/runtime/1 --why better",

@@ -17,6 +17,7 @@ class Advise(shared.Accounted):
 
     log: shared.LogOrSite = shared.NO_LOG
     site: shared.Site = None
+    ungraded: shared.Ungraded = False
     current: Annotated[
         str,
         Option(

@@ -202,6 +202,7 @@ class Backtest(shared.Accounted):
 
     log: shared.LogOrSite = shared.NO_LOG
     site: shared.Site = None
+    ungraded: shared.Ungraded = False
     predictor: Annotated[
         str,
         Option(

@@ -48,6 +48,9 @@ Site = Annotated[
         metavar="SITE",
     ),
 ]
+Ungraded = Annotated[
+    bool, Option("--ungraded", help="Show figures though the site's grade is below B, or there is none.")
+]
 MOST_SEED: Final = 2**32 - 1  # the largest seed that every library takes
 Seed = Annotated[int, Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, Option(help="champion, challenger or shadow: taken from its holder.")]

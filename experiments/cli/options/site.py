@@ -21,6 +21,46 @@ class Grade(shared.Accounted):
     out: shared.Reports = shared.REPORTS
 
 
+class Whatif(shared.Accounted):
+    """Say who would wait shorter or longer if a site's settings, nodes or policy were others.
+
+    The log is simulated as the site is and changed, over the same shakes; a difference is shown where the twin can tell
+    it from chance. With --target, `?` in --nodes or --set stands for the smallest number that meets it.
+    """
+
+    path: Annotated[Path, Argument(help="A site's file, by jobcast site import.", metavar="SITE")]
+    sets: Annotated[
+        list[str] | None,
+        Option(
+            "--set",
+            help="A setting: a parameter of slurm.conf or option of SchedulerParameters (bf_interval=60, yes or no for "
+            "flags), PARTITION.Key=…, or QOS:NAME.key=…, ACCOUNT:… and USER:….",
+            metavar="NAME=VALUE",
+        ),
+    ] = None
+    nodes: Annotated[
+        list[str] | None,
+        Option(help="More or fewer nodes: +8, KIND+8, KIND-4; KIND is one of them.", metavar="KIND+N"),
+    ] = None
+    drain: Annotated[
+        list[str] | None,
+        Option(help='Maintenance: "n[01-04] 2027-01-10..12" (whole days, UTC).', metavar='"HOSTS FROM..UNTIL"'),
+    ] = None
+    policy: Annotated[
+        str | None, Option(autocompletion=shared.POLICIES, help="Another policy in the place of Slurm's own order.")
+    ] = None
+    estimates: Annotated[str | None, Option(help="What is planned by: requested, or a predictor's name.")] = None
+    soft_limits: shared.SoftLimits = None
+    target: Annotated[
+        str | None,
+        Option(help="Search the smallest number that meets it: mean_wait=2h or p95_wait=4h.", metavar="FIGURE=TIME"),
+    ] = None
+    shakes: Annotated[int, Option(help="Shakes of the submissions and of the backfill clock.", min=5, max=1000)] = 10
+    ungraded: shared.Ungraded = False
+    pool: shared.PoolOptions
+    out: shared.Reports = shared.REPORTS
+
+
 class Import(shared.Accounted):
     """Read the folder of a site under Slurm, and write it as one file for --site.
 

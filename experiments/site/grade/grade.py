@@ -95,6 +95,15 @@ def _moved(outages: Outages | None, seconds: int) -> Outages | None:
     return replace(outages, reservations=parts)
 
 
+def warm_up_of(log: JobLog, files: SlurmFiles | None) -> int:
+    """Return the warm-up of a log: two weeks, the longest limit, two half-lives of fair-share [s]."""
+    longest = int(log.filled("requested_time").max(initial=0))
+    halves = 0
+    if files is not None and files.accounts and files.conf.whole("PriorityWeightFairshare", 0):
+        halves = HALF_LIVES * files.conf.seconds("PriorityDecayHalfLife", WEEK, may_be_0=True)
+    return max(SHORTEST_WARM_UP, longest, halves)
+
+
 @dataclass(frozen=True, eq=False)
 class Grading:
     """A site's jobs and machine, on which its twin is graded."""
@@ -120,12 +129,8 @@ class Grading:
 
     @property
     def warm_up(self) -> int:
-        """Seconds at the beginning that do not count: two weeks, the longest limit, two half-lives of fair-share."""
-        longest = int(self.jobs[0].filled("requested_time").max(initial=0))
-        halves = 0
-        if self.files is not None and self.files.accounts and self.files.conf.whole("PriorityWeightFairshare", 0):
-            halves = HALF_LIVES * self.files.conf.seconds("PriorityDecayHalfLife", WEEK, may_be_0=True)
-        return max(SHORTEST_WARM_UP, longest, halves)
+        """Seconds at the beginning that do not count."""
+        return warm_up_of(self.jobs[0], self.files)
 
     @property
     def _interval(self) -> int:

@@ -244,7 +244,7 @@ class Accounts:
 
     def _read_table(self, path: str, lines: list[tuple[str, str]]) -> None:
         written = lines[0][1].split("|")
-        header = [_name(one) for one in written]
+        header = [name_of(one) for one in written]
         kind = next((kind for kind, needed in _HEADERS.items() if needed <= set(header)), None)
         if kind is None:
             raise JobcastError(
@@ -280,14 +280,19 @@ class Accounts:
             raise JobcastError(f"{path}: has no association.")
 
 
-def _name(key: str) -> str:
+def name_of(key: str) -> str:
+    """Return the name under which a setting is kept.
+
+    >>> name_of("MaxJobsPU")
+    'maxjobsperuser'
+    """
     key = key.strip().lower()
     return _SAME.get(key, key)
 
 
 def _settings(pairs: Iterator[tuple[str, str, str]]) -> Mapping[str, Setting]:
     return MappingProxyType(
-        {_name(key): Setting(key.strip(), value, place) for key, value, place in pairs if value not in ("", "-1")}
+        {name_of(key): Setting(key.strip(), value, place) for key, value, place in pairs if value not in ("", "-1")}
     )
 
 
@@ -313,7 +318,7 @@ def _clauses(words: list[str], place: str, entity: str) -> tuple[dict[str, Setti
             continue
         key, joined, value = word.partition("=")
         sign = key[-1:] if joined and key[-1:] in "+-" else ""
-        name = _name(key.removesuffix(sign))
+        name = name_of(key.removesuffix(sign))
         if not joined or (name in ("name", entity) and clause != "set"):
             names += _listed(word if not joined else value)
         elif clause == "where" or (has_set and clause == ""):

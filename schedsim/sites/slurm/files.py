@@ -14,6 +14,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
@@ -36,6 +37,7 @@ from schedsim.sites.slurm.factors import (
     partitions_of,
     refused,
     rule_of,
+    taken_by,
     told_partitions,
 )
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
@@ -193,6 +195,14 @@ class SlurmFiles:
         """Return a cleaned log in which jobs have the memory that Slurm gives them, and keep nodes as partitions do."""
         told = default_memory(self.conf, log, log.procs, nodes_of(self.conf, log, log.procs))
         return kept_by_partitions(self.conf, told)
+
+    def takes(self, log: JobLog) -> Bools:
+        """Return which jobs of a cleaned log their partitions take; others Slurm would refuse, or let wait."""
+        workload = Workload.from_log(log)
+        nodes = nodes_of(self.conf, log, workload.procs)
+        told = default_memory(self.conf, log, workload.procs, nodes)
+        owners = None if self.accounts is None else Owners(self.conf, self.accounts, told, workload, nodes)
+        return taken_by(self.conf, told, workload, nodes, owners)
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
         """Return the policy for the jobs of a cleaned log, and what of the files it does not use."""

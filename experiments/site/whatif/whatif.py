@@ -1,0 +1,330 @@
+"""A what-if: a site's log simulated as the site is, and changed, over the same shakes; what is shown is the difference.
+
+Jobs are compared one by one, in each shake. A difference of a group is shown where its sign holds in nine of ten
+shakes, and it exceeds what the twin differs from itself there.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from hashlib import sha256
+from itertools import combinations
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity, run_all, run_directory
+from experiments.runs.clusters import Pool
+from experiments.runs.policies import NamedPolicy, demands_by
+from experiments.runs.pool import HERE
+from experiments.runs.setting import Setting
+from experiments.runs.simulate import NamedSimulation, check_goes_on, check_names, usual_correction
+from experiments.site.grade.grade import FEWEST_OF_GROUP, LEAST_WORK, from_eligible, shaken_slightly, warm_up_of
+from experiments.site.grade.statistics import blocks_of, ratio, user_classes
+from predictors.core.arrays import Bools, Floats, Ints
+from predictors.core.errors import JobcastError
+from predictors.data.joblog import JobLog
+from predictors.data.slurm.site import Site
+from predictors.data.summary import date_of
+from schedsim.machine.node_groups import Machine
+from schedsim.machine.slurm_nodes import machine_of, outages_of
+from schedsim.results.metrics import width_class
+from schedsim.sites.slurm.accounts import words_of
+from schedsim.sites.slurm.files import SlurmFiles
+from schedsim.sites.slurm.loops import Loops
+from schedsim.workload.workload import Workload
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HOLDS: Final = 0.9  # share of the shakes in which a difference has the same sign
+SPREAD: Final = 0.9  # quantile of the twin's differences from itself, over the pairs of shakes
+FEWEST_OF_USER: Final = 20  # jobs of a user whose difference is looked for
+ALL: Final = "all jobs"
+
+
+@dataclass(frozen=True, eq=False)
+class Side:
+    """A site as it is simulated: before a change, or after it."""
+
+    site: Site
+    files: SlurmFiles
+    nodes: Machine | None
+    named: NamedPolicy
+    estimates: str = "requested"
+    soft_limits: str | None = None
+
+    @classmethod
+    def of(
+        cls, site: Site, source: str, policy: str | None = None, estimates: str | None = None, soft: str | None = None
+    ) -> "Side":
+        """Return a site under its own policy, or under another one, with the estimates that are planned by."""
+        files = SlurmFiles.of_site(site, source)
+        made = machine_of(site, source)
+        nodes = None if made is None else replace(made.machine, asks=files)
+        named = NamedPolicy(f"slurm:{source}", files) if policy is None else replace(NamedPolicy.of(policy), site=files)
+        given = named.estimates if estimates is None else estimates
+        check_names(named, given, usual_correction(soft), None, soft)
+        check_goes_on(nodes, named.name, named.passes)
+        return cls(site, files, nodes, named, given, soft)
+
+    def jobs(self, log: JobLog) -> JobLog:
+        """Return a log on this machine, without jobs that are wider."""
+        if self.nodes is None:
+            return log
+        return replace(log.select(log.procs <= self.nodes.procs), max_procs=self.nodes.procs)
+
+    def placed(self, log: JobLog) -> Bools:
+        """Return which jobs of a log have a place here."""
+        if self.nodes is None:
+            return np.ones(len(log), dtype=np.bool_)
+        fitting = self.jobs(log)
+        kept = demands_by(self.files, fitting, self.nodes, drop=True)[0] if len(fitting) else fitting
+        return np.isin(log.values["job_id"], kept.values["job_id"])
+
+    def waits(self, log: JobLog, source: str) -> dict[int, int]:
+        """Return the wait of each job of a log [s], by its id."""
+        jobs = self.jobs(log)
+        demands = None if self.nodes is None else demands_by(self.files, jobs, self.nodes)[1]
+        workload = Workload.from_log(jobs, demands)
+        outages = outages_of(self.site, source, jobs.epoch) if self.site.reservations else None
+        schedule, _ = NamedSimulation(
+            jobs, self.named, self.estimates, usual_correction(self.soft_limits), soft_limits=self.soft_limits,
+            workload=workload, outages=outages,
+        ).run()  # fmt: skip
+        return dict(zip(jobs.values["job_id"].tolist(), schedule.wait.tolist(), strict=True))
+
+    @property
+    def plain(self) -> dict[str, Any]:
+        """What results depend on, as plain values."""
+        texts = [(one.name, one.kind, one.sha256) for one in self.site.source]
+        return {"texts": texts, "policy": (self.named.name, self.named.digest), "estimates": self.estimates,
+                "soft_limits": self.soft_limits}  # fmt: skip
+
+
+def _waits(shared: tuple[Any, ...], seed: int) -> "pd.DataFrame":
+    """Return the waits of a log's jobs in a shake, in the log's order; NaN for those that are not simulated."""
+    import pandas as pd
+
+    log, side, kept, interval, source = shared
+    moved = shaken_slightly(log, seed, interval)
+    ids = log.values["job_id"]
+    found = side.waits(moved.select(np.isin(moved.values["job_id"], ids[kept])), source)
+    return pd.DataFrame({"wait_s": [float(found.get(job, np.nan)) for job in ids.tolist()]})
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """A site as it is, whose jobs are asked about."""
+
+    used: JobLog  # the jobs that have a place
+    before: Side
+    source: str  # the site's file
+    shakes: int = 10
+    folder: Path = Path()  # where runs are kept
+    pool: Pool = HERE
+
+    @cached_property
+    def log(self) -> JobLog:
+        """The jobs, submitted when they were eligible, where the log tells that."""
+        return from_eligible(self.used)[0] if self.used.known("wait").any() else self.used
+
+    @cached_property
+    def warm_up(self) -> int:
+        """Seconds at the beginning that do not count: those of the grade, but 0 where half of the log would go."""
+        last = int(self.log.values["submit"].max(initial=0))
+        found = warm_up_of(self.log, self.before.files)
+        return found if last >= 2 * found else 0
+
+    def check(self, after: Side) -> None:
+        """Refuse a side that could not be simulated, and maintenance outside the log's time."""
+        self._gone(after)
+        after.named.of_log(after.jobs(self.log))
+        known = {one.name for one in self.before.site.source}
+        last = int(self.log.values["submit"].max(initial=0))
+        for one in after.site.reservations:
+            at = one.place.rpartition(":")[0]
+            epoch = self.log.epoch
+            if at not in known and epoch is not None and not (one.end > epoch and one.start < epoch + last):
+                raise JobcastError(
+                    f"--drain: its time lies outside the log's, {date_of(self.log, 0)} to {date_of(self.log, last)}; "
+                    "name days within."
+                )
+
+    @cached_property
+    def waits(self) -> list[Floats]:
+        """The waits of the site as it is, by shake."""
+        return self._run(self.before, np.ones(len(self.log), dtype=np.bool_), "As it is")
+
+    def compared(self, after: Side, name: str = "Changed") -> "Compared":
+        """Simulate a changed site; jobs that it would refuse, or has no place for, are gone there."""
+        refused, placeless = self._gone(after)
+        return Compared(self, after, self.waits, self._run(after, ~refused & ~placeless, name), refused, placeless)
+
+    def _gone(self, after: Side) -> tuple[Bools, Bools]:
+        """Return which jobs Slurm would refuse after a change alone, and which others have no place then."""
+        refused = self.before.files.takes(self.log) & ~after.files.takes(self.log)
+        placeless = ~after.placed(self.log) & ~refused
+        if (refused | placeless).all():
+            raise JobcastError(f"{self.source}: after this change no job has a place; change less.")
+        return refused, placeless
+
+    def _run(self, side: Side, kept: Bools, name: str) -> list[Floats]:
+        backfill = self.before.named.of_log(self.before.jobs(self.log))[0].backfill
+        interval = backfill.interval if isinstance(backfill, Loops) else 1
+        about = {"log": log_identity(self.log), **side.plain, "interval": interval, **code_identity()}
+        about["kept"] = sha256(kept.tobytes()).hexdigest()
+        identity = digest_of_values(about)
+        folder = self.folder / f"runs-{identity[:12]}"
+        with run_directory(folder, "whatif", identity, about):
+            setting = Setting(self.log, self.folder, pool=self.pool, checkpoints=folder)
+            shared = self.log, side, kept, interval, self.source
+            found = run_all(setting, name, _waits, shared, range(1, self.shakes + 1))
+        return [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What changes for a group of jobs: mean waits [s], over all shakes."""
+
+    by: str  # all, partition, account, width, users, user
+    group: str
+    jobs: int
+    work_share: float
+    before: float
+    after: float
+    low: float  # low, high: 90 % interval of after - before, over blocks of weeks; NaN where there are too few
+    high: float
+    same_sign: float  # share of the shakes in which the difference has the sign of their mean
+    spread: float  # of the twin against itself
+
+    @property
+    def change(self) -> float:
+        """The difference [s]."""
+        return self.after - self.before
+
+    @property
+    def holds(self) -> bool:
+        """Whether it can be told from chance."""
+        return self.same_sign >= HOLDS and abs(self.change) > self.spread
+
+    @property
+    def name(self) -> str:
+        """What messages call the group."""
+        return self.group if self.by in ("all", "users") else f"{self.by} {self.group}"
+
+
+@dataclass(frozen=True, eq=False)
+class Compared:
+    """A what-if that was run: the waits of each job and shake, before and after [s]."""
+
+    asked: Question
+    after_side: Side
+    before: Sequence[Floats]
+    after: Sequence[Floats]
+    refused: Bools  # jobs that Slurm would refuse after the change alone
+    placeless: Bools  # jobs that have no place after the change
+
+    @cached_property
+    def counted(self) -> Bools:
+        """Jobs behind the warm-up that are simulated on both sides."""
+        submit = self.asked.log.values["submit"]
+        here: Bools = (submit >= self.asked.warm_up) & ~self.refused & ~self.placeless
+        return here
+
+    @cached_property
+    def work(self) -> Floats:
+        """The work of each job [processor s]."""
+        log = self.asked.log
+        return (log.procs * log.filled("run_time")).astype(np.float64)
+
+    @cached_property
+    def blocks(self) -> tuple[Ints, int]:
+        """The block of whole weeks of each job, and how many there are."""
+        submit = self.asked.log.values["submit"]
+        mean = np.mean(self.before, axis=0)
+        return blocks_of(submit, mean, self.asked.warm_up, int(submit.max(initial=0)) + 1)
+
+    @cached_property
+    def groups(self) -> Mapping[str, list[str]]:
+        """The group of each job by partition, account, width and class of user."""
+        log = self.asked.log
+        widths = [width_class(1 << int(procs - 1).bit_length()) for procs in log.procs.tolist()]
+        return {
+            "partition": words_of(log, log.partition_column), "account": words_of(log, "project", "group"),
+            "width": widths, "users": user_classes(log.filled("user"), self.work),
+        }  # fmt: skip
+
+    @cached_property
+    def all_jobs(self) -> Difference:
+        """The difference of all jobs."""
+        return self._difference("all", ALL, self.counted)
+
+    @cached_property
+    def by_group(self) -> list[Difference]:
+        """The differences of groups of enough jobs or work."""
+        found = []
+        for by, names in self.groups.items():
+            column = np.array(names)
+            for name in sorted(set(column[self.counted].tolist()) - {""}, key=lambda one: (len(one), one)):
+                own = self.counted & (column == name)
+                is_part = own.sum() < self.counted.sum()
+                if is_part and (own.sum() >= FEWEST_OF_GROUP or self._share(own) >= LEAST_WORK):
+                    found.append(self._difference(by, name, own))
+        return found
+
+    @cached_property
+    def by_user(self) -> list[Difference]:
+        """The differences of users with 20 jobs."""
+        log = self.asked.log
+        column = np.array(words_of(log, "user"))
+        names, numbers = np.unique(column[self.counted], return_counts=True)
+        return [
+            self._difference("user", str(name), self.counted & (column == name))
+            for name, number in zip(names, numbers, strict=True)
+            if number >= FEWEST_OF_USER and name
+        ]
+
+    def _share(self, own: Bools) -> float:
+        return float(self.work[own].sum() / max(self.work[self.counted].sum(), 1.0))
+
+    def _difference(self, by: str, group: str, own: Bools) -> Difference:
+        if not own.any():
+            return Difference(by, group, 0, 0.0, 0.0, 0.0, float("nan"), float("nan"), 0.0, 0.0)
+        means = np.array([[wait[own].mean() for wait in side] for side in (self.before, self.after)])
+        moved = np.sign(means[1] - means[0])
+        sign = float(np.mean(moved == np.sign(means[1].mean() - means[0].mean()))) if moved.any() else 0.0
+        pairs = [abs(one - other) for one, other in combinations(means[0].tolist(), 2)]
+        low, high = self._interval(own)
+        return Difference(
+            by, group, int(own.sum()), self._share(own), float(means[0].mean()), float(means[1].mean()), low, high,
+            sign, float(np.quantile(pairs, SPREAD)) if pairs else 0.0,
+        )  # fmt: skip
+
+    def _interval(self, own: Bools) -> tuple[float, float]:
+        block, n_blocks = self.blocks
+        here = own & (block >= 0)
+        if n_blocks < 2 or not here.any():
+            return float("nan"), float("nan")
+        change = np.mean(self.after, axis=0) - np.mean(self.before, axis=0)
+        found = ratio(block[here], n_blocks, change[here], np.ones(int(here.sum())))
+        return found.low, found.high
+
+    def shaken(self, figure: str) -> tuple[list[float], list[float]]:
+        """Return a figure of all jobs before and after, one a shake: `mean_wait` or `p95_wait` [s]."""
+        here = self.counted
+        summed = np.mean if figure == "mean_wait" else _p95
+        return tuple([float(summed(wait[here])) for wait in side] for side in (self.before, self.after))  # type: ignore[return-value]
+
+    def weeks(self) -> Iterator[tuple[int, float, float]]:
+        """Give the mean waits of each week behind the warm-up, before and after [s]."""
+        week = (self.asked.log.values["submit"] - self.asked.warm_up) // 604_800
+        sides = [np.mean(side, axis=0) for side in (self.before, self.after)]
+        for one in np.unique(week[self.counted]).tolist():
+            own = self.counted & (week == one)
+            yield one + 1, float(sides[0][own].mean()), float(sides[1][own].mean())
+
+
+def _p95(waits: Floats) -> float:
+    return float(np.quantile(waits, 0.95))
