@@ -68,7 +68,7 @@ app = group(
         "site": group(
             "site",
             "A site under Slurm as one file: its folder is read once, then named by --site.",
-            {"import": "site:import_folder", "grade": "site", "whatif": "site"},
+            {"import": "site:import_folder", "grade": "site", "whatif": "site", "start": "site"},
         ),
         "slurm": group(
             "slurm",

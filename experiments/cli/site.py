@@ -5,6 +5,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from experiments.cli.live.start import in_words, queue_now
 from experiments.cli.options import site as options
 from experiments.cli.options.shared import seconds_of
 from experiments.cli.reading import read
@@ -15,12 +16,15 @@ from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
 from experiments.runs.policies import machine_at
 from experiments.runs.simulate import ready_for
+from experiments.site.advise.sentences import span
 from experiments.site.grade.grade import Grading, from_eligible
 from experiments.site.grade.kept import caution_of, keep_grade, place_of
 from experiments.site.grade.report import CONDITIONS, report_on
 from experiments.site.inventory.gaps import lacking_partitions
 from experiments.site.inventory.inventory import Inventory, what_helps
-from experiments.site.whatif.changes import ASKED, changed, kind_named
+from experiments.site.live.shapes import Answer, Places, Shape, answer
+from experiments.site.live.starts import Past, obstacle
+from experiments.site.whatif.changes import ASKED, changed, conf_of, kind_named
 from experiments.site.whatif.report import FIRST, SEARCH
 from experiments.site.whatif.report import report_on as report_on_change
 from experiments.site.whatif.target import Found, Target, search
@@ -29,6 +33,7 @@ from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.slurm.folder import read_folder
 from predictors.data.slurm.site import Site, log_of, read_site
+from predictors.schedulers.soft_limit import PENDING
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
 from schedsim.sites.slurm.files import SlurmFiles
@@ -162,6 +167,50 @@ def _searched(
     searched = search(target, shaken, first, most)
     number = max(searched.tried) if searched.smallest is None else searched.smallest
     return searched, found[number], number
+
+
+def start(args: options.Start) -> None:
+    if not args.jobs and args.shape is None:
+        raise JobcastError(
+            'Name a JOB that waits, or a shape: --if "2 nodes, 4 GPUs each, 3 h"; see jobcast start, too.'
+        )
+    site = read_site(args.path)
+    shape = None if args.shape is None else Shape.of(args.shape, args.user)
+    conf, made = conf_of(site), machine_of(site, str(args.path))
+    queue = queue_now(args.queue)
+    past = Past(None if site.log is None else read(log_of(args.path, site))[0])
+    places = Places(conf, None if made is None else made.machine, queue, past, args.draws, args.seed)
+    named = [queue.job(name) for name in args.jobs or ()]
+    for one in named:
+        why = f"it is {one.state}" if one.state != PENDING else obstacle(one, queue.now)
+        if why:
+            raise JobcastError(f"No start can be forecast for job {one.key}: {why}.")
+    with working("Forecasting"):
+        found = [] if shape is None else [answer(places, args.shape or "", shape)]
+        found += [answer(places, f"job {one.key}", Shape.of_job(one), one) for one in named]
+    if args.as_json:
+        print_json({"now": queue.now, "answers": [one.to_dict() for one in found]})
+        return
+    for each in found:
+        _print_starts(each, queue.now)
+    say(
+        "Processors of a partition are planned: nodes, GPUs and memory are checked, not placed; later jobs and "
+        f"priorities are not foreseen. Run times as of {len(past.end):,} ended jobs."
+    )
+
+
+def _print_starts(found: Answer, now: int) -> None:
+    rows = [(name, *(in_words(at - now) for at in (one.p10, one.p50, one.p90, one.by_requests)), one.ahead)
+            for name, one in found.starts.items()]  # fmt: skip
+    if rows:
+        print_table(f"{found.job}: starts in", ("partition", "P10", "P50", "P90", "by requests", "ahead"), rows)
+        say(f"Best: partition {rows[0][0]}, {rows[0][2]} (P50).")
+    else:
+        say(f"{found.job}: no partition takes it.")
+    for limit, name, one in found.less:
+        say(f"If it asks for {span(limit)}: partition {name}, {in_words(one.p50 - now)}.")
+    for name, why in found.refused.items():
+        say(f"Not in {name}: {why}.")
 
 
 def import_folder(args: options.Import) -> None:

@@ -80,6 +80,7 @@ BASE = {
     "sweep": "log.swf --policies easy --seeds 1 --no-track --out reports/sweep",
     "site import": "site --out new.toml", "site grade": "big.site --out reports",
     "site whatif": "big.site --set bf_interval=60 --ungraded --shakes 5 --out reports",
+    "site start": "big.site 7 --queue queue.json",
     "experiment logstudy": "--log log.swf --quick --out reports", "report": "experiment",
     "advise": "log.swf --seeds 5 --out reports", "serve": "last-two --db sqlite:///new.db",
     "replay": "log.swf --url http://127.0.0.1:9", "promote": "models:/runtime/1 --why better",

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from typer import Argument, Option
 
-from experiments.cli.options import shared
+from experiments.cli.options import live, shared
 
 
 class Grade(shared.Accounted):
@@ -59,6 +59,25 @@ class Whatif(shared.Accounted):
     ungraded: shared.Ungraded = False
     pool: shared.PoolOptions
     out: shared.Reports = shared.REPORTS
+
+
+class Start(shared.Printed):
+    """Forecast when jobs start on a site now: in each partition that they may use, and if they asked for less time.
+
+    Processors of a partition are planned, as jobcast start does: nodes, GPUs and memory are checked, not placed, and
+    priorities and later jobs are not foreseen.
+    """
+
+    path: Annotated[Path, Argument(help="A site's file, by jobcast site import.", metavar="SITE")]
+    jobs: Annotated[list[str] | None, Argument(help="Jobs that wait, 123 or 123_4.", metavar="JOB")] = None
+    shape: Annotated[
+        str | None,
+        Option("--if", help='A job that is not submitted: "2 nodes, 4 GPUs each, 3 h".', metavar="SHAPE"),
+    ] = None
+    user: Annotated[str, Option(help="Whose job --if is: run times are drawn from what its user needed.")] = ""
+    queue: live.Queue = None
+    draws: Annotated[int, Option(help="Draws of the run times.", min=1, max=10_000)] = 100
+    seed: shared.Seed = 0
 
 
 class Import(shared.Accounted):

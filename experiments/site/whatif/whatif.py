@@ -144,9 +144,12 @@ class Question:
         known = {one.name for one in self.before.site.source}
         last = int(self.log.values["submit"].max(initial=0))
         for one in after.site.reservations:
-            at = one.place.rpartition(":")[0]
             epoch = self.log.epoch
-            if at not in known and epoch is not None and not (one.end > epoch and one.start < epoch + last):
+            if one.place.rpartition(":")[0] in known:
+                continue
+            if epoch is None:
+                raise JobcastError("--drain: the log has no start date, so none of its jobs meets one; leave it out.")
+            if one.end <= epoch or one.start >= epoch + last:
                 raise JobcastError(
                     f"--drain: its time lies outside the log's, {date_of(self.log, 0)} to {date_of(self.log, last)}; "
                     "name days within."

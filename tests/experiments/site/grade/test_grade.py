@@ -9,6 +9,7 @@ from experiments.runs.policies import NamedPolicy, demands_by, machine_at
 from experiments.runs.simulate import NamedSimulation, ready_for
 from experiments.site.grade.grade import Graded, Grading, shaken_slightly
 from experiments.site.grade.grades import criteria, refusals
+from experiments.site.grade.kept import kept_grade
 from experiments.site.grade.report import sentences
 from experiments.site.grade.statistics import WEEK
 from jobcast import JobcastError, JobLog, Workload
@@ -137,6 +138,7 @@ def test_the_log_of_a_twin_is_graded_a_by_the_command_and_goes_on_where_it_was(t
     printed("site import big")
     found = json.loads(printed("site grade big.site --json"))
     assert found["grade"] == "A" and found["sentence"].startswith("Grade A")
+    assert kept_grade(tmp_path / "big.site").grade == "A", "what-ifs give figures now"
     figures = {row["figure"]: row for row in found["tables"]["figures"]}
     assert figures["M: mean error_s"]["value"] == 0 and figures["M_S_s"]["value"] > 0
     page = (tmp_path / "reports" / "grade-big" / "report.html").read_text()
