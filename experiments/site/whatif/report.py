@@ -29,7 +29,8 @@ def report_on(compared: Compared, change: str, caution: str, searched: Found | N
     groups = _table(rows)
     by_change = sorted((one for one in compared.by_group if one.holds), key=lambda one: -abs(one.change))
     verdict = sentences(compared, change, searched)
-    weeks = pd.DataFrame(compared.weeks(), columns=["week", "before_s", "after_s"])
+    rows_by_week = compared.weeks() if compared.all_jobs.holds else ()
+    weeks = pd.DataFrame(rows_by_week, columns=["week", "before_s", "after_s"])
     searches = {} if searched is None else {SEARCH: _search(searched)}
     log, asked = compared.asked.log, compared.asked
     return Report(
@@ -91,7 +92,10 @@ def sentences(compared: Compared, change: str, searched: Found | None = None) ->
 def _gone(compared: Compared) -> str:
     """Return which jobs are not simulated after the change, and why, as clauses; empty if all are."""
     clauses = ""
-    for gone, why in ((compared.refused, "Slurm would refuse them"), (compared.placeless, "no node fits them")):
+    for gone, why in (
+        (compared.refused, "their partition would not take them"),
+        (compared.placeless, "no node fits them"),
+    ):
         if gone.any():
             share = float(compared.work[gone].sum() / max(compared.work.sum(), 1.0))
             clauses += f"{counted(int(gone.sum()), 'job')} with {percent(share, 1)} of the work are gone, as {why}; "
@@ -168,6 +172,7 @@ def paint_groups(axes: Axes, table: pd.DataFrame) -> None:
     axes.plot(np.zeros(int((~held).sum())), place[~held], marker="o", markerfacecolor="white", color="#777777",
               linestyle="none")  # fmt: skip
     axes.axvline(0, color="#555555", linewidth=1)
+    axes.use_sticky_edges = False  # bars leave room for the hollow points
     axes.set_yticks(place, [f"{name} ({jobs:,})" for name, jobs in zip(table["group"], table["jobs"], strict=True)])
     axes.invert_yaxis()
     axes.set(title="Who waits shorter (left), who longer (right)",
