@@ -96,7 +96,7 @@ def whatif(args: options.Whatif) -> None:
     after = side(1 if target else 0)
     jobs, account = read(log_of(args.path, site))
     with after_reading(account):
-        ready = ready_for(before.nodes, jobs, drop_wide=True, reading=account, sites=(before.files,))
+        ready = ready_for(before.nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(before.files,))
         page_of = f"whatif-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
         asked = Question(ready.used, before, path, args.shakes, args.out / page_of, Pool(**vars(args.pool)))

@@ -57,6 +57,7 @@ class Whatif(shared.Accounted):
     ] = None
     shakes: Annotated[int, Option(help="Shakes of the submissions and of the backfill clock.", min=5, max=1000)] = 10
     ungraded: shared.Ungraded = False
+    procs: shared.Procs = None
     pool: shared.PoolOptions
     out: shared.Reports = shared.REPORTS
 

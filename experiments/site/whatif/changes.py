@@ -1,7 +1,7 @@
 """Changes of a site: its texts become others, and are read as they always are, so that all rules hold.
 
-What is set stands in a file `--set` that the slurm.conf includes, or in commands of sacctmgr of that name; a partition,
-a node or a switch changes in its line, which keeps its number.
+What is set stands in files `--set-1`, … that the slurm.conf includes, or in commands of sacctmgr of that name; a
+partition, a node or a switch changes in its line, which keeps its number.
 """
 
 import re
@@ -56,8 +56,8 @@ def changed(site: Site, source: str, sets: Iterable[str], nodes: Iterable[str], 
         site = with_setting(site, one)
     for one in nodes:
         site = with_nodes(site, source, one)
-    for number, one in enumerate(drains, 1):
-        site = with_drain(site, source, one, number)
+    for one in drains:
+        site = with_drain(site, source, one)
     return site
 
 
@@ -132,30 +132,34 @@ def _quoted(value: str) -> str:
 
 
 def _appended(site: Site, line: str) -> Site:
-    """Add a line at the end of the slurm.conf."""
-    more = site.texts(INCLUDED).get(SET)
-    if more is not None:
-        return replace(site, source=tuple(_text(one, f"{one.text}{line}\n") if one.name == SET else one
-                                          for one in site.source))  # fmt: skip
-    made = [_text(one, f"{one.text}\n\nInclude {SET}\n") if one.kind == CONF else one for one in site.source]
-    return replace(site, source=(*made, _text(Source(SET, INCLUDED, "", ""), f"{line}\n")))
+    """Add a line at the end of the slurm.conf, which includes it: messages name its file."""
+    site = _with_text(site, SET, INCLUDED, line)
+    return _rewritten(site, (CONF,), lambda text: f"{text}\n\nInclude {site.source[-1].name}\n")
 
 
-def _text(one: Source, text: str) -> Source:
-    return replace(one, text=text, sha256=sha256(text.encode()))
+def _with_text(site: Site, option: str, kind: str, text: str) -> Site:
+    """Add a text, named by the option and its number."""
+    number = 1 + sum(one.name.startswith(f"{option}-") for one in site.source)
+    return replace(site, source=(*site.source, Source(f"{option}-{number}", kind, sha256(text.encode()), text)))
+
+
+def _rewritten(site: Site, kinds: tuple[str, ...], change: Callable[[str], str]) -> Site:
+    """Change all texts of some kinds."""
+    texts = (change(one.text) if one.kind in kinds else one.text for one in site.source)
+    made = (replace(one, text=text, sha256=sha256(text.encode())) for one, text in zip(site.source, texts, strict=True))
+    return replace(site, source=tuple(made))
 
 
 def _edited(site: Site, kinds: tuple[str, ...], edit: Callable[[str], str]) -> Site:
     """Change each line of some kinds of texts; comments go, and lines that go on are joined."""
-    made = []
-    for one in site.source:
-        if one.kind in kinds:
-            rows = [""] * len(one.text.splitlines())
-            for place, line in lines_of(one.name, one.text):
-                rows[int(place.rpartition(":")[2]) - 1] = edit(line)
-            one = _text(one, "\n".join(rows) + "\n")
-        made.append(one)
-    return replace(site, source=tuple(made))
+
+    def change(text: str) -> str:
+        rows = [""] * len(text.splitlines())
+        for place, line in lines_of("", text):
+            rows[int(place[1:]) - 1] = edit(line)
+        return "\n".join(rows) + "\n"
+
+    return _rewritten(site, kinds, change)
 
 
 def _with_partition(site: Site, partition: str, key: str, value: str) -> Site:
@@ -177,10 +181,8 @@ def _with_owner(site: Site, kind: str, who: str, key: str, value: str) -> Site:
     if who not in known:
         raise _unknown("QOS" if kind == "qos" else kind, who, known)
     _check_read(site, name_of(key), OF_OWNERS[kind], frozenset(), f"{kind}:{who}.")
-    line = f"modify {kind} where name={shlex.quote(who)} set {key}={shlex.quote(value)}\n"
-    more = site.texts(ACCOUNTS).get(SET, "")
-    kept = tuple(one for one in site.source if (one.name, one.kind) != (SET, ACCOUNTS))
-    return replace(site, source=(*kept, _text(Source(SET, ACCOUNTS, "", ""), more + line)))
+    line = f"modify {kind} where name={shlex.quote(who)} set {key}={shlex.quote(value)}"
+    return _with_text(site, SET, ACCOUNTS, line)
 
 
 def kinds_of(made: SlurmMachine) -> list[list[str]]:
@@ -252,8 +254,7 @@ def _with_more(site: Site, like: str, number: int) -> Site:
     if gpus is not None and len(gpus.types) < 2:
         of_type = "".join(f" Type={one}" for one in gpus.types)
         line = f"NodeName={new} Name=gpu{of_type} Count={gpus.count}\n"
-        site = replace(site, source=tuple(_text(one, f"{one.text}\n{line}") if one.kind == GRES else one
-                                          for one in site.source))  # fmt: skip
+        site = _rewritten(site, (GRES,), lambda text: f"{text}\n{line}")
     site = _appended(site, f"NodeName={new} {parts}")
     for name in in_it:
         site = _with_partition(site, name, "Nodes", f"{conf.partitions[name]['nodes'].value},{new}")
@@ -282,13 +283,7 @@ def _without(site: Site, gone: set[str]) -> Site:
         return "" if re.match(r"(?i)\s*NodeName=(?:\s|$)", line) else line
 
     site = _edited(site, (CONF, INCLUDED, GRES, TOPOLOGY), edit)
-    return replace(
-        site,
-        source=tuple(
-            _text(one, "\n".join(_other_records(one.text, gone)) + "\n") if one.kind == NODES else one
-            for one in site.source
-        ),
-    )
+    return _rewritten(site, (NODES,), lambda text: "\n".join(_other_records(text, gone)) + "\n")
 
 
 def _other_records(text: str, gone: set[str]) -> Iterator[str]:
@@ -301,7 +296,7 @@ def _other_records(text: str, gone: set[str]) -> Iterator[str]:
             yield line
 
 
-def with_drain(site: Site, source: str, given: str, number: int = 1) -> Site:
+def with_drain(site: Site, source: str, given: str) -> Site:
     r"""Return a site with nodes reserved for maintenance, for which the machine drains before.
 
     >>> site = Site("big", (Source("slurm.conf", "slurm.conf", "", "NodeName=n[1-4]\nPartitionName=a Nodes=ALL"),))
@@ -321,10 +316,10 @@ def with_drain(site: Site, source: str, given: str, number: int = 1) -> Site:
     if unknown:
         raise JobcastError(f"{DRAIN} {printable(given)[:60]}: the site has no node {printable(min(unknown))[:40]!r}.")
     text = (
-        f"ReservationName=drain-{number} StartTime={int(begin.timestamp())} EndTime={int(end.timestamp())}\n"
+        f"ReservationName=drain StartTime={int(begin.timestamp())} EndTime={int(end.timestamp())}\n"
         f"   Nodes={found[1]} Flags=MAINT\n"
     )
-    return replace(site, source=(*site.source, _text(Source(f"{DRAIN}-{number}", RESERVATIONS, "", ""), text)))
+    return _with_text(site, DRAIN, RESERVATIONS, text)
 
 
 def _times(begin: str, end: str) -> tuple[datetime | None, datetime | None]:

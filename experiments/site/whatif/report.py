@@ -29,8 +29,6 @@ def report_on(compared: Compared, change: str, caution: str, searched: Found | N
     groups = _table(rows)
     by_change = sorted((one for one in compared.by_group if one.holds), key=lambda one: -abs(one.change))
     verdict = sentences(compared, change, searched)
-    rows_by_week = compared.weeks() if compared.all_jobs.holds else ()
-    weeks = pd.DataFrame(rows_by_week, columns=["week", "before_s", "after_s"])
     searches = {} if searched is None else {SEARCH: _search(searched)}
     log, asked = compared.asked.log, compared.asked
     return Report(
@@ -43,12 +41,8 @@ def report_on(compared: Compared, change: str, caution: str, searched: Found | N
             **searches,
             "by group": groups,
             "users with a difference": _table([one for one in compared.by_user if one.holds]),
-            "week by week": weeks,
         },
-        pictures=(
-            Picture(WHO, groups, paint_groups, 8.5, 0.32 * len(groups) + 1.8),
-            Picture("weeks", weeks, paint_weeks, 8.5, 3.6),
-        ),
+        pictures=(Picture(WHO, groups, paint_groups, 8.5, 0.32 * len(groups) + 1.8),),
         notes=_notes(compared),
         verdict=(*([caution] if caution else []), *verdict),
         question=QUESTION,
@@ -177,16 +171,6 @@ def paint_groups(axes: Axes, table: pd.DataFrame) -> None:
     axes.invert_yaxis()
     axes.set(title="Who waits shorter (left), who longer (right)",
              xlabel="difference of the mean wait [h], 90 % interval; ○: none")  # fmt: skip
-
-
-def paint_weeks(axes: Axes, table: pd.DataFrame) -> None:
-    """Draw the mean waits of each week, before and after."""
-    for column, name, colour in (("before_s", "as it is", COLOURS[7]), ("after_s", "changed", COLOURS[0])):
-        axes.plot(
-            table["week"], table[column] / 3600, marker="o", markersize=3, linewidth=1.2, color=colour, label=name
-        )
-    axes.set(title="Mean wait by week", xlabel="week behind the warm-up", ylabel="mean wait [h]", ylim=(0, None))
-    axes.legend(fontsize=9)
 
 
 def _notes(compared: Compared) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ Jobs are compared one by one, in each shake. A difference of a group is shown wh
 shakes, and it exceeds what the twin differs from itself there.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -319,14 +319,6 @@ class Compared:
         here = self.counted
         summed = np.mean if figure == "mean_wait" else _p95
         return tuple([float(summed(wait[here])) for wait in side] for side in (self.before, self.after))  # type: ignore[return-value]
-
-    def weeks(self) -> Iterator[tuple[int, float, float]]:
-        """Give the mean waits of each week behind the warm-up, before and after [s]."""
-        week = (self.asked.log.values["submit"] - self.asked.warm_up) // 604_800
-        sides = [np.mean(side, axis=0) for side in (self.before, self.after)]
-        for one in np.unique(week[self.counted]).tolist():
-            own = self.counted & (week == one)
-            yield one + 1, float(sides[0][own].mean()), float(sides[1][own].mean())
 
 
 def _p95(waits: Floats) -> float:

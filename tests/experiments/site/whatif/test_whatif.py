@@ -60,7 +60,7 @@ def test_nothing_changed_is_no_difference(make):
     found, groups = asked("--set", "bf_interval=30")
     assert groups["all jobs"]["holds"] == "no" and groups["all jobs"]["change_s"] is None
     assert "no difference that the twin can tell" in found["sentence"]
-    assert found["tables"]["users with a difference"] == [] == found["tables"]["week by week"]
+    assert found["tables"]["users with a difference"] == []
 
 
 def test_a_limit_sends_jobs_away_and_the_others_wait_less(make):
@@ -142,7 +142,7 @@ def test_nodes_come_and_go_wherever_the_texts_name_them(make):
         (("--drain", "z1 2026-01-01..02"), "has no node 'z1'"),
         (("--drain", "n1 soon"), 'is "HOSTS FROM..UNTIL"'),
         (("--set", "bf_intervall=1"), "is nothing that the twin reads; near: bf_interval"),
-        (("--set", "PriorityWeightAge=x"), "--set:1: PriorityWeightAge is a whole number"),
+        (("--set", "PriorityWeightAge=x"), "--set-1:1: PriorityWeightAge is a whole number"),
         (("--set", "batch.Foo=1"), "--set batch.Foo: is nothing that the twin reads"),
         (("--set", "bach.MaxTime=1"), "has no partition 'bach'; near: batch"),
         (("--set", "QOS:gold.MaxWall=1"), "has no QOS 'gold'; near: normal"),
@@ -188,3 +188,16 @@ def test_a_grade_is_kept_for_the_file_as_it_is(make):
         place_of(path).write_text(text)
         with pytest.raises(JobcastError, match=words):
             kept_grade(path)
+
+
+def test_a_site_of_one_kind_needs_no_name_of_it_and_one_without_nodes_processors(make):
+    nodes = "NodeName=n[1-8] CPUs=8 RealMemory=16384\n"
+    conf = PLAIN.replace("n[1-8],gpus", "n[1-8]").partition("PartitionName=gpu")[0].replace("TopologyPlugin=", "#")
+    texts = {"nodes_conf": nodes, "slurm_conf": conf, "gres_conf": None, "topology_conf": None}
+    site = read_site(make(waves(), **texts))
+    assert machine_of(changed(site, "big.site", (), ("+8",), ()), "big.site").machine.words.startswith("n[1-16]:")
+    make(waves(), **texts | {"nodes_conf": "PriorityMaxAge=1-0\n", "slurm_conf": conf.replace(" Nodes=n[1-8]", "")})
+    _, groups = asked("--procs", "80", "--policy", "fcfs")
+    assert groups["all jobs"]["before_s"] == pytest.approx(HOUR / 2, abs=90)
+    error = invoke("site whatif big.site --procs 80 --nodes +1").exception
+    assert "its slurm.conf names no nodes" in str(error)
