@@ -21,7 +21,8 @@ from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import NamedSimulation, check_goes_on, check_names, usual_correction
 from experiments.site.grade.grade import FEWEST_OF_GROUP, LEAST_WORK, from_eligible, shaken_slightly, warm_up_of
-from experiments.site.grade.statistics import blocks_of, ratio, user_classes
+from experiments.site.grade.grades import FEWEST_BLOCKS
+from experiments.site.grade.statistics import WEEK, blocks_of, ratio, user_classes
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -132,10 +133,13 @@ class Question:
 
     @cached_property
     def warm_up(self) -> int:
-        """Seconds at the beginning that do not count: those of the grade, but 0 where half of the log would go."""
+        """Seconds at the beginning that do not count: those of the grade, but 0 where too little would be left.
+
+        That is less than the warm-up, and less than a grade needs.
+        """
         last = int(self.log.values["submit"].max(initial=0))
         found = warm_up_of(self.log, self.before.files)
-        return found if last >= 2 * found else 0
+        return found if last - found >= min(found, FEWEST_BLOCKS * WEEK) else 0
 
     def check(self, after: Side) -> None:
         """Refuse a side that could not be simulated, and maintenance outside the log's time."""
