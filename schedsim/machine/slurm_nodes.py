@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Final
 
 from predictors.core.errors import JobcastError, counted, printable
-from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, names_of, processors_of, whole_of
+from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, features_of, names_of, processors_of, whole_of
 from predictors.data.slurm.hardware import Gpus, SwitchLine, gpus_of
 from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
@@ -61,7 +61,8 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
         types |= {name} if len(gpus.types) > 1 else set()
         nodes[name] = NodeGroup(
             "node", 1, _processors(row), gpus.count, _memory_gb(row), serving[name], one_job,
-            whole_of(row["weight"]) if "weight" in row else 1, _features(row),
+            whole_of(row["weight"]) if "weight" in row else 1,
+            tuple(dict.fromkeys(filter(NAME.fullmatch, features_of(row)))),
             gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
         )  # fmt: skip
     if conf.partitions or any(serving.values()):
@@ -125,12 +126,6 @@ def _memory_gb(row: Mapping[str, Setting]) -> float | None:
     return max(1, whole_of(row["realmemory"]) - kept) / MB_OF_GB
 
 
-def _features(row: Mapping[str, Setting]) -> tuple[str, ...]:
-    told = row.get("features", row.get("feature"))
-    names = [] if told is None else [one.strip() for one in told.value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
-
-
 def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gpus:
     """Return the GPUs of a node, those of `Gres=`; the gres.conf has the types that it does not name."""
     found = gpus_of(row["gres"].value, row["gres"].place) if "gres" in row else Gpus()
@@ -148,17 +143,9 @@ def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gp
 def _partitions(site: Site, conf: SlurmConf, rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, tuple[str, ...]]:
     """Return the partitions that each node serves, in the order of the slurm.conf, else as scontrol shows them."""
     found: dict[str, list[str]] = {name: [] for name in rows}
-    for partition, row in conf.partitions.items():
-        lists = conf.lists_of(row["nodes"]) if "nodes" in row else []
-        names = set[str]()
-        for one in lists:
-            if one.upper() == "ALL":
-                names |= rows.keys()
-            elif one in conf.feature_sets:
-                names |= {name for name, told in rows.items() if conf.feature_sets[one] in _features(told)}
-            else:
-                names |= set(names_of(Setting("Nodes", one, row["nodes"].place)))
-        for name in names & rows.keys():
+    for partition in conf.partitions:
+        names = conf.hosts(partition)
+        for name in rows if names is None else names & rows.keys():
             found[name].append(partition)
     for name, shown in site.nodes.items():
         if name in found:
@@ -183,7 +170,8 @@ def _tree(
             if name in nodes and leaf_of.setdefault(name, line.name) != line.name:
                 raise JobcastError(f"{line.place}: node {name} lies on {leaf_of[name]} already; name it once.")
         for name in names_of(Setting("Switches", line.switches, line.place)):
-            above[name] = line.name
+            if above.setdefault(name, line.name) != line.name:
+                raise JobcastError(f"{line.place}: switch {name} lies below {above[name]} already; name it once.")
     without = [name for name in nodes if name not in leaf_of]
     if without:
         text = f"{site.switches[0].place}: not used, as {counted(len(without), 'node')} have no switch there"
@@ -204,19 +192,16 @@ def _used(lines: list[SwitchLine], leaf_of: Mapping[str, str], above: Mapping[st
 
 def outages_of(site: Site, source: str, epoch: int | None) -> Outages:
     """Return the reservations of nodes of a site's machine, on the clock of a log that begins at `epoch`."""
-    found, made = [one for one in site.reservations if one.nodes], machine_of(site, source)
-    if not found or made is None:
-        return Outages()
-    if epoch is None:
-        raise JobcastError(
-            f"{source}: reservation {printable(found[0].name)[:40]!r} has a date, and the log has no start date; name "
-            "other --outages."
-        )
-    number = {name: i for i, name in enumerate(made.names)}
+    made = machine_of(site, source)
+    number = {} if made is None else {name: i for i, name in enumerate(made.names)}
     kept = []
-    for one in found:
-        nodes = sorted(number[name] for name in names_of(Setting("Nodes", one.nodes, one.place)) if name in number)
-        pieces = tuple((node, node + 1) for node in nodes)
-        if pieces:
+    for one in site.reservations:
+        pieces = tuple((at, at + 1) for at in sorted(number[name] for name in number.keys() & one.hosts))
+        if pieces and epoch is None:
+            raise JobcastError(
+                f"{source}: reservation {printable(one.name)[:40]!r} has a date, and the log has no start date; name "
+                "other --outages."
+            )
+        if pieces and epoch is not None:
             kept.append(Reservation(one.start - epoch, one.end - epoch, nodes=pieces, at=f"{source}: {one.place}"))
     return Outages(tuple(kept))

@@ -9,10 +9,11 @@ from typing import Any, Final
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import Setting, SlurmConf
+from predictors.data.slurm.hardware import is_down
 from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
 from predictors.data.summary import prepare
-from schedsim.machine.slurm_nodes import SlurmMachine
+from schedsim.machine.slurm_nodes import NOT_THERE, SlurmMachine
 from schedsim.sites.slurm import preempting
 from schedsim.sites.slurm.factors import SHARING, USED_FLAGS, USED_FLAGS_WITH_ACCOUNTS, WITHOUT_EFFECT
 from schedsim.sites.slurm.files import USED_OPTIONS, SlurmFiles
@@ -90,14 +91,17 @@ def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[G
     found = [] if site.conf is None else [*_of_conf(site.conf), *_of_partitions(site.conf), *_of_nodes(site.conf)]
     for note in () if made is None else made.notes:
         found.append(Gap("nodes", "", note))
-    down = [name for name, shown in site.nodes.items() if shown.is_down]
+    down = [name for name, shown in site.nodes.items() if is_down(shown.state)]
     if down:
         text = f"{counted(len(down), 'node')} down or drained now count as up, in the whole log"
         found.append(Gap(f"State of {host_list(down)[:80]}", site.nodes[down[0]].place, text))
+    names = set() if made is None else set(made.names)
     for one in site.reservations:
         if set(one.flags) & _REPEATED:
             found.append(Gap(f"Flags={','.join(one.flags)}", one.place, f"{one.name} counts once, not again and again"))
-        if "MAINT" not in one.flags and one.nodes:
+        if one.nodes and not one.hosts & names:
+            found.append(Gap(f"ReservationName={one.name}", one.place, "the machine has none of its nodes"))
+        elif one.nodes and "MAINT" not in one.flags:
             found.append(Gap(f"ReservationName={one.name}", one.place, "its nodes take no job, also none of its users"))
     return [*found, *_of_policy(site, made, log)]
 
@@ -145,6 +149,8 @@ def _of_partitions(conf: SlurmConf) -> Iterator[Gap]:
 def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:
     whole = _WHOLE_CORES.search(conf.text("SelectTypeParameters", ""))
     for names, row in conf.node_lines:
+        if "state" in row and is_down(row["state"].value) and row["state"].value.upper() not in NOT_THERE:
+            yield _told(row["state"], f"{names.value[:60]} count as up")
         threads = row.get("threadspercore")
         if whole and threads is not None and threads.value not in ("0", "1"):
             yield Gap(
