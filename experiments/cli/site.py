@@ -21,6 +21,7 @@ from predictors.core.errors import counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.slurm.folder import read_folder
 from predictors.data.slurm.site import log_of, read_site
+from predictors.data.summary import UNREAD
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
 from schedsim.sites.slurm.files import SlurmFiles
@@ -37,7 +38,8 @@ def grade(args: options.Grade) -> None:
         nodes = machine_at(args.path) if has_nodes else None
         ready = ready_for(nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(files,))
         outages = read_outages(args.path, 0, ready.used.epoch) if has_nodes and site.reservations else None
-        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site))
+        lost = sum(account.count(rule) for rule in UNREAD)
+        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site), lost)
         page_of = f"grade-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
         with resumable():
@@ -114,7 +116,7 @@ def _print_people(found: Inventory) -> None:
     accounts, jobs, reservations = found.accounts(), found.jobs(), found.reservations()
     names = f" ({', '.join(accounts['qos'])})" if accounts["qos"] else ""
     say(
-        f"{accounts['users']:,} users in {counted(accounts['accounts'], 'account')}; {len(accounts['qos'])} "
+        f"{counted(accounts['users'], 'user')} in {counted(accounts['accounts'], 'account')}; {len(accounts['qos'])} "
         f"QOS{names}; {counted(len(reservations), 'reservation')}."
     )
     for one in reservations:
@@ -124,7 +126,7 @@ def _print_people(found: Inventory) -> None:
             f"from {jobs['from']} to {jobs['until']}" if jobs["from"] else f"in {jobs['days']:.1f} days without a date"
         )
         say(
-            f"{counted(jobs['jobs'], 'job')} of {jobs['users']:,} users {dates}; {jobs['with_waits']:,} have waits, "
-            f"{jobs['ask_for_gpus']:,} ask for GPUs, {jobs['ask_for_features']:,} for features, {jobs['exclusive']:,} "
-            "for nodes of their own."
+            f"{counted(jobs['jobs'], 'job')} of {counted(jobs['users'], 'user')} {dates}; {jobs['with_waits']:,} have "
+            f"waits, {jobs['ask_for_gpus']:,} ask for GPUs, {jobs['ask_for_features']:,} for features, "
+            f"{jobs['exclusive']:,} for nodes of their own."
         )

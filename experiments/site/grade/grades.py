@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal
 
 from experiments.site.grade.statistics import Interval, Spread
@@ -36,8 +37,9 @@ class GroupFigures:
 
     @property
     def off(self) -> float:
-        """How far its interval reaches from 1."""
-        return max(abs(self.ratio.low - 1), abs(self.ratio.high - 1))
+        """How far its interval reaches from 1; endless where no wait is logged."""
+        far = max(abs(self.ratio.low - 1), abs(self.ratio.high - 1))
+        return float("inf") if isnan(far) else far
 
     @property
     def name(self) -> str:

@@ -64,6 +64,8 @@ OF_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(SHARING, "jobs share processors"),
     }
 )
+ENTRY: Final = frozenset(("state", "rootonly", "allowgroups", "reqresv", "alternate"))
+"""Those that say who may come in, or may now."""
 _NONE: Final = frozenset(("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "mcs/none"))
 _TREES: Final = frozenset(("topology/tree", "topology/default", "topology/none", "topology/flat", ""))
 _WHOLE_CORES: Final = re.compile(r"(?i)\bCR_(?:Core|Socket)\b|\bCR_(?:Core|Socket)_Memory\b")
@@ -107,8 +109,11 @@ def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[G
 
 
 def lacking_partitions(site: Site) -> tuple[str, ...]:
-    """Return the partitions with rules that the simulator lacks."""
-    return () if site.conf is None else tuple(name for name, row in site.conf.partitions.items() if _lacks(row))
+    """Return the partitions with rules on their jobs that the simulator lacks; who may come in its log tells."""
+    partitions = {} if site.conf is None else site.conf.partitions
+    return tuple(
+        name for name, row in partitions.items() if any(one.name.lower() not in ENTRY for one, _ in _lacks(row))
+    )
 
 
 def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:

@@ -12,10 +12,11 @@ from experiments.site.inventory.gaps import Gap, gaps_of
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.accounts import ROOT
 from predictors.data.slurm.folder import Imported
-from predictors.data.slurm.site import CONF, KINDS, RESERVATIONS, Site
+from predictors.data.slurm.site import CONF, GRES, KINDS, RESERVATIONS, Site
 from predictors.data.summary import date_of
 from schedsim.machine.slurm_nodes import SlurmMachine, machine_of
 
+NODES_NOW: Final = "nodes as they are now"
 SACCT: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S now-180days -E now -o JobIDRaw,JobID,Cluster,User,Account,Partition,QOS,"
     "ReqNodes,AllocNodes,ReqCPUS,AllocCPUS,ReqMem,TimelimitRaw,Submit,Eligible,Start,End,ElapsedRaw,State,ExitCode,"
@@ -154,7 +155,8 @@ def what_helps(site: Site) -> str:
     """Return the input that would help a twin most: what is missing first, then what is not simulated."""
     made = machine_of(site, site.name)
     for what, command in missing_of(site, made):
-        return f"{what}: {command}"
+        if what != NODES_NOW or made is None:
+            return f"{what}: {command}"
     for gap in gaps_of(site, made, None):
         return f"{gap.setting} is not simulated ({gap.text}); leave out the time in which it held."
     return (
@@ -169,7 +171,7 @@ def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str
     if conf is None:
         yield KINDS[CONF], "cp $(scontrol show config | awk '/^SLURM_CONF/ {print $3}') ."
     gpus = () if made is None else [one for one in made.machine.nodes if one.gpus]
-    if not site.gpus and any(one.gpu_type is None for one in gpus):
+    if not site.texts(GRES) and any(one.gpu_type is None for one in gpus):
         yield "gres.conf: the types of GPUs", "cp /etc/slurm/gres.conf ."
     if conf is not None and not site.switches and conf.text("TopologyPlugin", "").lower().endswith("tree"):
         yield "topology.conf: the switches", "cp /etc/slurm/topology.conf ."
@@ -178,6 +180,6 @@ def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str
     if accounts is None or not accounts.qos:
         yield "QOS", "sacctmgr -P show qos > qos.txt"
     if not site.nodes:
-        yield "nodes as they are now", "scontrol show node > nodes.txt"
+        yield NODES_NOW, "scontrol show node > nodes.txt"
     if not site.texts(RESERVATIONS):
         yield "reservations", "SLURM_TIME_FORMAT=%s scontrol show res > reservations.txt"

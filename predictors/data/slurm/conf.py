@@ -64,7 +64,8 @@ class SlurmConf:
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
         seen: dict[tuple[str, str], str] = {}  # where each node and partition is named
-        node_lines, node_sets = [], dict[str, dict[str, Setting]]()
+        node_lines = list[tuple[Setting, Mapping[str, Setting]]]()
+        node_sets = dict[str, dict[str, Setting]]()
 
         def name_once(kind: str, name: str, place: str) -> None:
             if seen.setdefault((kind, name), place) != place:

@@ -185,8 +185,8 @@ BAD = {
     "cluster": ({"jobs_txt": sacct([{}], "old")}, "jobs.txt: is of the cluster 'old', and slurm.conf:1 of 'big'"),
     "dump's cluster": ({"site_dump": DUMP.replace("'big'", "'old'")}, "is of the cluster 'old'"),
     "JSON's cluster": ({"jobs_txt": '{"jobs": [{"job_id": 1, "cluster": "old"}]}'}, "is of the cluster 'old'"),
-    "log's and dump's": ({"slurm_conf": "SlurmUser=a\n", "topology_conf": None, "site_dump": DUMP.replace("big", "old")},
-                         "jobs.txt: is of the cluster 'big', and site.dump:2 of 'old'"),
+    "others": ({"slurm_conf": "SlurmUser=a\n", "topology_conf": None, "site_dump": DUMP.replace("big", "old")},
+               "jobs.txt: is of the cluster 'big', and site.dump:2 of 'old'"),
     "dump's version": ({"site_dump": DUMP + "Coordinator = ann\n"}, "is no line of `sacctmgr dump`"),
     "QOS twice": ({"more_txt": QOS.replace("8", "9")}, "QOS normal stands at"),
     "two logs": ({"older_txt": sacct([{}])}, "has 2 job logs, and a site has one; join them"),
@@ -237,7 +237,8 @@ def test_a_file_of_another_version_or_changed_by_hand_is_refused(place):
         (place / "big.site").write_text(text.replace(old, new, 1))
         with pytest.raises(JobcastError, match=words):
             read_site(place / "big.site")
-    (place / "big.site").write_text(text)
+    (place / "big.site").write_text(f"\ufeff{text.replace(chr(10), chr(13) + chr(10))}")
+    assert read_site("big.site").conf.nodes == 11, "as editors of other systems write it"
     (place / "big" / "jobs.txt").write_text(sacct([{}]))
     assert "has changed since (SHA-256)" in str(invoke("simulate --site big.site").exception)
 
