@@ -2,9 +2,9 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
@@ -82,10 +82,6 @@ class Gap:
     setting: str
     place: str
     text: str  # what it does, or what is done without it
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
 
 
 def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[Gap]:
