@@ -11,7 +11,7 @@ from typing import Final
 
 from predictors.core.errors import JobcastError, counted, printable
 from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, features_of, names_of, processors_of, whole_of
-from predictors.data.slurm.hardware import Gpus, SwitchLine, gpus_of
+from predictors.data.slurm.hardware import Gpus, gpus_of
 from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
 from schedsim.machine.constraints import NAME
@@ -86,6 +86,7 @@ def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setti
     known = set[str]()
     if conf.nodes > MOST_NAMES:
         raise JobcastError(f"{conf.source}: has {conf.nodes:,} nodes; a machine has at most {MOST_NAMES:,}.")
+    counting = {"cpus", "sockets", "socketsperboard", "boards", "corespersocket"}
     for line, row in conf.node_lines:
         if "state" in row and row["state"].value.upper() in NOT_THERE:
             continue
@@ -95,21 +96,16 @@ def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setti
             if shown is None:
                 yield name, row
                 continue
-            if _counts_processors(row) and processors_of(row) != processors_of(shown.row):
+            counts = not counting.isdisjoint(row)
+            if counts and processors_of(row) != processors_of(shown.row):
                 raise JobcastError(
                     f"{shown.place}: node {printable(name)[:40]} has {processors_of(shown.row)} processors, and "
                     f"{processors_of(row)} by {line.place}; write both files again."
                 )
-            counts = _counts_processors(row)
-            more = {key: one for key, one in shown.row.items() if key not in row and not (counts and key == "cpus")}
-            yield name, {**more, **row}
+            yield name, {**{key: one for key, one in shown.row.items() if not (counts and key == "cpus")}, **row}
     for name, shown in site.nodes.items():
         if name not in known:
             yield name, shown.row
-
-
-def _counts_processors(row: Mapping[str, Setting]) -> bool:
-    return bool(row.keys() & {"cpus", "sockets", "socketsperboard", "boards", "corespersocket"})
 
 
 def _processors(row: Mapping[str, Setting]) -> int:
@@ -176,18 +172,10 @@ def _tree(
     if without:
         text = f"{site.switches[0].place}: not used, as {counted(len(without), 'node')} have no switch there"
         return (), {}, [f"{text}: {host_list(without)[:80]}"]
-    return _used(site.switches, leaf_of, above), leaf_of, []
-
-
-def _used(lines: list[SwitchLine], leaf_of: Mapping[str, str], above: Mapping[str, str]) -> tuple[Switch, ...]:
-    """Return the switches above nodes of the machine; others lead nowhere."""
-    used = set[str]()
-    for leaf in set(leaf_of.values()):
-        name: str | None = leaf
-        while name is not None and name not in used:
-            used.add(name)
-            name = above.get(name)
-    return tuple(Switch(line.name, above.get(line.name)) for line in lines if line.name in used)
+    used = set(leaf_of.values())
+    while more := {above[name] for name in used if name in above} - used:
+        used |= more  # other switches lead nowhere
+    return tuple(Switch(one.name, above.get(one.name)) for one in site.switches if one.name in used), leaf_of, []
 
 
 def outages_of(site: Site, source: str, epoch: int | None) -> Outages:
