@@ -69,9 +69,10 @@ def _of_site(site: Site, path: Path, given: dict[str, Any], is_named: Callable[[
     if site.conf is not None:
         found |= {name: f"{PREFIX}{path}" for name in _POLICIES if name in given}
     made = machine_of(site, str(path))
-    if made is None or any(name in given and is_named(name) for name in _OTHER_MACHINES):
+    others = [name for name in _OTHER_MACHINES if name in given and is_named(name)]
+    if made is None or "partitions" in others:
         return found
-    if "machine" not in given:
+    if "machine" not in given or others:
         return found | ({"procs": made.machine.procs} if "procs" in given else {})
     found["machine"] = path
     if "outages" in given and not is_named("machine") and any(one.nodes for one in site.reservations):

@@ -171,10 +171,11 @@ def is_site(path: str | os.PathLike[str]) -> bool:
 
 def read_site(path: str | os.PathLike[str]) -> Site:
     """Read a site's file; refuse one of another version, and texts that are not as they were imported."""
-    table = parse_toml(read_text(path, "a site's file"), str(path))
     again = "write it again: jobcast site import FOLDER"
-    if table.pop("format", None) != FORMAT:
+    if Path(path).exists() and not is_site(path):
         raise JobcastError(f"{path}: is no site's file; {again}.")
+    table = parse_toml(read_text(path, "a site's file"), str(path))
+    del table["format"]
     version = table.pop("version", None)
     if version != VERSION:
         raise JobcastError(f"{path}: is of version {version!r}, and this jobcast reads {VERSION}; {again}.")

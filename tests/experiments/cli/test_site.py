@@ -141,6 +141,8 @@ def test_what_is_named_wins_and_other_commands_take_what_they_know(place):
     assert found["site"] is None and found["procs"] is None
     assert made(("policy",), log=None, policy="fcfs")["policy"] == "fcfs"
     assert made(("log",), log=Path("x"), policy="easy") == {"site": site, "log": Path("x"), "policy": own}
+    placed = made(("allocator",), log=None, policy="easy", machine=None, procs=None, allocator="first-fit")
+    assert placed["machine"] is None and placed["procs"] == 80
     by_count = made(("procs",), log=None, policy="easy", machine=None, procs=7)
     assert by_count["machine"] is None and by_count["procs"] == 7
     assert made(log=None, policy="easy", procs=None)["procs"] == 80, "backtest knows no nodes"
@@ -164,7 +166,8 @@ def test_a_sweep_runs_on_a_site(place):
     [
         ("simulate", "Name a LOG, or a --site by"),
         ("simulate --site big/jobs.txt --policy easy", "jobs.txt is none"),
-        ("advise --site big/slurm.conf", "is no TOML file"),
+        ("advise --site big/slurm.conf", "big/slurm.conf: is no site's file; write it again: jobcast site import"),
+        ("site grade big", "big: is no site's file"),
         ("evaluate --site nowhere", "no such file"),
     ],
 )
