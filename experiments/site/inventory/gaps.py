@@ -66,7 +66,9 @@ OF_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
 )
 ENTRY: Final = frozenset(("state", "rootonly", "allowgroups", "reqresv", "alternate"))
 """Those that say who may come in, or may now."""
-_NONE: Final = frozenset(("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "mcs/none"))
+_NONE: Final = frozenset(
+    ("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "unlimited", "mcs/none")
+)
 _TREES: Final = frozenset(("topology/tree", "topology/default", "topology/none", "topology/flat", ""))
 _WHOLE_CORES: Final = re.compile(r"(?i)\bCR_(?:Core|Socket)\b|\bCR_(?:Core|Socket)_Memory\b")
 _MEANT: Final = frozenset(
@@ -86,7 +88,7 @@ class Gap:
 
 def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[Gap]:
     """Return what of a site the simulator does not do."""
-    found = [] if site.conf is None else [*_of_conf(site.conf), *_of_partitions(site.conf), *_of_nodes(site.conf)]
+    found = [] if site.conf is None else [*_of_conf(site.conf), *_of_nodes(site.conf)]
     for note in () if made is None else made.notes:
         found.append(Gap("nodes", "", note))
     down = [name for name, shown in site.nodes.items() if is_down(shown.state)]
@@ -118,8 +120,8 @@ def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:
     return [(one, text) for one, text in there if one.value.lower().partition(":")[0] not in _NONE]
 
 
-def _told(one: Setting, text: str) -> Gap:
-    return Gap(f"{one.name}={one.value}", one.place, text)
+def _told(one: Setting, text: str, owner: str = "") -> Gap:
+    return Gap(f"{one.name}={one.value}{owner and f' of {owner[:60]}'}", one.place, text)
 
 
 def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
@@ -139,29 +141,20 @@ def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
             if option not in known:
                 place = conf.settings[name.lower()].place
                 yield Gap(f"{option}={value}" if value else option, place, f"an option of {name} that is not simulated")
-
-
-def _of_partitions(conf: SlurmConf) -> Iterator[Gap]:
     for partition, row in conf.partitions.items():
-        for one, text in _lacks(row):
-            yield Gap(f"{one.name}={one.value} of {partition}", one.place, text)
+        yield from (_told(one, text, partition) for one, text in _lacks(row))
 
 
 def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:
     whole = _WHOLE_CORES.search(conf.text("SelectTypeParameters", ""))
     for names, row in conf.node_lines:
         if "state" in row and is_down(row["state"].value) and row["state"].value.upper() not in NOT_THERE:
-            yield _told(row["state"], f"{names.value[:60]} count as up")
-        threads = row.get("threadspercore")
-        if whole and threads is not None and threads.value not in ("0", "1"):
-            yield Gap(
-                f"{threads.name}={threads.value} of {names.value[:60]}", names.place, "jobs get whole cores of Slurm"
-            )
+            yield _told(row["state"], "they count as up", names.value)
+        if whole and "threadspercore" in row and row["threadspercore"].value not in ("0", "1"):
+            yield _told(row["threadspercore"], "jobs get whole cores of Slurm", names.value)
         for key in ("cpuspeclist", "restrictedcorespergpu"):
             if key in row:
-                yield Gap(
-                    f"{row[key].name} of {names.value[:60]}", names.place, "these processors count as free for all"
-                )
+                yield _told(row[key], "these processors count as free for all", names.value)
 
 
 def _of_policy(site: Site, made: SlurmMachine | None, log: JobLog | None) -> Iterator[Gap]:

@@ -93,8 +93,7 @@ def parse_gres(source: str, text: str) -> dict[str, Gpus]:
     4
     """
     found: dict[str, Gpus] = {}
-    for place, line in lines_of(source, text):
-        row = {one.name.lower(): one for one in pairs_of(place, line, "gres.conf")}
+    for place, row in _rows(source, text, "gres.conf"):
         if "name" not in row or row["name"].value.lower() != GPU:
             continue
         files = row.get("file", row.get("multiplefiles"))
@@ -113,13 +112,10 @@ def parse_topology(source: str, text: str) -> list[SwitchLine]:
     'n[1-4]'
     """
     switches: dict[str, SwitchLine] = {}
-    for place, line in lines_of(source, text):
-        row = {one.name.lower(): one for one in pairs_of(place, line, "topology.conf")}
+    for place, row in _rows(source, text, "topology.conf"):
         told = {key: one.value for key, one in row.items()}
         if "switchname" not in row:
-            raise JobcastError(
-                f"{place}: {printable(line)[:60]!r} names no SwitchName: only trees are read; leave the file out."
-            )
+            raise JobcastError(f"{place}: names no SwitchName: only trees are read; leave the file out.")
         for name in names_of(row["switchname"]):
             if name in switches:
                 raise JobcastError(
@@ -130,18 +126,19 @@ def parse_topology(source: str, text: str) -> list[SwitchLine]:
     return list(switches.values())
 
 
+def _rows(source: str, text: str, what: str) -> Iterator[tuple[str, dict[str, Setting]]]:
+    """Give the lines of a file as settings by their names in small letters, with their places."""
+    for place, line in lines_of(source, text):
+        yield place, {one.name.lower(): one for one in pairs_of(place, line, what)}
+
+
 def _records(source: str, text: str, key: str) -> Iterator[tuple[str, str]]:
     """Give the records that begin with a key, each on one line, with their places."""
-    place, record = "", ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(f"{key}="):
-            if record:
-                yield place, record
-            place, record = f"{source}:{number}", line
-        elif record:
-            record += f" {line.strip()}"
-    if record:
-        yield place, record
+    begin, *records = re.split(rf"(?m)^(?={key}=)", text)
+    number = 1 + begin.count("\n")
+    for record in records:
+        yield f"{source}:{number}", " ".join(record.split())
+        number += record.count("\n")
 
 
 _OF_A_NODE: Final = {

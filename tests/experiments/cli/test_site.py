@@ -219,7 +219,7 @@ def test_what_a_folder_has_beside_is_told_and_passwords_stay_there(place):
     assert left == {"junk.bin": "not used: not recognised", "none.txt": "not used: it is empty",
                     "slurm.conf": "not used: a copy of copy.conf"}  # fmt: skip
     gaps = {(one["setting"], one["text"]) for one in found["not_simulated"]}
-    assert ("State=DRAIN", "g[1-2] count as up") in gaps and ("Licenses=a:1", "jobs wait for licences") in gaps
+    assert ("State=DRAIN of g[1-2]", "they count as up") in gaps and ("Licenses=a:1", "jobs wait for licences") in gaps
     assert ("ReservationName=away", "the machine has none of its nodes") in gaps
     assert "secret" not in (place / "big.site").read_text()
 

@@ -108,7 +108,7 @@ def test_a_group_that_waits_in_the_twin_alone_is_the_worst():
 
 
 def test_rules_on_who_may_come_into_a_partition_lack_nothing_in_the_log_of_those_that_came():
-    text = "PartitionName=a AllowGroups=x State=DOWN\nPartitionName=b OverSubscribe=FORCE:2"
+    text = "PartitionName=a AllowGroups=x State=DOWN MaxCPUsPerNode=UNLIMITED\nPartitionName=b OverSubscribe=FORCE:2"
     assert lacking_partitions(Site("big", (Source("slurm.conf", "slurm.conf", "", text),))) == ("b",)
 
 
