@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -80,10 +79,6 @@ class Accounts:
     clusters: dict[str, str] = field(default_factory=dict)  # the clusters that they name, and where
     _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
     _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
-
-    def read(self, path: str | Path) -> None:
-        """Add what a file says."""
-        self.add(str(path), read_text(path, "a file of sacctmgr"))
 
     def add(self, source: str, text: str) -> None:
         """Add what a text says; `source` names it in messages."""
@@ -386,10 +381,7 @@ def tres_of(found: Setting) -> dict[str, float]:
 
 def read_accounts(paths: tuple[str, ...]) -> Accounts:
     """Read files of `sacctmgr`, of whichever kind."""
-    accounts = Accounts()
-    for path in paths:
-        accounts.read(path)
-    return accounts
+    return accounts_of({path: read_text(path, "a file of sacctmgr") for path in paths})
 
 
 def accounts_of(texts: Mapping[str, str]) -> Accounts:
