@@ -43,10 +43,10 @@ def with_site(given: dict[str, Any], is_named: Callable[[str], bool]) -> dict[st
         Whether the user has named a parameter.
     """
     path = given.get("site")
+    if path is not None and "commands" not in given:
+        read_site(path)  # says why it is none
     if path is None or not is_site(path):
-        if path is not None and "commands" not in given:
-            read_site(path)  # says why it is none
-        if next((name for name in _LOGS[:2] if name in given and not given[name]), None):
+        if any(name in given and not given[name] for name in _LOGS[:2]):
             told = "" if path is None else f"; {printable(str(path))[:60]} is none"
             raise JobcastError(f"Name a LOG, or a --site by jobcast site import FOLDER{told}.")
         return given

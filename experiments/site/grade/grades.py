@@ -142,4 +142,4 @@ def shown(one: Interval) -> str:
     >>> shown(Interval(1.0, 0.925, 1.1))
     '1.00 (0.93 to 1.10)'
     """
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+    return "unknown" if isnan(one.value) else f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"

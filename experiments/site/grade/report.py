@@ -65,6 +65,8 @@ def sentences(graded: Graded, helps: str) -> list[str]:
         nothing = f"No job waits behind the warm-up of {span(graded.asked.warm_up)}."
         return [*found, nothing, f"What would help: {helps}"]
     spread = figures.spread
+    rho = figures.correlation
+    weekly = "" if np.isnan(rho) else f", and weekly means correlate by {rho:.2f} (ρ)"
     itself = (
         f" The twin next to itself, shaken: {percent(spread.agreement)}, {span(spread.error)}, {spread.ratio:.2f}."
         if graded.shakes
@@ -73,14 +75,12 @@ def sentences(graded: Graded, helps: str) -> list[str]:
     found.append(
         f"Of {counted(figures.jobs, 'job')} that waited {percent(figures.agreement.value)} start within two minutes or "
         f"10 % (P). The waits are together {shown(figures.ratio)} times the logged ones (R), the mean error is "
-        f"{span(figures.error.value)} (M), and weekly means correlate by {figures.correlation:.2f} (ρ).{itself}"
+        f"{span(figures.error.value)} (M){weekly}.{itself}"
     )
     worst = figures.worst
     if worst is not None:
-        found.append(
-            f"Worst group: {worst.name}, {shown(worst.ratio)} times the logged waits; it has "
-            f"{percent(worst.error_share)} of all error."
-        )
+        how = f"{shown(worst.ratio)} times the logged waits" if worst.mean_wait else "which waits in the twin alone"
+        found.append(f"Worst group: {worst.name}, {how}; it has {percent(worst.error_share)} of all error.")
     return [*found, f"What would help: {helps}"]
 
 

@@ -105,6 +105,7 @@ def test_a_group_that_waits_in_the_twin_alone_is_the_worst():
     gone = planted(more=lambda columns: {"wait": np.where(columns["partition"] == 1, 0, columns["wait"])})
     found = gone.figures
     assert found.worst.name == "partition gpu" and gone.grade == "C" and np.isnan(found.worst.ratio.value)
+    assert "Worst group: partition gpu, which waits in the twin alone; it has 94 %" in " ".join(sentences(gone, ""))
 
 
 def test_rules_on_who_may_come_into_a_partition_lack_nothing_in_the_log_of_those_that_came():
