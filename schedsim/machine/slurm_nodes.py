@@ -61,7 +61,7 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
         types |= {name} if len(gpus.types) > 1 else set()
         nodes[name] = NodeGroup(
             "node", 1, _processors(row), gpus.count, _memory_gb(row), serving[name], one_job,
-            whole_of(row["weight"]) if "weight" in row else 1,
+            whole_of(row.get("weight"), 1),
             tuple(dict.fromkeys(filter(NAME.fullmatch, features_of(row)))),
             gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
         )  # fmt: skip
@@ -110,16 +110,14 @@ def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setti
 
 def _processors(row: Mapping[str, Setting]) -> int:
     """Return the processors of a node for jobs, without the cores that Slurm keeps for itself."""
-    threads = whole_of(row["threadspercore"]) if "threadspercore" in row else 1
-    kept = threads * (whole_of(row["corespeccount"]) if "corespeccount" in row else 0)
+    kept = whole_of(row.get("threadspercore"), 1) * whole_of(row.get("corespeccount"))
     return max(1, processors_of(row) - kept)
 
 
 def _memory_gb(row: Mapping[str, Setting]) -> float | None:
     if "realmemory" not in row:
         return None
-    kept = whole_of(row["memspeclimit"]) if "memspeclimit" in row else 0
-    return max(1, whole_of(row["realmemory"]) - kept) / MB_OF_GB
+    return max(1, whole_of(row["realmemory"]) - whole_of(row.get("memspeclimit"))) / MB_OF_GB
 
 
 def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gpus:

@@ -157,7 +157,7 @@ no NodeName, and no NodeSet; name the nodes.
 
     def whole(self, name: str, usual: int) -> int:
         """Return a whole number."""
-        return _whole(self.settings.get(name.lower()), usual)
+        return whole_of(self.settings.get(name.lower()), usual)
 
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
@@ -192,9 +192,9 @@ def features_of(row: Mapping[str, Setting]) -> list[str]:
 def processors_of(row: Mapping[str, Setting]) -> int:
     """Return the processors of each node of a NodeName line."""
     if "cpus" in row:
-        return _whole(row["cpus"], 1)
+        return whole_of(row["cpus"], 1)
     parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
-    procs = prod(_whole(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
+    procs = prod(whole_of(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
     if procs >= _BIGGEST:
         place = next(iter(row.values())).place
         raise JobcastError(f"{place}: a node has at most {_BIGGEST - 1:,} processors; found {procs:,}.")
@@ -202,7 +202,7 @@ def processors_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
+    found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(whole_of(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
             match = re.fullmatch(
@@ -254,11 +254,10 @@ def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     return seconds
 
 
-def _whole(found: Setting | None, usual: int) -> int:
-    return usual if found is None else whole_of(found)
-
-
-def whole_of(found: Setting) -> int:
+def whole_of(found: Setting | None, usual: int = 0) -> int:
+    """Return a whole number; `usual` where none is set."""
+    if found is None:
+        return usual
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "

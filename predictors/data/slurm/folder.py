@@ -51,7 +51,7 @@ _FIRST: Final = (  # how the first line of a file begins that is no comment, and
     (TOPOLOGY, r"(?i)SwitchName\s*="),
     (RESERVATIONS, rf"ReservationName=\S+ StartTime=|{NO_RESERVATIONS}"),
     (NODES, r"NodeName=\S+ +(?:Arch|CoresPerSocket|CPUAlloc)="),
-    (GRES, r"(?i)(?:AutoDetect|Name)\s*=|NodeName\s*=\s*\S+\s+(?:Name|AutoDetect)\s*="),
+    (GRES, r"(?i)(?:AutoDetect|Name)\s*=|NodeName\s*=\s*\S+\s+(?:.*\s)?(?:Name|AutoDetect)\s*="),
     (ACCOUNTS, r"(?:Cluster|Parent|Account|QOS) - '?"),
     (OF_NO_USE, r"\*+$|sdiag output|Configuration data as of|PartitionName=\S+\s*$|JobId="),
 )
@@ -60,7 +60,7 @@ _FIRST: Final = (  # how the first line of a file begins that is no comment, and
 def kind_of(data: bytes, name: str) -> str:
     r"""Return what a file of a site holds: a kind of `KINDS`, a job log, or nothing that is known.
 
-    >>> kind_of(b"# nodes\nNodeName=n[1-4] Name=gpu Count=2", "x"), kind_of(b"Name|Priority|MaxWall\n", "y")
+    >>> kind_of(b"# nodes\nNodeName=n[1-4] Type=a Name=gpu", "x"), kind_of(b"Name|Priority|MaxWall\n", "y")
     ('gres.conf', 'sacctmgr')
     """
     head = data[:200_000].decode("utf-8", "replace").removeprefix("\ufeff")
