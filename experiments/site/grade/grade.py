@@ -148,10 +148,8 @@ class Grading:
             shared = log, nodes, self.policies, outages, self._interval
             found = run_all(setting, "Simulating", _waits, shared, tasks)
         waits = [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
-        n = len(self.policies)
-        return Graded(
-            self, wait, waits[0], dict(zip(OTHERS[-n + 1 :], waits[1:n], strict=False)) if n > 1 else {}, waits[n:]
-        )
+        n = len(self.policies)  # one without a slurm.conf
+        return Graded(self, wait, waits[0], dict(zip(OTHERS, waits[1:n], strict=False)), waits[n:])
 
 
 def _waits(shared: tuple[Any, ...], task: tuple[int, int]) -> "pd.DataFrame":

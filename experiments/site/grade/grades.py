@@ -102,7 +102,7 @@ def criteria(figures: Figures) -> list[Criterion]:
     """Return the conditions of the grades."""
     share, ratio, spread = figures.of_spread, figures.ratio, figures.spread
     wide, of_groups = max(0.10, spread.ratio), max(0.20, 2 * spread.ratio)
-    worst = figures.worst
+    worst, rho = figures.worst, "unknown" if isnan(figures.correlation) else f"{figures.correlation:.2f}"
     off = "no group" if worst is None else f"{worst.name} {shown(worst.ratio)}"
     beaten = [name for name, is_better in figures.better_than.items() if not is_better]
 
@@ -117,11 +117,11 @@ def criteria(figures: Figures) -> list[Criterion]:
         Criterion("B", "interval of P / P_S above 0.5", shown(share), share.low > 0.5),
         Criterion("B", "R within 1 ± 0.20", shown(ratio), ratio.within(0.20)),
         Criterion("B", "R of each group within 1 ± 0.40", off, groups(0.40)),
-        Criterion("B", "ρ at least 0.7", f"{figures.correlation:.2f}", figures.correlation >= 0.7),
+        Criterion("B", "ρ at least 0.7", rho, figures.correlation >= 0.7),
         Criterion("B", "M certainly below that of EASY and conservative backfilling",
                   f"not below {', '.join(beaten)}" if beaten else "below both", not beaten),
         Criterion("C", "R within 1 ± 0.50", shown(ratio), ratio.within(0.50)),
-        Criterion("C", "ρ at least 0.4", f"{figures.correlation:.2f}", figures.correlation >= 0.4),
+        Criterion("C", "ρ at least 0.4", rho, figures.correlation >= 0.4),
     ]  # fmt: skip
 
 

@@ -93,6 +93,7 @@ def some_unknown(name, known=-1):
         ({"more": some_unknown("licenses", 0)}, "% of the work is unread"),
         ({"change": lambda twin, gpu: 3 * twin}, "R within 1 ± 0.50 does not hold"),
         ({"change": lambda twin, gpu: twin[::-1]}, "ρ at least 0.4 does not hold"),
+        ({"change": lambda twin, gpu: 0 * twin + 9}, "ρ at least 0.4 does not hold, unknown"),
     ],
 )
 def test_others_are_refused_with_the_reason(given, words):
