@@ -16,10 +16,11 @@ from experiments.runs.policies import machine_at
 from experiments.runs.simulate import ready_for
 from experiments.site.grade.grade import Grading, from_eligible
 from experiments.site.grade.report import CONDITIONS, report_on
-from experiments.site.inventory.gaps import lacking_partitions
+from experiments.site.inventory.gaps import has_partition, lacking_partitions
 from experiments.site.inventory.inventory import inventory_of, what_helps
 from predictors.core.errors import counted
 from predictors.core.files import refuse_unwritable
+from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.folder import read_folder
 from predictors.data.slurm.site import log_of, read_site
 from predictors.data.summary import UNREAD
@@ -46,10 +47,15 @@ def grade(args: options.Grade) -> None:
         files = None if site.conf is None else SlurmFiles.of_site(site, args.path)
         has_nodes = args.procs is None and machine_of(site, str(args.path)) is not None
         nodes = machine_at(args.path) if has_nodes else None
-        ready = ready_for(nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(files,))
+        here = has_partition(site, jobs)
+        if not here.all():
+            text = "ran in partitions that the slurm.conf does not have any more"
+            gone = Finding("removed-partition", "dropped", text, int((~here).sum()))
+            account += ReadingReport(account.source, (gone,))
+        ready = ready_for(nodes, jobs.select(here), args.procs, drop_wide=True, reading=account, sites=(files,))
         outages = read_outages(args.path, 0, ready.used.epoch) if has_nodes and site.reservations else None
         lost = sum(account.count(rule) for rule in UNREAD)
-        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site), lost)
+        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site), lost, jobs)
         page_of = f"grade-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
         with resumable():

@@ -104,6 +104,7 @@ class Grading:
     outages: Outages | None = None
     lacking: tuple[str, ...] = ()  # partitions under rules that the twin lacks
     lost: int = 0  # rows of jobs that could not be read
+    read: JobLog | None = None  # all jobs that were; None: those that became ready
 
     @cached_property
     def jobs(self) -> tuple[JobLog, Floats]:
@@ -269,7 +270,7 @@ class Graded:
 
         Rows that could not be read count as of mean work.
         """
-        read = self.asked.ready.prepared.log
+        read = self.asked.ready.prepared.log if self.asked.read is None else self.asked.read
         work = np.maximum(read.procs, 0) * np.maximum(read.filled("run_time"), 0)
         log = self.asked.jobs[0]
         lacks = ~self._known | np.isin(np.array(self.partitions), self.asked.lacking)

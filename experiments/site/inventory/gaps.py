@@ -6,6 +6,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final
 
+import numpy as np
+
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import Setting, SlurmConf
@@ -15,6 +18,7 @@ from predictors.data.slurm.site import Site
 from predictors.data.summary import prepare
 from schedsim.machine.slurm_nodes import NOT_THERE, SlurmMachine
 from schedsim.sites.slurm import preempting
+from schedsim.sites.slurm.accounts import words_of
 from schedsim.sites.slurm.factors import SHARING, USED_FLAGS, USED_FLAGS_WITH_ACCOUNTS, WITHOUT_EFFECT
 from schedsim.sites.slurm.files import USED_OPTIONS, SlurmFiles
 
@@ -112,6 +116,13 @@ def lacking_partitions(site: Site) -> tuple[str, ...]:
     return tuple(
         name for name, row in partitions.items() if any(one.name.lower() not in ENTRY for one, _ in _lacks(row))
     )
+
+
+def has_partition(site: Site, log: JobLog) -> Bools:
+    """Return which jobs ran in partitions that the slurm.conf still has, if it names any; those without one did."""
+    known = {""} if site.conf is None else {"", *site.conf.partitions}
+    words = words_of(log, log.partition_column)
+    return np.array([known == {""} or known.issuperset(map(str.strip, one.split(","))) for one in words], np.bool_)
 
 
 def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:

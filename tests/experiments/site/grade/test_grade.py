@@ -160,7 +160,10 @@ def test_the_log_of_a_twin_is_graded_a_by_the_command_and_goes_on_where_it_was(t
         row |= {"wait": wait + held, "held": held, "submit": row["submit"] - held}
     (folder / "jobs.txt").write_text(sacct(rows))
     printed("site import big")
+    (folder / "jobs.txt").write_text(sacct([*rows, rows[-1] | {"partition": "removed"}]))
+    printed("site import big")
     found = json.loads(printed("site grade big.site --json"))
+    assert [one["count"] for one in found["account"]["findings"] if one["rule"] == "removed-partition"] == [1]
     assert found["grade"] == "A" and found["sentence"].startswith("Grade A")
     figures = {row["figure"]: row for row in found["tables"]["figures"]}
     assert figures["M: mean error_s"]["value"] == 0 and figures["M_S_s"]["value"] > 0
