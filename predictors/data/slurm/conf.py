@@ -146,9 +146,13 @@ no NodeName, and no NodeSet; name the nodes.
     def hosts(self, partition: str) -> set[str] | None:
         """Return the names of a partition's nodes, those of its NodeSets too; None for all of the cluster."""
         told = self.partitions[partition].get("nodes", Setting("Nodes", "", ""))
-        lists = [self.node_sets.get(one, one) for one in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", told.value)]
+        lists = self.lists_of(told)
         takes_all = any(one.upper() == "ALL" for one in lists)
         return None if takes_all else set(names_of(Setting(told.name, ",".join(lists), told.place)))
+
+    def lists_of(self, nodes: Setting) -> list[str]:
+        """Return the lists of nodes that a partition's Nodes names, its NodeSets by their nodes."""
+        return [self.node_sets.get(one, one) for one in re.findall(r"(?:[^,\[]|\[[^\]]*\])+", nodes.value)]
 
     def text(self, name: str, usual: str) -> str:
         """Return a parameter, or what Slurm takes without it."""
