@@ -44,10 +44,10 @@ def with_site(given: dict[str, Any], is_named: Callable[[str], bool]) -> dict[st
         Whether the user has named a parameter.
     """
     path = given.get("site")
+    if path is not None and "commands" not in given:
+        read_site(path)  # says why it is none
     if path is None or not is_site(path):
-        if path is not None and "commands" not in given:
-            read_site(path)  # says why it is none
-        if next((name for name in _LOGS[:2] if name in given and not given[name]), None):
+        if any(name in given and not given[name] for name in _LOGS[:2]):
             told = "" if path is None else f"; {printable(str(path))[:60]} is none"
             raise JobcastError(f"Name a LOG, or a --site by jobcast site import FOLDER{told}.")
         return given
@@ -75,9 +75,10 @@ def _of_site(site: Site, path: Path, given: dict[str, Any], is_named: Callable[[
     if site.conf is not None:
         found |= {name: f"{PREFIX}{path}" for name in _POLICIES if name in given}
     made = machine_of(site, str(path))
-    if made is None or any(name in given and is_named(name) for name in _OTHER_MACHINES):
+    others = [name for name in _OTHER_MACHINES if name in given and is_named(name)]
+    if made is None or "partitions" in others:
         return found
-    if "machine" not in given:
+    if "machine" not in given or others:
         return found | ({"procs": made.machine.procs} if "procs" in given else {})
     found["machine"] = path
     if "outages" in given and not is_named("machine") and any(one.nodes for one in site.reservations):

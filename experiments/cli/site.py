@@ -1,9 +1,9 @@
 """`jobcast site …`: the folder of a site under Slurm as one file, its twin's grade, and what it says of changes."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import Any, Final
 
 from experiments.cli.live.start import in_words, queue_now
 from experiments.cli.options import site as options
@@ -20,8 +20,8 @@ from experiments.site.advise.sentences import span
 from experiments.site.grade.grade import Grading, from_eligible
 from experiments.site.grade.kept import caution_of, keep_grade, place_of
 from experiments.site.grade.report import CONDITIONS, report_on
-from experiments.site.inventory.gaps import lacking_partitions
-from experiments.site.inventory.inventory import Inventory, what_helps
+from experiments.site.inventory.gaps import has_partition, lacking_partitions
+from experiments.site.inventory.inventory import inventory_of, what_helps
 from experiments.site.live.shapes import Answer, Places, Shape, answer
 from experiments.site.live.starts import Past, obstacle
 from experiments.site.whatif.changes import ASKED, changed, conf_of, kind_named
@@ -31,12 +31,23 @@ from experiments.site.whatif.target import Found, Target, search
 from experiments.site.whatif.whatif import Compared, Question, Side
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
+from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.folder import read_folder
 from predictors.data.slurm.site import Site, log_of, read_site
+from predictors.data.summary import UNREAD
 from predictors.schedulers.soft_limit import PENDING
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
 from schedsim.sites.slurm.files import SlurmFiles
+
+NODES: Final = {
+    "nodes": "nodes", "count": "number", "processors": "processors", "gpus": "GPUs", "memory_gb": "memory [GB]",
+    "weight": "weight", "gpu_type": "GPU type", "features": "features", "partitions": "partitions",
+}  # fmt: skip
+PARTITIONS: Final = {
+    "partition": "partition", "nodes": "nodes", "processors": "processors", "longest_run": "longest run",
+    "tier": "tier", "factor": "factor", "qos": "QOS",
+}  # fmt: skip
 
 
 def grade(args: options.Grade) -> None:
@@ -49,9 +60,15 @@ def grade(args: options.Grade) -> None:
         files = None if site.conf is None else SlurmFiles.of_site(site, args.path)
         has_nodes = args.procs is None and machine_of(site, str(args.path)) is not None
         nodes = machine_at(args.path) if has_nodes else None
-        ready = ready_for(nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(files,))
+        here = has_partition(site, jobs)
+        if not here.all():
+            text = "ran in partitions that the slurm.conf does not have any more"
+            gone = Finding("removed-partition", "dropped", text, int((~here).sum()))
+            account += ReadingReport(account.source, (gone,))
+        ready = ready_for(nodes, jobs.select(here), args.procs, drop_wide=True, reading=account, sites=(files,))
         outages = read_outages(args.path, 0, ready.used.epoch) if has_nodes and site.reservations else None
-        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site))
+        lost = sum(account.count(rule) for rule in UNREAD)
+        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site), lost, jobs)
         page_of = f"grade-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
         with resumable():
@@ -217,58 +234,40 @@ def import_folder(args: options.Import) -> None:
     out = Path(f"{args.folder.resolve().name or 'site'}.site") if args.out is None else args.out
     refuse_unwritable(out)
     imported = read_folder(args.folder, out, read)
-    found = Inventory.of(imported, out)
+    found = inventory_of(imported, out)
     imported.site.write(out)
     if args.as_json:
         account = {} if imported.account is None else {"account": imported.account.to_dict()}
-        print_json({"site": str(out), **found.to_dict(), **account})
+        print_json({"site": str(out), **found, **account})
         return
-    print_table(f"Files of {args.folder}", ("file", "what it is"), found.files())
-    _print_machine(found)
+    _print_rows(found, "files", f"Files of {args.folder}", {"file": "file", "is": "what it is"})
+    _print_rows(found, "nodes", "Nodes by kind", NODES)
+    _print_rows(found, "partitions", "Partitions", PARTITIONS)
     _print_people(found)
-    if found.gaps:
-        rows = [(one.setting, one.text, one.place) for one in found.gaps]
-        print_table("Not simulated", ("setting", "what it does", "where"), rows)
-    else:
+    _print_rows(found, "not_simulated", "Not simulated",
+                {"setting": "setting", "text": "what it does", "place": "where"})  # fmt: skip
+    if not found["not_simulated"]:
         say("Not simulated: nothing of these files changes schedules and is left out.")
-    for what, command in found.missing:
-        say(f"Missing: {what}. Get it: {command}")
+    for one in found["missing"]:
+        say(f"Missing: {one['what']}. Get it: {one['command']}")
     if imported.account is not None:
         print_account(imported.account, listed=args.list_account)
     say(f"Wrote {out}. Next: jobcast simulate --site {out}")
 
 
-def _print_machine(found: Inventory) -> None:
-    nodes, partitions = found.nodes(), found.partitions()
-    if nodes:
-        rows = [
-            (row["nodes"], row["count"], row["processors"], row["gpus"], row["memory_gb"], row["weight"],
-             row["gpu_type"] or "-", ", ".join(row["features"]) or "-", ", ".join(row["partitions"]) or "all")
-            for row in nodes
-        ]  # fmt: skip
-        columns = (
-            "nodes",
-            "number",
-            "processors",
-            "GPUs",
-            "memory [GB]",
-            "weight",
-            "GPU type",
-            "features",
-            "partitions",
-        )
-        print_table("Nodes by kind", columns, rows)
-    if partitions:
-        heads = ("partition", "nodes", "processors", "longest run", "tier", "factor", "QOS")
-        print_table("Partitions", heads, (tuple("-" if v is None else v for v in row.values()) for row in partitions))
+def _print_rows(found: Mapping[str, Any], key: str, title: str, heads: Mapping[str, str]) -> None:
+    """Print rows as a table, if there are any; what is not told is a dash."""
+    cells = ([", ".join(v) if isinstance(v, list) else v for v in map(row.__getitem__, heads)] for row in found[key])
+    if found[key]:
+        print_table(title, list(heads.values()), (["-" if v in (None, "") else v for v in row] for row in cells))
 
 
-def _print_people(found: Inventory) -> None:
-    accounts, jobs, reservations = found.accounts(), found.jobs(), found.reservations()
-    names = f" ({', '.join(accounts['qos'])})" if accounts["qos"] else ""
+def _print_people(found: Mapping[str, Any]) -> None:
+    jobs, qos, reservations = found["jobs"], found["qos"], found["reservations"]
+    names = f" ({', '.join(qos)})" if qos else ""
     say(
-        f"{accounts['users']:,} users in {counted(accounts['accounts'], 'account')}; {len(accounts['qos'])} "
-        f"QOS{names}; {counted(len(reservations), 'reservation')}."
+        f"{counted(found['users'], 'user')} in {counted(found['accounts'], 'account')}; {len(qos)} QOS{names}; "
+        f"{counted(len(reservations), 'reservation')}."
     )
     for one in reservations:
         say(f"  {one['reservation']}: {one['from']} to {one['until']} on {one['nodes'] or 'no node'}")
@@ -277,7 +276,7 @@ def _print_people(found: Inventory) -> None:
             f"from {jobs['from']} to {jobs['until']}" if jobs["from"] else f"in {jobs['days']:.1f} days without a date"
         )
         say(
-            f"{counted(jobs['jobs'], 'job')} of {jobs['users']:,} users {dates}; {jobs['with_waits']:,} have waits, "
-            f"{jobs['ask_for_gpus']:,} ask for GPUs, {jobs['ask_for_features']:,} for features, {jobs['exclusive']:,} "
-            "for nodes of their own."
+            f"{counted(jobs['jobs'], 'job')} of {counted(jobs['users'], 'user')} {dates}; {jobs['with_waits']:,} have "
+            f"waits, {jobs['ask_for_gpus']:,} ask for GPUs, {jobs['ask_for_features']:,} for features, "
+            f"{jobs['exclusive']:,} for nodes of their own."
         )

@@ -77,9 +77,8 @@ class PlannedLog:
 def _plain(machine: Machine) -> dict[str, Any]:
     """Return a machine as plain values, with the digest of the site's rules where it has some."""
     told = asdict(replace(machine, asks=None))
-    return (
-        told | {"asks": machine.asks.digest} if machine.asks is not None else {k: told[k] for k in told if k != "asks"}
-    )
+    del told["asks"]
+    return told if machine.asks is None else told | {"asks": machine.asks.digest}
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,8 +10,8 @@ from itertools import groupby
 from typing import Final
 
 from predictors.core.errors import JobcastError, counted, printable
-from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, names_of, processors_of, whole_of
-from predictors.data.slurm.hardware import Gpus, SwitchLine, gpus_of
+from predictors.data.slurm.conf import MOST_NAMES, Setting, SlurmConf, features_of, names_of, processors_of, whole_of
+from predictors.data.slurm.hardware import Gpus, gpus_of
 from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
 from schedsim.machine.constraints import NAME
@@ -61,7 +61,8 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
         types |= {name} if len(gpus.types) > 1 else set()
         nodes[name] = NodeGroup(
             "node", 1, _processors(row), gpus.count, _memory_gb(row), serving[name], one_job,
-            whole_of(row["weight"]) if "weight" in row else 1, _features(row),
+            whole_of(row.get("weight"), 1),
+            tuple(dict.fromkeys(filter(NAME.fullmatch, features_of(row)))),
             gpus.types[0] if len(gpus.types) == 1 and gpus.count else None,
         )  # fmt: skip
     if conf.partitions or any(serving.values()):
@@ -85,6 +86,7 @@ def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setti
     known = set[str]()
     if conf.nodes > MOST_NAMES:
         raise JobcastError(f"{conf.source}: has {conf.nodes:,} nodes; a machine has at most {MOST_NAMES:,}.")
+    counting = {"cpus", "sockets", "socketsperboard", "boards", "corespersocket"}
     for line, row in conf.node_lines:
         if "state" in row and row["state"].value.upper() in NOT_THERE:
             continue
@@ -94,41 +96,28 @@ def _rows(site: Site, conf: SlurmConf) -> Iterator[tuple[str, Mapping[str, Setti
             if shown is None:
                 yield name, row
                 continue
-            if _counts_processors(row) and processors_of(row) != processors_of(shown.row):
+            counts = not counting.isdisjoint(row)
+            if counts and processors_of(row) != processors_of(shown.row):
                 raise JobcastError(
                     f"{shown.place}: node {printable(name)[:40]} has {processors_of(shown.row)} processors, and "
                     f"{processors_of(row)} by {line.place}; write both files again."
                 )
-            counts = _counts_processors(row)
-            more = {key: one for key, one in shown.row.items() if key not in row and not (counts and key == "cpus")}
-            yield name, {**more, **row}
+            yield name, {**{key: one for key, one in shown.row.items() if not (counts and key == "cpus")}, **row}
     for name, shown in site.nodes.items():
         if name not in known:
             yield name, shown.row
 
 
-def _counts_processors(row: Mapping[str, Setting]) -> bool:
-    return bool(row.keys() & {"cpus", "sockets", "socketsperboard", "boards", "corespersocket"})
-
-
 def _processors(row: Mapping[str, Setting]) -> int:
     """Return the processors of a node for jobs, without the cores that Slurm keeps for itself."""
-    threads = whole_of(row["threadspercore"]) if "threadspercore" in row else 1
-    kept = threads * (whole_of(row["corespeccount"]) if "corespeccount" in row else 0)
+    kept = whole_of(row.get("threadspercore"), 1) * whole_of(row.get("corespeccount"))
     return max(1, processors_of(row) - kept)
 
 
 def _memory_gb(row: Mapping[str, Setting]) -> float | None:
     if "realmemory" not in row:
         return None
-    kept = whole_of(row["memspeclimit"]) if "memspeclimit" in row else 0
-    return max(1, whole_of(row["realmemory"]) - kept) / MB_OF_GB
-
-
-def _features(row: Mapping[str, Setting]) -> tuple[str, ...]:
-    told = row.get("features", row.get("feature"))
-    names = [] if told is None else [one.strip() for one in told.value.split(",")]
-    return tuple(dict.fromkeys(name for name in names if NAME.fullmatch(name)))
+    return max(1, whole_of(row["realmemory"]) - whole_of(row.get("memspeclimit"))) / MB_OF_GB
 
 
 def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gpus:
@@ -148,17 +137,9 @@ def _gpus(name: str, row: Mapping[str, Setting], told: Mapping[str, Gpus]) -> Gp
 def _partitions(site: Site, conf: SlurmConf, rows: Mapping[str, Mapping[str, Setting]]) -> dict[str, tuple[str, ...]]:
     """Return the partitions that each node serves, in the order of the slurm.conf, else as scontrol shows them."""
     found: dict[str, list[str]] = {name: [] for name in rows}
-    for partition, row in conf.partitions.items():
-        lists = conf.lists_of(row["nodes"]) if "nodes" in row else []
-        names = set[str]()
-        for one in lists:
-            if one.upper() == "ALL":
-                names |= rows.keys()
-            elif one in conf.feature_sets:
-                names |= {name for name, told in rows.items() if conf.feature_sets[one] in _features(told)}
-            else:
-                names |= set(names_of(Setting("Nodes", one, row["nodes"].place)))
-        for name in names & rows.keys():
+    for partition in conf.partitions:
+        names = conf.hosts(partition)
+        for name in rows if names is None else names & rows.keys():
             found[name].append(partition)
     for name, shown in site.nodes.items():
         if name in found:
@@ -183,40 +164,30 @@ def _tree(
             if name in nodes and leaf_of.setdefault(name, line.name) != line.name:
                 raise JobcastError(f"{line.place}: node {name} lies on {leaf_of[name]} already; name it once.")
         for name in names_of(Setting("Switches", line.switches, line.place)):
-            above[name] = line.name
+            if above.setdefault(name, line.name) != line.name:
+                raise JobcastError(f"{line.place}: switch {name} lies below {above[name]} already; name it once.")
     without = [name for name in nodes if name not in leaf_of]
     if without:
         text = f"{site.switches[0].place}: not used, as {counted(len(without), 'node')} have no switch there"
         return (), {}, [f"{text}: {host_list(without)[:80]}"]
-    return _used(site.switches, leaf_of, above), leaf_of, []
-
-
-def _used(lines: list[SwitchLine], leaf_of: Mapping[str, str], above: Mapping[str, str]) -> tuple[Switch, ...]:
-    """Return the switches above nodes of the machine; others lead nowhere."""
-    used = set[str]()
-    for leaf in set(leaf_of.values()):
-        name: str | None = leaf
-        while name is not None and name not in used:
-            used.add(name)
-            name = above.get(name)
-    return tuple(Switch(line.name, above.get(line.name)) for line in lines if line.name in used)
+    used = set(leaf_of.values())
+    while more := {above[name] for name in used if name in above} - used:
+        used |= more  # other switches lead nowhere
+    return tuple(Switch(one.name, above.get(one.name)) for one in site.switches if one.name in used), leaf_of, []
 
 
 def outages_of(site: Site, source: str, epoch: int | None) -> Outages:
     """Return the reservations of nodes of a site's machine, on the clock of a log that begins at `epoch`."""
-    found, made = [one for one in site.reservations if one.nodes], machine_of(site, source)
-    if not found or made is None:
-        return Outages()
-    if epoch is None:
-        raise JobcastError(
-            f"{source}: reservation {printable(found[0].name)[:40]!r} has a date, and the log has no start date; name "
-            "other --outages."
-        )
-    number = {name: i for i, name in enumerate(made.names)}
+    made = machine_of(site, source)
+    number = {} if made is None else {name: i for i, name in enumerate(made.names)}
     kept = []
-    for one in found:
-        nodes = sorted(number[name] for name in names_of(Setting("Nodes", one.nodes, one.place)) if name in number)
-        pieces = tuple((node, node + 1) for node in nodes)
-        if pieces:
+    for one in site.reservations:
+        pieces = tuple((at, at + 1) for at in sorted(number[name] for name in number.keys() & one.hosts))
+        if pieces and epoch is None:
+            raise JobcastError(
+                f"{source}: reservation {printable(one.name)[:40]!r} has a date, and the log has no start date; name "
+                "other --outages."
+            )
+        if pieces and epoch is not None:
             kept.append(Reservation(one.start - epoch, one.end - epoch, nodes=pieces, at=f"{source}: {one.place}"))
     return Outages(tuple(kept))

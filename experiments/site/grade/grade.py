@@ -18,7 +18,6 @@ from experiments.site.grade.grades import Figures, GroupFigures, Letter, grade_o
 from experiments.site.grade.statistics import (
     WEEK,
     Interval,
-    Spread,
     agrees,
     blocks_of,
     counts,
@@ -113,6 +112,8 @@ class Grading:
     source: str  # the site's file
     outages: Outages | None = None
     lacking: tuple[str, ...] = ()  # partitions under rules that the twin lacks
+    lost: int = 0  # rows of jobs that could not be read
+    read: JobLog | None = None  # all jobs that were; None: those that became ready
 
     @cached_property
     def jobs(self) -> tuple[JobLog, Floats]:
@@ -153,10 +154,8 @@ class Grading:
             shared = log, nodes, self.policies, outages, self._interval
             found = run_all(setting, "Simulating", _waits, shared, tasks)
         waits = [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
-        n = len(self.policies)
-        return Graded(
-            self, wait, waits[0], dict(zip(OTHERS[-n + 1 :], waits[1:n], strict=False)) if n > 1 else {}, waits[n:]
-        )
+        n = len(self.policies)  # one without a slurm.conf
+        return Graded(self, wait, waits[0], dict(zip(OTHERS, waits[1:n], strict=False)), waits[n:])
 
 
 def _waits(shared: tuple[Any, ...], task: tuple[int, int]) -> "pd.DataFrame":
@@ -192,16 +191,15 @@ class Graded:
     @cached_property
     def blocks(self) -> tuple[Ints, int]:
         """The block of each job, -1 where it does not count, and how many there are."""
-        known = ~np.isnan(self.wait) & self._known
         begin, end = self.asked.warm_up, int(self.eligible.max(initial=0)) + 1
-        block, n_blocks = blocks_of(self.eligible, np.where(known, self.wait, 0.0), begin, end)
-        return np.where(known, block, -1), n_blocks
+        block, n_blocks = blocks_of(self.eligible, np.where(self._known, self.wait, np.nan), begin, end)
+        return np.where(self._known, block, -1), n_blocks
 
     @cached_property
     def _known(self) -> Bools:
-        """Jobs with a limit, a partition and a size."""
+        """Jobs with a wait and a partition, if the log names any; all that are simulated have a limit and a size."""
         partitions = np.array([bool(name) for name in self.partitions])
-        return partitions if partitions.any() else np.ones(len(self.wait), dtype=np.bool_)
+        return ~np.isnan(self.wait) & (partitions | ~partitions.any())
 
     @cached_property
     def partitions(self) -> list[str]:
@@ -227,10 +225,6 @@ class Graded:
     def figures(self) -> Figures:
         """The figures of 2a."""
         here, wait = self.counted, np.nan_to_num(self.wait)
-        if not here.any():
-            nothing = Interval(float("nan"), float("nan"), float("nan"))
-            return Figures(0, self.blocks[1], nothing, nothing, nothing, float("nan"), (), Spread(1.0, 0.0, 0.0), {},
-                           self.unread, self.load)  # fmt: skip
         error, one = np.abs(self.twin - wait), np.ones(len(wait))
         return Figures(
             jobs=int(here.sum()),
@@ -277,12 +271,16 @@ class Graded:
 
     @property
     def unread(self) -> float:
-        """Share of the log's work that is not simulated, not counted for want of knowledge, or under other rules."""
-        read = self.asked.ready.prepared.log
+        """Share of the log's work that is not simulated, not counted for want of knowledge, or under other rules.
+
+        Rows that could not be read count as of mean work.
+        """
+        read = self.asked.ready.prepared.log if self.asked.read is None else self.asked.read
         work = np.maximum(read.procs, 0) * np.maximum(read.filled("run_time"), 0)
         log = self.asked.jobs[0]
-        lacks = ~self._known | np.isin(np.array(self.partitions), self.asked.lacking) | log.known("reservation")
-        whole = float(work.sum())
+        lacks = ~self._known | np.isin(np.array(self.partitions), self.asked.lacking)
+        lacks |= log.known("reservation") | log.known("licenses")
+        whole = float(work.sum()) * (1 + self.asked.lost / len(read))
         return 1.0 - float(self.work[~lacks].sum()) / whole if whole else 0.0
 
     @property

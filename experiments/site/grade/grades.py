@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import isnan
 from typing import Final, Literal
 
 from experiments.site.grade.statistics import Interval, Spread
@@ -36,8 +37,9 @@ class GroupFigures:
 
     @property
     def off(self) -> float:
-        """How far its interval reaches from 1."""
-        return max(abs(self.ratio.low - 1), abs(self.ratio.high - 1))
+        """How far its interval reaches from 1; endless where no wait is logged."""
+        far = max(abs(self.ratio.low - 1), abs(self.ratio.high - 1))
+        return float("inf") if isnan(far) else far
 
     @property
     def name(self) -> str:
@@ -100,7 +102,7 @@ def criteria(figures: Figures) -> list[Criterion]:
     """Return the conditions of the grades."""
     share, ratio, spread = figures.of_spread, figures.ratio, figures.spread
     wide, of_groups = max(0.10, spread.ratio), max(0.20, 2 * spread.ratio)
-    worst = figures.worst
+    worst, rho = figures.worst, "unknown" if isnan(figures.correlation) else f"{figures.correlation:.2f}"
     off = "no group" if worst is None else f"{worst.name} {shown(worst.ratio)}"
     beaten = [name for name, is_better in figures.better_than.items() if not is_better]
 
@@ -115,11 +117,11 @@ def criteria(figures: Figures) -> list[Criterion]:
         Criterion("B", "interval of P / P_S above 0.5", shown(share), share.low > 0.5),
         Criterion("B", "R within 1 ± 0.20", shown(ratio), ratio.within(0.20)),
         Criterion("B", "R of each group within 1 ± 0.40", off, groups(0.40)),
-        Criterion("B", "ρ at least 0.7", f"{figures.correlation:.2f}", figures.correlation >= 0.7),
+        Criterion("B", "ρ at least 0.7", rho, figures.correlation >= 0.7),
         Criterion("B", "M certainly below that of EASY and conservative backfilling",
                   f"not below {', '.join(beaten)}" if beaten else "below both", not beaten),
         Criterion("C", "R within 1 ± 0.50", shown(ratio), ratio.within(0.50)),
-        Criterion("C", "ρ at least 0.4", f"{figures.correlation:.2f}", figures.correlation >= 0.4),
+        Criterion("C", "ρ at least 0.4", rho, figures.correlation >= 0.4),
     ]  # fmt: skip
 
 
@@ -140,4 +142,4 @@ def shown(one: Interval) -> str:
     >>> shown(Interval(1.0, 0.925, 1.1))
     '1.00 (0.93 to 1.10)'
     """
-    return f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"
+    return "unknown" if isnan(one.value) else f"{one.value:.2f} ({one.low:.2f} to {one.high:.2f})"

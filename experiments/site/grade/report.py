@@ -1,5 +1,6 @@
 """A grade as a page: the letter, who waits shorter or longer in the twin, week by week, and each condition."""
 
+from dataclasses import astuple
 from functools import partial
 from typing import Final
 
@@ -64,6 +65,8 @@ def sentences(graded: Graded, helps: str) -> list[str]:
         nothing = f"No job waits behind the warm-up of {span(graded.asked.warm_up)}."
         return [*found, nothing, f"What would help: {helps}"]
     spread = figures.spread
+    rho = figures.correlation
+    weekly = "" if np.isnan(rho) else f", and weekly means correlate by {rho:.2f} (ρ)"
     itself = (
         f" The twin next to itself, shaken: {percent(spread.agreement)}, {span(spread.error)}, {spread.ratio:.2f}."
         if graded.shakes
@@ -72,14 +75,12 @@ def sentences(graded: Graded, helps: str) -> list[str]:
     found.append(
         f"Of {counted(figures.jobs, 'job')} that waited {percent(figures.agreement.value)} start within two minutes or "
         f"10 % (P). The waits are together {shown(figures.ratio)} times the logged ones (R), the mean error is "
-        f"{span(figures.error.value)} (M), and weekly means correlate by {figures.correlation:.2f} (ρ).{itself}"
+        f"{span(figures.error.value)} (M){weekly}.{itself}"
     )
     worst = figures.worst
     if worst is not None:
-        found.append(
-            f"Worst group: {worst.name}, {shown(worst.ratio)} times the logged waits; it has "
-            f"{percent(worst.error_share)} of all error."
-        )
+        how = f"{shown(worst.ratio)} times the logged waits" if worst.mean_wait else "which waits in the twin alone"
+        found.append(f"Worst group: {worst.name}, {how}; it has {percent(worst.error_share)} of all error.")
     return [*found, f"What would help: {helps}"]
 
 
@@ -88,29 +89,28 @@ def _called(graded: Graded) -> str:
 
 
 def _figures(graded: Graded) -> pd.DataFrame:
-    figures = graded.figures
-    rows = [("P: share within 2 min or 10 %", figures.agreement), ("R: waits, simulated / logged", figures.ratio),
-            ("M: mean error_s", figures.error), ("P / P_S", figures.of_spread)]  # fmt: skip
-    table = [{"figure": name, "value": one.value, "low": one.low, "high": one.high} for name, one in rows]
-    plain = {
-        "ρ: rank correlation of weekly means": figures.correlation,
-        "P_S": figures.spread.agreement,
-        "M_S_s": figures.spread.error,
-        "r_S": figures.spread.ratio,
-        "share of the work that is unread": figures.unread,
-        "logged load": figures.load,
-        "blocks of whole weeks": figures.blocks,
-    }
-    return pd.DataFrame([*table, *({"figure": name, "value": value} for name, value in plain.items())])
+    figures, nothing = graded.figures, (None, None)  # no interval
+    rows = [
+        ("P: share within 2 min or 10 %", *astuple(figures.agreement)),
+        ("R: waits, simulated / logged", *astuple(figures.ratio)),
+        ("M: mean error_s", *astuple(figures.error)),
+        ("P / P_S", *astuple(figures.of_spread)),
+        ("ρ: rank correlation of weekly means", figures.correlation, *nothing),
+        ("P_S", figures.spread.agreement, *nothing),
+        ("M_S_s", figures.spread.error, *nothing),
+        ("r_S", figures.spread.ratio, *nothing),
+        ("share of the work that is unread", figures.unread, *nothing),
+        ("logged load", figures.load, *nothing),
+        ("blocks of whole weeks", figures.blocks, *nothing),
+    ]
+    return pd.DataFrame(rows, columns=["figure", "value", "low", "high"])
 
 
 def _groups(graded: Graded) -> pd.DataFrame:
     rows = [
-        {"group": one.name, "jobs": one.jobs, "share of work": one.work_share, "mean wait_s": one.mean_wait,
-         "simulated_s": one.mean_twin, "ratio": one.ratio.value, "low": one.ratio.low, "high": one.ratio.high,
-         "share of error": one.error_share}
+        (one.name, one.jobs, one.work_share, one.mean_wait, one.mean_twin, *astuple(one.ratio), one.error_share)
         for one in graded.figures.groups
-    ]  # fmt: skip
+    ]
     return pd.DataFrame(rows, columns=["group", "jobs", "share of work", "mean wait_s", "simulated_s", "ratio", "low",
                                        "high", "share of error"])  # fmt: skip
 

@@ -58,15 +58,16 @@ def agrees(wait: Floats, twin: Floats) -> Bools:
 def blocks_of(eligible: Ints, wait: Floats, begin: int, end: int) -> tuple[Ints, int]:
     """Return the block of whole weeks in which each job was eligible, and how many blocks there are.
 
-    A block has as many weeks as hold twice the P95 wait. Jobs before `begin`, and behind the last whole block up to
-    `end`, have the block -1.
+    A block has as many weeks as hold twice the P95 wait; waits may be NaN. Jobs before `begin`, and behind the last
+    whole block up to `end`, have the block -1.
 
     >>> eligible = np.arange(0, 4 * WEEK, WEEK)
     >>> blocks_of(eligible, np.full(4, 0.6 * WEEK), 0, 4 * WEEK), blocks_of(eligible, np.zeros(4), WEEK, 4 * WEEK)
     ((array([0, 0, 1, 1]), 2), (array([-1,  0,  1,  2]), 3))
     """
     here = (eligible >= begin) & (eligible < end)
-    longest = float(np.quantile(wait[here], 0.95)) if here.any() else 0.0
+    known = wait[here & ~np.isnan(wait)]
+    longest = float(np.quantile(known, 0.95)) if len(known) else 0.0
     length = WEEK * max(1, int(np.ceil(2 * longest / WEEK)))
     n_blocks = max(0, (end - begin) // length)
     block = np.where(here, (eligible - begin) // length, -1)
@@ -74,14 +75,14 @@ def blocks_of(eligible: Ints, wait: Floats, begin: int, end: int) -> tuple[Ints,
 
 
 def ratio(block: Ints, n_blocks: int, above: Floats, below: Floats) -> Interval:
-    """Return Σ above / Σ below, with its interval over blocks drawn with replacement, 2,000 times.
+    """Return Σ above / Σ below, with its interval over blocks drawn with replacement, 2,000 times; NaN of no block.
 
     Ratios of the same blocks are drawn in pairs.
 
     >>> ratio(np.array([0, 1, 2]), 3, np.array([2.0, 4.0, 6.0]), np.array([1.0, 2.0, 3.0]))
     Interval(value=2.0, low=2.0, high=2.0)
     """
-    times = drawn_times(n_blocks)
+    times = drawn_times(n_blocks) if n_blocks else np.empty((0, 0))
     sums = [np.bincount(block, weights=one, minlength=n_blocks) for one in (above, below)]
     drawn = [times @ one for one in sums]
     ratios = np.divide(drawn[0], drawn[1], out=np.full(len(times), np.nan), where=drawn[1] > 0)

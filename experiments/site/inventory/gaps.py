@@ -2,18 +2,23 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Final
 
+import numpy as np
+
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, counted
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.conf import Setting, SlurmConf
+from predictors.data.slurm.hardware import is_down
 from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import Site
 from predictors.data.summary import prepare
-from schedsim.machine.slurm_nodes import SlurmMachine
+from schedsim.machine.slurm_nodes import NOT_THERE, SlurmMachine
 from schedsim.sites.slurm import preempting
+from schedsim.sites.slurm.accounts import words_of
 from schedsim.sites.slurm.factors import SHARING, USED_FLAGS, USED_FLAGS_WITH_ACCOUNTS, WITHOUT_EFFECT
 from schedsim.sites.slurm.files import USED_OPTIONS, SlurmFiles
 
@@ -63,7 +68,11 @@ OF_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
         **dict.fromkeys(SHARING, "jobs share processors"),
     }
 )
-_NONE: Final = frozenset(("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "mcs/none"))
+ENTRY: Final = frozenset(("state", "rootonly", "allowgroups", "reqresv", "alternate"))
+"""Those that say who may come in, or may now."""
+_NONE: Final = frozenset(
+    ("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "unlimited", "mcs/none")
+)
 _TREES: Final = frozenset(("topology/tree", "topology/default", "topology/none", "topology/flat", ""))
 _WHOLE_CORES: Final = re.compile(r"(?i)\bCR_(?:Core|Socket)\b|\bCR_(?:Core|Socket)_Memory\b")
 _MEANT: Final = frozenset(
@@ -80,31 +89,40 @@ class Gap:
     place: str
     text: str  # what it does, or what is done without it
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
-        return asdict(self)
-
 
 def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[Gap]:
     """Return what of a site the simulator does not do."""
-    found = [] if site.conf is None else [*_of_conf(site.conf), *_of_partitions(site.conf), *_of_nodes(site.conf)]
+    found = [] if site.conf is None else [*_of_conf(site.conf), *_of_nodes(site.conf)]
     for note in () if made is None else made.notes:
         found.append(Gap("nodes", "", note))
-    down = [name for name, shown in site.nodes.items() if shown.is_down]
+    down = [name for name, shown in site.nodes.items() if is_down(shown.state)]
     if down:
         text = f"{counted(len(down), 'node')} down or drained now count as up, in the whole log"
         found.append(Gap(f"State of {host_list(down)[:80]}", site.nodes[down[0]].place, text))
+    names = set() if made is None else set(made.names)
     for one in site.reservations:
         if set(one.flags) & _REPEATED:
             found.append(Gap(f"Flags={','.join(one.flags)}", one.place, f"{one.name} counts once, not again and again"))
-        if "MAINT" not in one.flags and one.nodes:
+        if one.nodes and not one.hosts & names:
+            found.append(Gap(f"ReservationName={one.name}", one.place, "the machine has none of its nodes"))
+        elif one.nodes and "MAINT" not in one.flags:
             found.append(Gap(f"ReservationName={one.name}", one.place, "its nodes take no job, also none of its users"))
     return [*found, *_of_policy(site, made, log)]
 
 
 def lacking_partitions(site: Site) -> tuple[str, ...]:
-    """Return the partitions with rules that the simulator lacks."""
-    return () if site.conf is None else tuple(name for name, row in site.conf.partitions.items() if _lacks(row))
+    """Return the partitions with rules on their jobs that the simulator lacks; who may come in its log tells."""
+    partitions = {} if site.conf is None else site.conf.partitions
+    return tuple(
+        name for name, row in partitions.items() if any(one.name.lower() not in ENTRY for one, _ in _lacks(row))
+    )
+
+
+def has_partition(site: Site, log: JobLog) -> Bools:
+    """Return which jobs ran in partitions that the slurm.conf still has, if it names any; those without one did."""
+    known = {""} if site.conf is None else {"", *site.conf.partitions}
+    words = words_of(log, log.partition_column)
+    return np.array([known == {""} or known.issuperset(map(str.strip, one.split(","))) for one in words], np.bool_)
 
 
 def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:
@@ -113,8 +131,8 @@ def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:
     return [(one, text) for one, text in there if one.value.lower().partition(":")[0] not in _NONE]
 
 
-def _told(one: Setting, text: str) -> Gap:
-    return Gap(f"{one.name}={one.value}", one.place, text)
+def _told(one: Setting, text: str, owner: str = "") -> Gap:
+    return Gap(f"{one.name}={one.value}{owner and f' of {owner[:60]}'}", one.place, text)
 
 
 def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
@@ -134,27 +152,20 @@ def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
             if option not in known:
                 place = conf.settings[name.lower()].place
                 yield Gap(f"{option}={value}" if value else option, place, f"an option of {name} that is not simulated")
-
-
-def _of_partitions(conf: SlurmConf) -> Iterator[Gap]:
     for partition, row in conf.partitions.items():
-        for one, text in _lacks(row):
-            yield Gap(f"{one.name}={one.value} of {partition}", one.place, text)
+        yield from (_told(one, text, partition) for one, text in _lacks(row))
 
 
 def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:
     whole = _WHOLE_CORES.search(conf.text("SelectTypeParameters", ""))
     for names, row in conf.node_lines:
-        threads = row.get("threadspercore")
-        if whole and threads is not None and threads.value not in ("0", "1"):
-            yield Gap(
-                f"{threads.name}={threads.value} of {names.value[:60]}", names.place, "jobs get whole cores of Slurm"
-            )
+        if "state" in row and is_down(row["state"].value) and row["state"].value.upper() not in NOT_THERE:
+            yield _told(row["state"], "they count as up", names.value)
+        if whole and "threadspercore" in row and row["threadspercore"].value not in ("0", "1"):
+            yield _told(row["threadspercore"], "jobs get whole cores of Slurm", names.value)
         for key in ("cpuspeclist", "restrictedcorespergpu"):
             if key in row:
-                yield Gap(
-                    f"{row[key].name} of {names.value[:60]}", names.place, "these processors count as free for all"
-                )
+                yield _told(row[key], "these processors count as free for all", names.value)
 
 
 def _of_policy(site: Site, made: SlurmMachine | None, log: JobLog | None) -> Iterator[Gap]:

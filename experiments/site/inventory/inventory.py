@@ -1,21 +1,24 @@
 """What was understood of a site's folder, and what is missing, with the command that gets it."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 
-from experiments.site.inventory.gaps import Gap, gaps_of
+from experiments.site.inventory.gaps import gaps_of
 from predictors.data.joblog import JobLog
 from predictors.data.slurm.accounts import ROOT
+from predictors.data.slurm.conf import Setting
 from predictors.data.slurm.folder import Imported
-from predictors.data.slurm.site import CONF, KINDS, RESERVATIONS, Site
+from predictors.data.slurm.site import CONF, GRES, KINDS, RESERVATIONS, Site
 from predictors.data.summary import date_of
+from schedsim.machine.node_groups import NodeGroup
 from schedsim.machine.slurm_nodes import SlurmMachine, machine_of
 
+NODES_NOW: Final = "nodes as they are now"
 SACCT: Final = (
     "SLURM_TIME_FORMAT=%s sacct -a -X -D -P -S now-180days -E now -o JobIDRaw,JobID,Cluster,User,Account,Partition,QOS,"
     "ReqNodes,AllocNodes,ReqCPUS,AllocCPUS,ReqMem,TimelimitRaw,Submit,Eligible,Start,End,ElapsedRaw,State,ExitCode,"
@@ -23,127 +26,74 @@ SACCT: Final = (
 )
 
 
-@dataclass(frozen=True, eq=False)
-class Inventory:
-    """What the folder of a site holds."""
-
-    imported: Imported
-    made: SlurmMachine | None
-    gaps: list[Gap]
-    missing: list[tuple[str, str]] = field(default_factory=list)  # what is missing, and the command that gets it
-
-    @classmethod
-    def of(cls, imported: Imported, out: Path) -> "Inventory":
-        """Return the inventory of what was imported into a file."""
-        made = machine_of(imported.site, str(out))
-        missing = list(missing_of(imported.site, made))
-        if imported.log is None:
-            missing.append(("the job log", SACCT))
-        elif not imported.log.known("wait").any():
-            missing.append(("waits: the log has none, and cannot be graded", SACCT))
-        return cls(imported, made, gaps_of(imported.site, made, imported.log), missing)
-
-    def files(self) -> list[tuple[str, str]]:
-        """Return each file and what it is."""
-        rows = [(one.name, KINDS[one.kind]) for one in self.imported.site.source]
-        if self.imported.log_path is not None:
-            rows.append((self.imported.log_path.name, "job log"))
-        return rows + [(name, f"not used: {why}") for name, why in self.imported.left.items()]
-
-    def nodes(self) -> list[dict[str, Any]]:
-        """Return the nodes by kind: groups that are equal but for their names and switches are one."""
-        found: dict[tuple[Any, ...], dict[str, Any]] = {}
-        for one in () if self.made is None else self.made.machine.nodes:
-            memory = None if one.memory_gb is None else round(one.memory_gb, 1)
-            kind = (
-                one.processors,
-                one.gpus,
-                one.gpu_type,
-                memory,
-                one.partitions,
-                one.features,
-                one.weight,
-                one.one_job,
-            )
-            row = found.setdefault(
-                kind,
-                {
-                    "nodes": "", "count": 0, "processors": one.processors, "gpus": one.gpus, "gpu_type": one.gpu_type,
-                    "memory_gb": memory, "partitions": list(one.partitions), "features": list(one.features),
-                    "weight": one.weight,
-                },
-            )  # fmt: skip
-            row["nodes"] += ("," if row["nodes"] else "") + one.name
-            row["count"] += one.count
-        return list(found.values())
-
-    def partitions(self) -> list[dict[str, Any]]:
-        """Return the partitions: their nodes and processors, the longest run, tier and factor as written."""
-        conf, groups = self.imported.site.conf, () if self.made is None else self.made.machine.nodes
-        rows = []
-        for name, row in ({} if conf is None else conf.partitions).items():
-            own = [one for one in groups if name in one.partitions]
-            told = {key: one.value for key, one in row.items()}
-            older = told.get("priority")
-            rows.append(
-                {
-                    "partition": name,
-                    "nodes": sum(one.count for one in own),
-                    "processors": sum(one.count * one.processors for one in own),
-                    "longest_run": told.get("maxtime"),
-                    "tier": older or told.get("prioritytier"),
-                    "factor": older or told.get("priorityjobfactor"),
-                    "qos": told.get("qos"),
-                }
-            )
-        return rows
-
-    def accounts(self) -> dict[str, Any]:
-        """Return what sacctmgr's files hold."""
-        found = self.imported.site.accounts
-        if found is None:
-            return {"qos": [], "accounts": 0, "users": 0}
-        users = {one.user for one in found.associations if one.user}
-        return {
-            "qos": list(found.qos),
-            "accounts": len({one.account for one in found.associations if not one.user} - {ROOT}),
-            "users": len(users),
-        }
-
-    def reservations(self) -> list[dict[str, Any]]:
-        """Return the reservations."""
-        return [
+def inventory_of(imported: Imported, out: Path) -> dict[str, Any]:
+    """Return what the folder of a site holds, that was imported into a file: what is understood, and what is not."""
+    site, log = imported.site, imported.log
+    made, conf, accounts = machine_of(site, str(out)), site.conf, site.accounts
+    groups = () if made is None else made.machine.nodes
+    files = [(one.name, KINDS[one.kind]) for one in site.source]
+    files += [] if imported.log_path is None else [(imported.log_path.name, "job log")]
+    files += [(name, f"not used: {why}") for name, why in imported.left.items()]
+    missing = list(missing_of(site, made))
+    if log is None or not log.known("wait").any():
+        missing.append(("the job log" if log is None else "waits: the log has none, and cannot be graded", SACCT))
+    people = [] if accounts is None else accounts.associations
+    return {
+        "files": [{"file": name, "is": what} for name, what in files], "nodes": _nodes(groups),
+        "partitions": [] if conf is None else [_partition(*one, groups) for one in conf.partitions.items()],
+        "qos": [] if accounts is None else list(accounts.qos),
+        "accounts": len({one.account for one in people if not one.user} - {ROOT}),
+        "users": len({one.user for one in people} - {""}),
+        "reservations": [
             {"reservation": one.name, "from": _date(one.start), "until": _date(one.end), "nodes": one.nodes,
              "flags": list(one.flags)}
-            for one in self.imported.site.reservations
-        ]  # fmt: skip
-
-    def jobs(self) -> dict[str, Any] | None:
-        """Return how many jobs the log has, and when they were submitted."""
-        log = self.imported.log
-        if log is None:
-            return None
-        last = int(log.filled("submit").max(initial=0))
-        return {
-            "jobs": len(log), "users": _distinct(log, "user"), "days": last / 86_400, "from": date_of(log, 0),
-            "until": date_of(log, last), "with_waits": int(log.known("wait").sum()),
-            "ask_for_gpus": int((log.filled("requested_gpus") > 0).sum()),
-            "ask_for_features": int(log.known("constraint").sum()),
-            "exclusive": int((log.filled("exclusive") > 0).sum()),
-        }  # fmt: skip
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values."""
-        return {
-            "files": [{"file": name, "is": what} for name, what in self.files()], "nodes": self.nodes(),
-            "partitions": self.partitions(), **self.accounts(), "reservations": self.reservations(),
-            "jobs": self.jobs(), "not_simulated": [gap.to_dict() for gap in self.gaps],
-            "missing": [{"what": what, "command": command} for what, command in self.missing],
-        }  # fmt: skip
+            for one in site.reservations
+        ],
+        "jobs": None if log is None else _jobs(log),
+        "not_simulated": [asdict(gap) for gap in gaps_of(site, made, log)],
+        "missing": [{"what": what, "command": command} for what, command in missing],
+    }  # fmt: skip
 
 
-def _distinct(log: JobLog, column: str) -> int:
-    return len(np.unique(log.filled(column)[log.known(column)]))
+def _nodes(groups: Sequence[NodeGroup]) -> list[dict[str, Any]]:
+    """Return the nodes by kind: groups that are equal but for their names and switches are one."""
+    kinds: dict[NodeGroup, list[NodeGroup]] = {}
+    for one in groups:
+        kinds.setdefault(replace(one, name="nodes", count=1, switch=None), []).append(one)
+    return [
+        {
+            "nodes": ",".join(one.name for one in own), "count": sum(one.count for one in own),
+            "processors": kind.processors, "gpus": kind.gpus, "gpu_type": kind.gpu_type,
+            "memory_gb": None if kind.memory_gb is None else round(kind.memory_gb, 1), "weight": kind.weight,
+            "features": list(kind.features), "partitions": list(kind.partitions),
+        }
+        for kind, own in kinds.items()
+    ]  # fmt: skip
+
+
+def _partition(name: str, row: Mapping[str, Setting], groups: Sequence[NodeGroup]) -> dict[str, Any]:
+    """Return a partition's nodes and processors, the longest run, tier and factor as written."""
+    own = [one for one in groups if name in one.partitions]
+    told = {key: one.value for key, one in row.items()}
+    older = told.get("priority")
+    return {
+        "partition": name, "nodes": sum(one.count for one in own),
+        "processors": sum(one.count * one.processors for one in own), "longest_run": told.get("maxtime"),
+        "tier": older or told.get("prioritytier"), "factor": older or told.get("priorityjobfactor"),
+        "qos": told.get("qos"),
+    }  # fmt: skip
+
+
+def _jobs(log: JobLog) -> dict[str, Any]:
+    """Return how many jobs the log has, and when they were submitted."""
+    last = int(log.filled("submit").max(initial=0))
+    return {
+        "jobs": len(log), "users": len(np.unique(log.filled("user")[log.known("user")])), "days": last / 86_400,
+        "from": date_of(log, 0), "until": date_of(log, last), "with_waits": int(log.known("wait").sum()),
+        "ask_for_gpus": int((log.filled("requested_gpus") > 0).sum()),
+        "ask_for_features": int(log.known("constraint").sum()),
+        "exclusive": int((log.filled("exclusive") > 0).sum()),
+    }  # fmt: skip
 
 
 def _date(second: int) -> str:
@@ -154,7 +104,8 @@ def what_helps(site: Site) -> str:
     """Return the input that would help a twin most: what is missing first, then what is not simulated."""
     made = machine_of(site, site.name)
     for what, command in missing_of(site, made):
-        return f"{what}: {command}"
+        if what != NODES_NOW or made is None:
+            return f"{what}: {command}"
     for gap in gaps_of(site, made, None):
         return f"{gap.setting} is not simulated ({gap.text}); leave out the time in which it held."
     return (
@@ -169,7 +120,7 @@ def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str
     if conf is None:
         yield KINDS[CONF], "cp $(scontrol show config | awk '/^SLURM_CONF/ {print $3}') ."
     gpus = () if made is None else [one for one in made.machine.nodes if one.gpus]
-    if not site.gpus and any(one.gpu_type is None for one in gpus):
+    if not site.texts(GRES) and any(one.gpu_type is None for one in gpus):
         yield "gres.conf: the types of GPUs", "cp /etc/slurm/gres.conf ."
     if conf is not None and not site.switches and conf.text("TopologyPlugin", "").lower().endswith("tree"):
         yield "topology.conf: the switches", "cp /etc/slurm/topology.conf ."
@@ -178,6 +129,6 @@ def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str
     if accounts is None or not accounts.qos:
         yield "QOS", "sacctmgr -P show qos > qos.txt"
     if not site.nodes:
-        yield "nodes as they are now", "scontrol show node > nodes.txt"
+        yield NODES_NOW, "scontrol show node > nodes.txt"
     if not site.texts(RESERVATIONS):
         yield "reservations", "SLURM_TIME_FORMAT=%s scontrol show res > reservations.txt"

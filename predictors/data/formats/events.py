@@ -6,16 +6,17 @@
 """
 
 import re
-from typing import Final
+from collections.abc import Callable
+from typing import Any, Final
 
 import numpy as np
 
 from predictors.core.arrays import Ints
 from predictors.core.compressed import log_name
-from predictors.data.formats.columns import MISSING, by_name, names, numbers, span
+from predictors.data.formats.columns import MISSING, by_name, names, numbers, spans_of
 from predictors.data.formats.parquet import text_array
 from predictors.data.formats.records import RULES, Draft, finish
-from predictors.data.formats.slurm import gpu_type_of, memory, split_options, words_of
+from predictors.data.formats.slurm import NO_LIMIT, gpu_type_of, memory_of_jobs, named_by, split_options, words_of
 from predictors.data.joblog import NODES_OF_USER, OWN_NODES, JobLog
 from predictors.data.report import ReadingReport, ReportBuilder
 
@@ -29,7 +30,6 @@ _TEXTS: Final = {
     "user": "uid", "project": "account", "queue": "partition", "qos": "qos", "constraint": "constraint",
     "licenses": "licenses",
 }  # fmt: skip
-_KEEPS: Final = {"": OWN_NODES, "user": NODES_OF_USER}  # by `--exclusive`
 
 
 def is_events(data: bytes) -> bool:
@@ -62,60 +62,46 @@ def _options(text: str) -> dict[str, str]:
     """Return the options of a submission by their long names, of two equal ones the last.
 
     >>> _options("-sim-walltime 9.00 -N 2 --gres=gpu:1 --exclusive pseudo.job")
-    {'sim-walltime': '9.00', 'nodes': '2', 'gres': 'gpu:1', 'exclusive': ''}
+    {'sim-walltime': '9.00', 'nodes': '2', 'gres': 'gpu:1', 'exclusive': 'yes'}
     """
     words = [f"-{word}" if re.match(r"-sim-\w", word) else word for word in words_of(text)]
-    return {_LETTERS.get(name, name): value for name, value in split_options(words)[0]}
+    return {_LETTERS.get(name, name): value or "yes" for name, value in split_options(words)[0]}
 
 
 def _fill(draft: Draft, rows: list[dict[str, str]]) -> None:
     """Fill a draft with the columns of submissions; memory and GRES are those of a node, as sbatch takes them."""
+    of = draft.numbers
 
-    def column(key: str) -> list[str]:
-        return [row.get(key, "") for row in rows]
+    def column(key: str) -> Any:
+        return text_array([row.get(key, "") for row in rows])
 
-    def each(key: str, value: object) -> Ints:
-        found: Ints = by_name(names(text_array(column(key))), value, MISSING)  # type: ignore[arg-type]
-        return found.astype(np.int64)
+    def counted(key: str, name: str) -> Ints:
+        return numbers(column(key), name, draft.report)
 
-    for name, key in (
-        ("submit", "submit"),
-        ("run_time", "sim-walltime"),
-        ("tasks", "ntasks"),
-        ("per", "cpus-per-task"),
-    ):
-        draft.numbers[name] = numbers(text_array(column(key)), name, draft.report)
-    tasks, per = draft.numbers.pop("tasks"), draft.numbers.pop("per")
-    draft.numbers["requested_nodes"] = nodes = each("nodes", _least)
-    known = np.maximum(nodes, 1)
-    draft.numbers["requested_procs"] = np.where(tasks > 0, tasks, known) * np.maximum(per, 1)
-    draft.numbers["requested_time"] = each("time", _limit)
-    draft.report("no-limit", draft.numbers["requested_time"] == MISSING, "requested_time")
-    of_node = each("mem", _kilobytes)
-    draft.numbers["requested_job_memory"] = np.where(of_node == MISSING, MISSING, of_node * known)
-    draft.numbers["requested_memory"] = each("mem-per-cpu", _kilobytes)
-    in_all = numbers(text_array([text.rpartition(":")[2] for text in column("gpus")]), "requested_gpus", draft.report)
-    draft.numbers["requested_gpus"] = np.where(in_all != MISSING, in_all, np.maximum(each("gres", _gpus), 0) * known)
-    kept = [MISSING if "exclusive" not in row else _KEEPS.get(row["exclusive"].lower(), OWN_NODES) for row in rows]
-    draft.numbers["exclusive"] = np.array(kept, dtype=np.int64)
-    draft.names = {name: names(text_array(column(key))) for name, key in _TEXTS.items()}
-    draft.names["gpu_type"] = names(text_array([gpu_type_of(text) for text in column("gres")]))
+    def read(key: str, value: Callable[[str], int], unknown: int) -> Ints:
+        found: Ints = by_name(names(column(key)), value, unknown).astype(np.int64)
+        return found
+
+    of["submit"], of["run_time"] = counted("submit", "submit"), counted("sim-walltime", "run_time")
+    of["requested_time"] = spans_of(column("time"), "requested_time", draft.report, 60, NO_LIMIT)
+    draft.report("no-limit", of["requested_time"] == MISSING, "requested_time")
+    of["requested_nodes"] = read("nodes", _least, MISSING)
+    nodes, tasks = np.maximum(of["requested_nodes"], 1), counted("ntasks", "requested_procs")
+    each = np.maximum(counted("cpus-per-task", "requested_procs"), 1)
+    of["requested_procs"] = np.where(tasks > 0, tasks, nodes) * each
+    of["requested_job_memory"] = memory_of_jobs(column("mem"), nodes, nodes, draft, "requested_job_memory", "n")
+    of["requested_memory"] = memory_of_jobs(column("mem-per-cpu"), nodes, nodes, draft, "requested_memory")
+    in_all = read("gpus", lambda text: _gpus(f"gpu:{text}"), 0)
+    of["requested_gpus"] = np.where(in_all > 0, in_all, nodes * read("gres", _gpus, 0))
+    of["exclusive"] = read("exclusive", lambda text: NODES_OF_USER if text.lower() == "user" else OWN_NODES, MISSING)
+    draft.names = {name: names(column(key)) for name, key in _TEXTS.items()}
+    draft.names["gpu_type"] = named_by(names(column("gres")), gpu_type_of)
 
 
 def _least(text: str) -> int:
     """Return the fewest nodes that `-N` asks for."""
     found = re.match(r"\d{1,9}", text)
     return MISSING if found is None else int(found[0])
-
-
-def _limit(text: str) -> int:
-    found = 60 * int(text) if re.fullmatch(r"\d{1,9}", text) else span(text)
-    return MISSING if found is None else found
-
-
-def _kilobytes(text: str) -> int:
-    found = memory(text)
-    return MISSING if found is None else int(min(found[0], 2.0**53))
 
 
 def _gpus(text: str) -> int:

@@ -9,7 +9,6 @@ import re
 import shlex
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from types import MappingProxyType
 from typing import Final
 
@@ -80,10 +79,6 @@ class Accounts:
     clusters: dict[str, str] = field(default_factory=dict)  # the clusters that they name, and where
     _first: dict[tuple[str, str, str], Association] = field(default_factory=dict, repr=False)
     _qos_at: dict[str, tuple[str, bool]] = field(default_factory=dict, repr=False)
-
-    def read(self, path: str | Path) -> None:
-        """Add what a file says."""
-        self.add(str(path), read_text(path, "a file of sacctmgr"))
 
     def add(self, source: str, text: str) -> None:
         """Add what a text says; `source` names it in messages."""
@@ -168,14 +163,16 @@ class Accounts:
         verb, entity = _VERBS.get(verb, verb), _ENTITIES.get(entity, entity)
         if verb == "show" or entity not in ("account", "user", "qos", "cluster"):
             return
-        wanted, changed, names = _clauses(words, place, entity)
+        wanted, changed = _clauses(words, place, entity, "set" if verb == "add" else "where")
         if verb == "modify":
-            self._modify(entity, names, wanted, changed)
-        elif verb == "delete":
-            self._delete(entity, names, {**changed, **wanted})
-        elif not names:
-            raise JobcastError(f"{place}: names no {entity} to add; write Name=….")
-        for name in names if verb == "add" else ():
+            self._modify(entity, wanted, changed)
+            return
+        if "name" not in wanted:
+            raise JobcastError(f"{place}: names no {entity} to {verb}; write Name=….")
+        if verb == "delete":
+            self._delete(entity, wanted)
+            return
+        for name in wanted["name"]:
             rest = {key: one for key, one in changed.items() if one.value not in ("", "-1")}
             if entity == "qos":
                 self._add_qos(name, rest, place, of_table=False)
@@ -201,46 +198,43 @@ class Accounts:
             for partition in partitions:
                 self._add_user(user, account, partition, settings, place)
 
-    def _modify(
-        self, entity: str, names: list[str], wanted: Mapping[str, Setting], changed: Mapping[str, Setting]
-    ) -> None:
+    def _modify(self, entity: str, wanted: Mapping[str, list[str]], changed: Mapping[str, Setting]) -> None:
         if entity == "qos":
-            for name in names or list(self.qos):
+            for name in wanted.get("name", self.qos):
                 if name in self.qos:
                     self.qos[name] = _merged(self.qos[name], changed)
             return
+        meant = self._meant(entity, wanted)
         if entity == "user" and "defaultaccount" in changed:
-            self.default_account |= dict.fromkeys(names, changed["defaultaccount"].value)
-        accounts = _listed(wanted["account"].value) if "account" in wanted else []
-
-        def is_meant(one: Association) -> bool:
-            if entity == "cluster":
-                return one.account == ROOT and not one.user
-            if entity == "account":
-                return not one.user and one.account in names
-            return one.user in names and (not accounts or one.account in accounts)
-
+            self.default_account |= dict.fromkeys([one.user for one in meant], changed["defaultaccount"].value)
         for at, one in enumerate(self.associations):
-            if is_meant(one):
+            if one in meant:
                 above = changed["parentname"].value if "parentname" in changed and not one.user else one.parent
                 self.associations[at] = replace(one, parent=above, settings=_merged(one.settings, changed))
 
-    def _delete(self, entity: str, names: list[str], wanted: Mapping[str, Setting]) -> None:
-        accounts = _listed(wanted["account"].value) if "account" in wanted and entity == "user" else []
-        for name in names:
-            if entity == "qos":
-                self.qos.pop(name, None)
-                self._qos_at.pop(name, None)
-            elif entity == "user" and not accounts:
-                self.default_account.pop(name, None)
-        gone = [
-            one for one in self.associations
-            if entity in ("user", "account") and (one.user if entity == "user" else one.account) in names
-            and (not accounts or one.account in accounts)
-        ]  # fmt: skip
-        for one in gone:
+    def _meant(self, entity: str, wanted: Mapping[str, list[str]]) -> list[Association]:
+        """Return the associations of an entity for which each condition holds."""
+        if entity == "cluster":
+            return [one for one in self.associations if one.account == ROOT and not one.user]
+
+        def is_meant(one: Association) -> bool:
+            own = {"name": one.user or one.account, "account": one.account, "partition": one.partition,
+                   "parentname": one.parent}  # fmt: skip
+            return bool(one.user) == (entity == "user") and all(own[key] in names for key, names in wanted.items())
+
+        return [one for one in self.associations if is_meant(one)]
+
+    def _delete(self, entity: str, wanted: Mapping[str, list[str]]) -> None:
+        for name in wanted.get("name", ()) if entity == "qos" else ():
+            self.qos.pop(name, None)
+            self._qos_at.pop(name, None)
+        gone = self._meant(entity, wanted) if entity in ("user", "account") else []
+        accounts = {one.account for one in gone if not one.user}
+        for one in [one for one in self.associations if one in gone or one.account in accounts]:
             self.associations.remove(one)
             del self._first[one.account, one.user, one.partition]
+        left = {one.user for one in self.associations}
+        self.default_account = {user: one for user, one in self.default_account.items() if user in left}
 
     def _read_table(self, path: str, lines: list[tuple[str, str]]) -> None:
         written = lines[0][1].split("|")
@@ -300,18 +294,16 @@ def _listed(text: str) -> list[str]:
     return [one.strip() for one in text.split(",") if one.strip()]
 
 
-def _clauses(words: list[str], place: str, entity: str) -> tuple[dict[str, Setting], dict[str, Setting], list[str]]:
-    """Return what a command asks for behind `where`, what it sets, and the names that it is about.
+def _clauses(words: list[str], place: str, entity: str, clause: str) -> tuple[dict[str, list[str]], dict[str, Setting]]:
+    """Return the names that a command is about with its conditions, and what it sets; first comes the clause `clause`.
 
     `key+=value` and `key-=value` keep their sign in the name of the setting.
 
-    >>> words = ["user", "where", "name=ann,bob", "account=a", "set", "qos+=gold"]
-    >>> wanted, changed, names = _clauses(words[1:], "s:1", "user")
-    >>> list(wanted), {key: one.value for key, one in changed.items()}, names
-    (['account'], {'qos+': 'gold'}, ['ann', 'bob'])
+    >>> wanted, changed = _clauses(["name=ann,bob", "account=a", "set", "qos+=gold"], "s:1", "user", "where")
+    >>> wanted, {key: one.value for key, one in changed.items()}
+    ({'name': ['ann', 'bob'], 'account': ['a']}, {'qos+': 'gold'})
     """
-    has_set = "set" in map(str.lower, words)
-    wanted, changed, names, clause = dict[str, Setting](), dict[str, Setting](), list[str](), ""
+    wanted, changed = dict[str, list[str]](), dict[str, Setting]()
     for word in words:
         if word.lower() in ("where", "set"):
             clause = word.lower()
@@ -320,12 +312,16 @@ def _clauses(words: list[str], place: str, entity: str) -> tuple[dict[str, Setti
         sign = key[-1:] if joined and key[-1:] in "+-" else ""
         name = name_of(key.removesuffix(sign))
         if not joined or (name in ("name", entity) and clause != "set"):
-            names += _listed(word if not joined else value)
-        elif clause == "where" or (has_set and clause == ""):
-            wanted[name] = Setting(key, value, place)
-        else:
+            wanted["name"] = wanted.get("name", []) + _listed(value if joined else word)
+        elif clause == "set":
             changed[name + sign] = Setting(key, value, place)
-    return wanted, changed, names
+        elif name in ("account", "partition", "parentname"):
+            wanted[name] = _listed(value)
+        elif name != "cluster":
+            raise JobcastError(
+                f"{place}: {printable(key)[:40]} is no condition that is read; name accounts, users or partitions."
+            )
+    return wanted, changed
 
 
 def _merged(settings: Mapping[str, Setting], changed: Mapping[str, Setting]) -> Mapping[str, Setting]:
@@ -390,10 +386,7 @@ def tres_of(found: Setting) -> dict[str, float]:
 
 def read_accounts(paths: tuple[str, ...]) -> Accounts:
     """Read files of `sacctmgr`, of whichever kind."""
-    accounts = Accounts()
-    for path in paths:
-        accounts.read(path)
-    return accounts
+    return accounts_of({path: read_text(path, "a file of sacctmgr") for path in paths})
 
 
 def accounts_of(texts: Mapping[str, str]) -> Accounts:

@@ -55,7 +55,6 @@ class SlurmConf:
     # nodes of each NodeName line, and what it says of them; lists of nodes by the name of a NodeSet
     node_lines: tuple[tuple[Setting, Mapping[str, Setting]], ...] = ()
     node_sets: Mapping[str, str] = field(default_factory=dict)
-    feature_sets: Mapping[str, str] = field(default_factory=dict)  # the feature that a NodeSet without nodes names
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
@@ -65,7 +64,8 @@ class SlurmConf:
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
         seen: dict[tuple[str, str], str] = {}  # where each node and partition is named
-        node_lines, node_sets, feature_sets = [], {}, {}
+        node_lines = list[tuple[Setting, Mapping[str, Setting]]]()
+        node_sets = dict[str, dict[str, Setting]]()
 
         def name_once(kind: str, name: str, place: str) -> None:
             if seen.setdefault((kind, name), place) != place:
@@ -77,11 +77,9 @@ class SlurmConf:
         for place, line in lines:
             pairs = pairs_of(place, line, "slurm.conf")
             kind, row = pairs[0].name.lower(), {one.name.lower(): one for one in pairs[1:]}
-            if kind == "nodeset" and "nodes" in row:
-                node_sets[pairs[0].value] = row["nodes"].value
-                continue
             if kind == "nodeset":
-                feature_sets[pairs[0].value] = row["feature"].value if "feature" in row else ""
+                node_sets[pairs[0].value] = row
+                continue
             if kind not in defaults:
                 settings |= {one.name.lower(): one for one in pairs}
                 continue
@@ -100,8 +98,8 @@ class SlurmConf:
             procs += count * processors_of(row)
             node_lines.append((pairs[0], MappingProxyType(row)))
         tables = MappingProxyType(settings), MappingProxyType(partitions)
-        sets = MappingProxyType(node_sets), MappingProxyType(feature_sets)
-        return cls(source, *tables, nodes, procs, tuple(node_lines), *sets)
+        sets = {name: _node_set(row, node_lines) for name, row in node_sets.items()}
+        return cls(source, *tables, nodes, procs, tuple(node_lines), MappingProxyType(sets))
 
     def resources(self, partition: str) -> dict[str, float]:
         """Return how much of each trackable resource the nodes of a partition have; memory in MB.
@@ -111,30 +109,13 @@ class SlurmConf:
         {'node': 3.0, 'cpu': 24.0, 'mem': 12000.0, 'gres/gpu': 6.0, 'gres/gpu:a100': 6.0}
         """
         found: dict[str, float] = {}
-        told = self.partitions[partition].get("nodes")
-        if told is None:
-            return found
-        lists = self.lists_of(told)
-        takes_all = any(one.upper() == "ALL" for one in lists)
-        if not takes_all and max(sum(map(host_count, lists)), self.nodes) > MOST_NAMES:
-            raise JobcastError(f"{told.place}: {told.name} and the nodes of this file are above {MOST_NAMES:,}.")
-        wanted = set() if takes_all else {name for one in lists for name in hostnames(one)}
+        wanted = self.hosts(partition)
+        self._check(partition, wanted, {name for names, _ in self.node_lines for name in hostnames(names.value)})
         for names, row in self.node_lines:
-            own = set() if takes_all else wanted & set(hostnames(names.value))
-            count = host_count(names.value) if takes_all else len(own)
-            wanted -= own
-            for tres, amount in _resources_of(row).items():
-                if count:
-                    found[tres] = found.get(tres, 0.0) + count * amount
-        if wanted:
-            raise self._nameless(partition, told, min(wanted))
+            count = host_count(names.value) if wanted is None else len(wanted & set(hostnames(names.value)))
+            for tres, amount in _resources_of(row).items() if count else ():
+                found[tres] = found.get(tres, 0.0) + count * amount
         return found
-
-    def _nameless(self, partition: str, told: Setting, node: str) -> JobcastError:
-        return JobcastError(
-            f"{told.place}: {told.name} of partition {partition} names {printable(node)[:40]!r}, for which "
-            f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
-        )
 
     def check_nodes(self) -> None:
         """Refuse partitions of nodes without a NodeName, as Slurm does; a file without any NodeName has them elsewhere.
@@ -144,24 +125,30 @@ class SlurmConf:
         Traceback (most recent call last):
         ...
         predictors.core.errors.JobcastError: slurm.conf:1: Nodes of partition p names 'n5', for which slurm.conf has \
-no NodeName, and no NodeSet with Nodes; name the nodes.
+no NodeName, and no NodeSet; name the nodes.
         """
         if not 0 < self.nodes <= MOST_NAMES:
             return
-        known = {name for names, _ in self.node_lines for name in hostnames(names.value)} | set(self.feature_sets)
-        for partition, row in self.partitions.items():
-            lists = self.lists_of(row["nodes"]) if "nodes" in row else []
-            takes_all = any(one.upper() == "ALL" for one in lists)
-            n_named = sum(map(host_count, lists))
-            if takes_all or not lists:
-                continue
-            if not 0 < n_named <= MOST_NAMES:
-                named = "no node" if n_named == 0 else f"{n_named:,} nodes, and {self.source} has {self.nodes:,}"
-                raise JobcastError(
-                    f"{row['nodes'].place}: Nodes of partition {printable(partition)} names {named}; name its nodes."
-                )
-            if unknown := {name for one in lists for name in hostnames(one)} - known:
-                raise self._nameless(partition, row["nodes"], min(unknown))
+        known = {name for names, _ in self.node_lines for name in hostnames(names.value)}
+        for partition in self.partitions:
+            self._check(partition, self.hosts(partition), known)
+
+    def _check(self, partition: str, named: set[str] | None, known: set[str]) -> None:
+        told = self.partitions[partition].get("nodes")
+        if told is None or named is None:
+            return
+        if unknown := min(named - known, default="") if named else told.value:
+            raise JobcastError(
+                f"{told.place}: Nodes of partition {printable(partition)} names {printable(unknown)[:40]!r}, for which "
+                f"{self.source} has no NodeName, and no NodeSet; name the nodes."
+            )
+
+    def hosts(self, partition: str) -> set[str] | None:
+        """Return the names of a partition's nodes, those of its NodeSets too; None for all of the cluster."""
+        told = self.partitions[partition].get("nodes", Setting("Nodes", "", ""))
+        lists = self.lists_of(told)
+        takes_all = any(one.upper() == "ALL" for one in lists)
+        return None if takes_all else set(names_of(Setting(told.name, ",".join(lists), told.place)))
 
     def lists_of(self, nodes: Setting) -> list[str]:
         """Return the lists of nodes that a partition's Nodes names, its NodeSets by their nodes."""
@@ -174,7 +161,7 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
 
     def whole(self, name: str, usual: int) -> int:
         """Return a whole number."""
-        return _whole(self.settings.get(name.lower()), usual)
+        return whole_of(self.settings.get(name.lower()), usual)
 
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
@@ -192,12 +179,26 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
         return {key.strip().lower(): value.strip() for key, _, value in parts}
 
 
+def _node_set(row: Mapping[str, Setting], node_lines: list[tuple[Setting, Mapping[str, Setting]]]) -> str:
+    """Return the nodes of a NodeSet: those that it names, and those with its feature."""
+    lists = [row["nodes"].value] if "nodes" in row else []
+    if "feature" in row:
+        lists += [names.value for names, told in node_lines if row["feature"].value in features_of(told)]
+    return ",".join(lists)
+
+
+def features_of(row: Mapping[str, Setting]) -> list[str]:
+    """Return the features of a NodeName line."""
+    told = row.get("features", row.get("feature"))
+    return [] if told is None else [one.strip() for one in told.value.split(",")]
+
+
 def processors_of(row: Mapping[str, Setting]) -> int:
     """Return the processors of each node of a NodeName line."""
     if "cpus" in row:
-        return _whole(row["cpus"], 1)
+        return whole_of(row["cpus"], 1)
     parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
-    procs = prod(_whole(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
+    procs = prod(whole_of(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
     if procs >= _BIGGEST:
         place = next(iter(row.values())).place
         raise JobcastError(f"{place}: a node has at most {_BIGGEST - 1:,} processors; found {procs:,}.")
@@ -205,7 +206,7 @@ def processors_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
+    found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(whole_of(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
             match = re.fullmatch(
@@ -257,11 +258,10 @@ def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     return seconds
 
 
-def _whole(found: Setting | None, usual: int) -> int:
-    return usual if found is None else whole_of(found)
-
-
-def whole_of(found: Setting) -> int:
+def whole_of(found: Setting | None, usual: int = 0) -> int:
+    """Return a whole number; `usual` where none is set."""
+    if found is None:
+        return usual
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "

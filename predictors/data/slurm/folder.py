@@ -1,8 +1,8 @@
 """The folder of a site under Slurm as a `Site`: each file is recognised by what it holds."""
 
 import re
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -10,6 +10,7 @@ from predictors.core.compressed import read_bytes, read_text
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats._delimited import header_names
 from predictors.data.formats.detect import FORMATS
+from predictors.data.formats.sacct_json import is_sacct_json, jobs_of
 from predictors.data.formats.slurm import XDMOD, is_bare_sacct
 from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
@@ -33,6 +34,10 @@ from predictors.data.slurm.site import (
 )
 
 LOG, USERS, OF_NO_USE, UNKNOWN, EMPTY = "job log", "users.sim", "of no use", "unknown", "empty"
+_LEFT: Final = {
+    USERS: "users of slurm_sim_tools: the simulator needs their accounts alone", UNKNOWN: "not recognised",
+    EMPTY: "it is empty", OF_NO_USE: "says nothing that a simulation uses",
+}  # fmt: skip
 _ONE_OF_A_KIND: Final = (CONF, GRES, TOPOLOGY, NODES, RESERVATIONS)
 _OTHERS: Final = ("dbdhost", "storagetype", "dbdaddr", "cgroupplugin", "constraincores", "constrainramspace")
 """Keys of slurmdbd.conf and cgroup.conf."""
@@ -40,14 +45,13 @@ _OF_CONF: Final = re.compile(
     r"(?im)^\s*(?:ClusterName|SlurmctldHost|ControlMachine|SlurmUser|SelectType|SchedulerType|PriorityType)\s*="
 )
 _PART: Final = re.compile(r"(?i)\s*(?:NodeName|PartitionName|NodeSet|SchedulerParameters|Priority\w+)\s*=")
-_SECRET: Final = re.compile(r"(?im)^(\s*\w*Pass(?:word)?\s*=).*$")
+_SECRET: Final = re.compile(r'(?i)(\b\w*Pass(?:word)?\s*=\s*)(?:"[^"\n]*"|\S+)')
 _USER: Final = re.compile(r"[\w.@-]+:\d+:[\w.@-]+:\d+")
-_CLUSTER: Final = re.compile(rb'"cluster"\s*:\s*"([^"]*)"')
 _FIRST: Final = (  # how the first line of a file begins that is no comment, and its kind
     (TOPOLOGY, r"(?i)SwitchName\s*="),
     (RESERVATIONS, rf"ReservationName=\S+ StartTime=|{NO_RESERVATIONS}"),
     (NODES, r"NodeName=\S+ +(?:Arch|CoresPerSocket|CPUAlloc)="),
-    (GRES, r"(?i)(?:AutoDetect|Name)\s*=|NodeName\s*=\s*\S+\s+(?:Name|AutoDetect)\s*="),
+    (GRES, r"(?i)(?:AutoDetect|Name)\s*=|NodeName\s*=\s*\S+\s+(?:.*\s)?(?:Name|AutoDetect)\s*="),
     (ACCOUNTS, r"(?:Cluster|Parent|Account|QOS) - '?"),
     (OF_NO_USE, r"\*+$|sdiag output|Configuration data as of|PartitionName=\S+\s*$|JobId="),
 )
@@ -56,7 +60,7 @@ _FIRST: Final = (  # how the first line of a file begins that is no comment, and
 def kind_of(data: bytes, name: str) -> str:
     r"""Return what a file of a site holds: a kind of `KINDS`, a job log, or nothing that is known.
 
-    >>> kind_of(b"# nodes\nNodeName=n[1-4] Name=gpu Count=2", "x"), kind_of(b"Name|Priority|MaxWall\n", "y")
+    >>> kind_of(b"# nodes\nNodeName=n[1-4] Type=a Name=gpu", "x"), kind_of(b"Name|Priority|MaxWall\n", "y")
     ('gres.conf', 'sacctmgr')
     """
     head = data[:200_000].decode("utf-8", "replace").removeprefix("\ufeff")
@@ -102,48 +106,44 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
         if path.is_file() and not path.name.startswith(".") and not is_site(path):
             kinds[path] = kind_of(read_bytes(path), path.name) if path.stat().st_size else EMPTY
     confs = [path for path, kind in kinds.items() if kind == CONF]
-    included = _included(confs, folder)
-    confs = [path for path in confs if path.resolve() not in included]
+    included = {path.resolve(): path for conf in confs for path in files_of(conf)[1:]}
     kinds |= {path: INCLUDED for path in kinds if path.resolve() in included}
-    for path in included.values():
-        kinds.setdefault(path, INCLUDED)
+    kinds = dict.fromkeys(included.values(), INCLUDED) | kinds
     sources, left, logs = list[Source](), dict[str, str](), list[Path]()
     for path, kind in kinds.items():
-        name = _name(path, folder)
+        name = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
         if kind == LOG:
             logs.append(path)
-        elif kind == USERS:
-            left[name] = "users of slurm_sim_tools: the simulator needs their accounts alone"
-        elif kind in (OF_NO_USE, UNKNOWN, EMPTY) or (kind == INCLUDED and path.resolve() not in included):
-            why = {UNKNOWN: "not recognised", EMPTY: "it is empty", INCLUDED: "no slurm.conf includes it"}
-            left[name] = why.get(kind, "says nothing that a simulation uses")
+        elif kind in _LEFT or (kind == INCLUDED and path.resolve() not in included):
+            left[name] = _LEFT.get(kind, "no slurm.conf includes it")
         else:
-            sources.append(_source(path, name, kind))
-    site = Site(folder.resolve().name or "site", tuple(_without_copies(sources, folder)))
-    log, account, own = None, None, _one_log(logs, folder)
-    if own is not None:
-        _check_cluster(own, site)
-        log, account = read_log(own)
-        place, near = own.resolve(), out.resolve().parent
-        way = str(place.relative_to(near) if place.is_relative_to(near) else place)
-        site = Site(site.name, site.source, SiteLog(way, sha256(own.read_bytes())))
-    if not site.source and log is None:
+            own = _source(path, name, kind)
+            others = [one for one in sources if one.kind == kind != INCLUDED]
+            copied = next((one.name for one in others if one.text == own.text), None)
+            if copied is not None:
+                left[name] = f"a copy of {copied}"
+            elif others and kind in _ONE_OF_A_KIND:
+                raise JobcastError(
+                    f"{folder}: {others[0].name} and {name} are both {KINDS[kind]}, and differ; take the older one out."
+                )
+            else:
+                sources.append(own)
+    if len(logs) > 1:
+        names = " ".join(str(path) for path in logs[:4]) + (" …" if len(logs) > 4 else "")
+        raise JobcastError(
+            f"{folder}: has {len(logs)} job logs, and a site has one; join them, and take the parts out: jobcast log "
+            f"join all.parquet {names}"
+        )
+    if not sources and not logs:
         raise JobcastError(f"{folder}: has no file of a Slurm that is known, and no job log; put the slurm.conf there.")
-    _check_clusters(site)
-    return Imported(site, log, account, own, left)
-
-
-def _included(confs: Iterable[Path], folder: Path) -> dict[Path, Path]:
-    """Return the files that are included, by what is behind their links."""
-    found: dict[Path, Path] = {}
-    for conf in confs:
-        for path in files_of(conf)[1:]:
-            found[path.resolve()] = path
-    return found
-
-
-def _name(path: Path, folder: Path) -> str:
-    return str(path.relative_to(folder)) if path.is_relative_to(folder) else str(path)
+    site = Site(folder.resolve().name or "site", tuple(sources))
+    _check_clusters(site, *logs)
+    if not logs:
+        return Imported(site, None, None, None, left)
+    log, account = read_log(logs[0])
+    place, near = logs[0].resolve(), out.resolve().parent
+    way = str(place.relative_to(near) if place.is_relative_to(near) else place)
+    return Imported(replace(site, log=SiteLog(way, sha256(place.read_bytes()))), log, account, logs[0], left)
 
 
 def _source(path: Path, name: str, kind: str) -> Source:
@@ -152,47 +152,18 @@ def _source(path: Path, name: str, kind: str) -> Source:
     return Source(name, kind, sha256(text.encode()), text)
 
 
-def _without_copies(sources: list[Source], folder: Path) -> Iterable[Source]:
-    """Leave out copies; refuse two texts that answer the same and differ."""
-    first: dict[str, Source] = {}
-    for one in sources:
-        other = first.setdefault(one.kind, one) if one.kind in _ONE_OF_A_KIND else one
-        if other is not one and other.text != one.text:
+def _check_clusters(site: Site, *logs: Path) -> None:
+    """Refuse accounts and a log of sacct of another cluster than the slurm.conf, which may not tell it."""
+    told = None if site.conf is None else site.conf.settings.get("clustername")
+    found = [] if site.accounts is None else [(*pair, "sacctmgr dump") for pair in site.accounts.clusters.items()]
+    found += [(name, str(log), "sacct -M") for log in logs for name in sorted(clusters_of(read_bytes(log)))]
+    for name, place, command in found:
+        told = Setting("Cluster", name, place) if told is None else told
+        if name.lower() != told.value.lower():
             raise JobcastError(
-                f"{folder}: {other.name} and {one.name} are both {KINDS[one.kind]}, and differ; take the older one out."
+                f"{place}: is of the cluster {printable(name)[:40]!r}, and {told.place} of "
+                f"{printable(told.value)[:40]!r}; write it again: {command} {printable(told.value)[:40]} …"
             )
-        if other is one:
-            yield one
-
-
-def _one_log(logs: list[Path], folder: Path) -> Path | None:
-    if len(logs) > 1:
-        names = " ".join(str(path) for path in logs[:4]) + (" …" if len(logs) > 4 else "")
-        raise JobcastError(
-            f"{folder}: has {len(logs)} job logs, and a site has one; join them, and take the parts out: jobcast log "
-            f"join all.parquet {names}"
-        )
-    return logs[0] if logs else None
-
-
-def _check_cluster(path: Path, site: Site) -> None:
-    """Refuse a log of sacct that names another cluster than the slurm.conf."""
-    told, found = _named_cluster(site), clusters_of(read_bytes(path))
-    if told is None and len(found) > 1:
-        raise JobcastError(
-            f"{path}: has jobs of {len(found)} clusters, {', '.join(sorted(found))[:80]}; write it again: sacct -M "
-            "NAME."
-        )
-    others = [] if told is None else sorted(found - {told.value.lower()})
-    if told is not None and others:
-        raise JobcastError(
-            f"{path}: has jobs of the cluster {printable(others[0])[:40]!r}, and {told.place} is of {told.value!r}; "
-            f"write it again: sacct -M {told.value}."
-        )
-
-
-def _named_cluster(site: Site) -> Setting | None:
-    return None if site.conf is None else site.conf.settings.get("clustername")
 
 
 def clusters_of(data: bytes) -> set[str]:
@@ -206,15 +177,7 @@ def clusters_of(data: bytes) -> set[str]:
         at, rows = names.index("cluster"), data.decode("utf-8", "replace").splitlines()
         cells = [row.split("|") for row in (rows if names == list(XDMOD) else rows[1:])]
         return {row[at].lower() for row in cells if len(row) == len(names)} - {""}
-    is_json = data[:100].lstrip().startswith(b"{")
-    return {one.decode("utf-8", "replace").lower() for one in _CLUSTER.findall(data)} - {""} if is_json else set()
-
-
-def _check_clusters(site: Site) -> None:
-    told = _named_cluster(site)
-    for name, place in ({} if site.accounts is None else site.accounts.clusters).items():
-        if told is not None and name.lower() != told.value.lower():
-            raise JobcastError(
-                f"{place}: is of the cluster {printable(name)[:40]!r}, and {told.place} of {told.value!r}; write it "
-                f"again: sacctmgr dump {told.value} file=site.dump."
-            )
+    if not is_sacct_json(data):
+        return set()
+    jobs = jobs_of(data, "sacct --json")
+    return {str(job.get("cluster") or "").lower() for job in jobs if isinstance(job, dict)} - {""}

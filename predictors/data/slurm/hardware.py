@@ -15,7 +15,9 @@ NONE: Final = ("", "(null)", "N/A", "n/a")  # how scontrol writes nothing
 NO_RESERVATIONS: Final = "No reservations in the system"
 _KEY: Final = re.compile(r"(?<!\S)(\w+)=(\S*)")
 _GPUS: Final = re.compile(r"gpu(?::(?!\d+(?:\(|$))([\w.-]+))?(?::(\d{1,6}))?(?:\(.*\))?", re.IGNORECASE)
-DOWN: Final = ("DOWN", "DRAIN", "FAIL", "MAINT", "NO_RESPOND", "UNKNOWN", "FUTURE", "NOT_RESPONDING")
+_DOWN: Final = frozenset(
+    ("DOWN", "DRAIN", "DRAINED", "DRAINING", "ERROR", "FAIL", "FAILING", "FUTURE", "INVAL", "MAINT", "NOT_RESPONDING")
+)
 
 
 @dataclass(frozen=True)
@@ -46,11 +48,6 @@ class ShownNode:
     state: str
     place: str
 
-    @property
-    def is_down(self) -> bool:
-        """Whether it takes no job now."""
-        return any(word in self.state.upper() for word in DOWN)
-
 
 @dataclass(frozen=True)
 class ShownReservation:
@@ -62,6 +59,20 @@ class ShownReservation:
     nodes: str  # a list of hosts; empty where it holds none
     flags: tuple[str, ...]
     place: str
+
+    @property
+    def hosts(self) -> set[str]:
+        """The names of its nodes."""
+        return set(names_of(Setting("Nodes", self.nodes, self.place)))
+
+
+def is_down(state: str) -> bool:
+    """Return whether a node in a state takes no job; one that is switched off does.
+
+    >>> is_down("IDLE+DRAIN"), is_down("DOWN*"), is_down("IDLE+CLOUD+POWERED_DOWN")
+    (True, True, False)
+    """
+    return not _DOWN.isdisjoint(re.split(r"[+*]", state.upper()))
 
 
 def gpus_of(gres: str, place: str = "") -> Gpus:
@@ -82,11 +93,11 @@ def parse_gres(source: str, text: str) -> dict[str, Gpus]:
     4
     """
     found: dict[str, Gpus] = {}
-    for place, line in lines_of(source, text):
-        row = {one.name.lower(): one for one in pairs_of(place, line, "gres.conf")}
+    for place, row in _rows(source, text, "gres.conf"):
         if "name" not in row or row["name"].value.lower() != GPU:
             continue
-        count = whole_of(row["count"]) if "count" in row else host_count(row["file"].value) if "file" in row else 1
+        files = row.get("file", row.get("multiplefiles"))
+        count = whole_of(row["count"]) if "count" in row else host_count(files.value) if files is not None else 1
         types = (row["type"].value,) if "type" in row else ()
         for name in names_of(row["nodename"]) if "nodename" in row else [""]:
             own = found.get(name, Gpus())
@@ -101,13 +112,10 @@ def parse_topology(source: str, text: str) -> list[SwitchLine]:
     'n[1-4]'
     """
     switches: dict[str, SwitchLine] = {}
-    for place, line in lines_of(source, text):
-        row = {one.name.lower(): one for one in pairs_of(place, line, "topology.conf")}
+    for place, row in _rows(source, text, "topology.conf"):
         told = {key: one.value for key, one in row.items()}
         if "switchname" not in row:
-            raise JobcastError(
-                f"{place}: {printable(line)[:60]!r} names no SwitchName: only trees are read; leave the file out."
-            )
+            raise JobcastError(f"{place}: names no SwitchName: only trees are read; leave the file out.")
         for name in names_of(row["switchname"]):
             if name in switches:
                 raise JobcastError(
@@ -118,18 +126,19 @@ def parse_topology(source: str, text: str) -> list[SwitchLine]:
     return list(switches.values())
 
 
+def _rows(source: str, text: str, what: str) -> Iterator[tuple[str, dict[str, Setting]]]:
+    """Give the lines of a file as settings by their names in small letters, with their places."""
+    for place, line in lines_of(source, text):
+        yield place, {one.name.lower(): one for one in pairs_of(place, line, what)}
+
+
 def _records(source: str, text: str, key: str) -> Iterator[tuple[str, str]]:
     """Give the records that begin with a key, each on one line, with their places."""
-    place, record = "", ""
-    for number, line in enumerate(text.splitlines(), 1):
-        if line.startswith(f"{key}="):
-            if record:
-                yield place, record
-            place, record = f"{source}:{number}", line
-        elif record:
-            record += f" {line.strip()}"
-    if record:
-        yield place, record
+    begin, *records = re.split(rf"(?m)^(?={key}=)", text)
+    number = 1 + begin.count("\n")
+    for record in records:
+        yield f"{source}:{number}", " ".join(record.split())
+        number += record.count("\n")
 
 
 _OF_A_NODE: Final = {
@@ -144,7 +153,7 @@ def parse_nodes(source: str, text: str) -> dict[str, ShownNode]:
 
     >>> text = "NodeName=n1 Arch=x86_64 CPUTot=8\n   RealMemory=4000 Gres=(null)\n   State=IDLE+DRAIN Partitions=a,b"
     >>> node = parse_nodes("nodes.txt", text)["n1"]
-    >>> {key: one.value for key, one in node.row.items()}, node.partitions, node.is_down
+    >>> {key: one.value for key, one in node.row.items()}, node.partitions, is_down(node.state)
     ({'cpus': '8', 'realmemory': '4000'}, ('a', 'b'), True)
     """
     found: dict[str, ShownNode] = {}

@@ -48,7 +48,7 @@ from predictors.data.slurm.hardware import (
 
 FORMAT: Final = "jobcast site"
 VERSION: Final = 1
-_HEAD: Final = f'format = "{FORMAT}"\n'
+_BEGIN: Final = re.compile(rf'(?:\xef\xbb\xbf)?\s*format\s*=\s*"{FORMAT}"'.encode("latin-1"))
 _NOT_LITERAL: Final = re.compile(r"'''|[\x00-\x08\x0b-\x1f\x7f]")
 CONF, INCLUDED, ACCOUNTS = "slurm.conf", "included", "sacctmgr"
 GRES, TOPOLOGY, NODES, RESERVATIONS = "gres.conf", "topology.conf", "nodes", "reservations"
@@ -137,7 +137,7 @@ class Site:
 
     def write(self, path: Path) -> None:
         """Write it as a file, whole or not at all."""
-        parts = [f"{_HEAD}version = {VERSION}\nname = {_quoted(self.name)}\n"]
+        parts = [f'format = "{FORMAT}"\nversion = {VERSION}\nname = {_quoted(self.name)}\n']
         for one in self.source:
             parts.append(
                 f"\n[[source]]\nname = {_quoted(one.name)}\nkind = {_quoted(one.kind)}\n"
@@ -164,17 +164,18 @@ def is_site(path: str | os.PathLike[str]) -> bool:
         if not os.path.isfile(path):  # noqa: PTH113  # a text may be too long for Path.is_file
             return False
         with Path(path).open("rb") as file:
-            return file.read(len(_HEAD)) == _HEAD.encode()
+            return _BEGIN.match(file.read(200)) is not None
     except (OSError, ValueError):
         return False
 
 
 def read_site(path: str | os.PathLike[str]) -> Site:
     """Read a site's file; refuse one of another version, and texts that are not as they were imported."""
-    table = parse_toml(read_text(path, "a site's file"), str(path))
     again = "write it again: jobcast site import FOLDER"
-    if table.pop("format", None) != FORMAT:
+    if Path(path).exists() and not is_site(path):
         raise JobcastError(f"{path}: is no site's file; {again}.")
+    table = parse_toml(read_text(path, "a site's file"), str(path))
+    del table["format"]
     version = table.pop("version", None)
     if version != VERSION:
         raise JobcastError(f"{path}: is of version {version!r}, and this jobcast reads {VERSION}; {again}.")
@@ -193,12 +194,10 @@ def read_site(path: str | os.PathLike[str]) -> Site:
 def log_of(path: str | Path, site: Site) -> Path:
     """Return where a site's job log lies; refuse one that has moved or is another one now."""
     if site.log is None:
-        raise JobcastError(f"{path}: names no job log; name a LOG.")
+        raise JobcastError(f"{path}: names no job log; put one into its folder, and import that again.")
     log = Path(path).parent / site.log.path
     if not log.is_file():
-        raise JobcastError(f"{path}: its job log {log} is not there any more; put it back, or name a LOG.")
+        raise JobcastError(f"{path}: its job log {log} is not there any more; put it back, or import the folder again.")
     if sha256(log.read_bytes()) != site.log.sha256:
-        raise JobcastError(
-            f"{path}: its job log {log} has changed since (SHA-256); import the folder again, or name a LOG."
-        )
+        raise JobcastError(f"{path}: its job log {log} has changed since (SHA-256); import the folder again.")
     return log

@@ -12,7 +12,6 @@ from predictors.core.errors import JobcastError, printable
 from predictors.data.report import Finding
 from predictors.data.slurm.accounts import wall_of
 from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
-from predictors.data.slurm.hosts import host_count, hostnames
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.factors import number_of_partition
 from schedsim.sites.slurm.preemption.rule import CRED_EXPIRE, Preemption
@@ -167,16 +166,15 @@ class Preempting:
                     f"{place}: PartitionName={printable(name)[:40]} has no nodes, and jobs preempt those on the same "
                     "nodes: give it Nodes=, such as Nodes=ALL."
                 )
-            lists = self.conf.lists_of(nodes)
-            if any(one.upper() == "ALL" for one in lists):
+            own = self.conf.hosts(name)
+            if own is None:
                 return None
-            if (count := sum(map(host_count, lists))) > MOST_HOSTS:
+            if len(own) > MOST_HOSTS:
                 raise JobcastError(
                     f"{nodes.place}: Nodes names at most {MOST_HOSTS:,} nodes where jobs preempt others; found "
-                    f"{count:,}. Write Nodes=ALL if it has all."
+                    f"{len(own):,}. Write Nodes=ALL if it has all."
                 )
-            for one in lists:
-                found.update(hostnames(one))
+            found |= own
         return frozenset(found) if rows else None
 
     def _mode_of(self, pair: tuple[str, str], tier: int) -> str:

@@ -10,6 +10,7 @@ import pytest
 
 from experiments.cli.reading import with_site
 from jobcast import JobcastError
+from predictors.data.slurm.folder import clusters_of
 from predictors.data.slurm.site import read_site
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
@@ -140,6 +141,8 @@ def test_what_is_named_wins_and_other_commands_take_what_they_know(place):
     assert found["site"] is None and found["procs"] is None
     assert made(("policy",), log=None, policy="fcfs")["policy"] == "fcfs"
     assert made(("log",), log=Path("x"), policy="easy") == {"site": site, "log": Path("x"), "policy": own}
+    placed = made(("allocator",), log=None, policy="easy", machine=None, procs=None, allocator="first-fit")
+    assert placed["machine"] is None and placed["procs"] == 80
     by_count = made(("procs",), log=None, policy="easy", machine=None, procs=7)
     assert by_count["machine"] is None and by_count["procs"] == 7
     assert made(log=None, policy="easy", procs=None)["procs"] == 80, "backtest knows no nodes"
@@ -163,7 +166,8 @@ def test_a_sweep_runs_on_a_site(place):
     [
         ("simulate", "Name a LOG, or a --site by"),
         ("simulate --site big/jobs.txt --policy easy", "jobs.txt is none"),
-        ("advise --site big/slurm.conf", "is no TOML file"),
+        ("advise --site big/slurm.conf", "big/slurm.conf: is no site's file; write it again: jobcast site import"),
+        ("site grade big", "big: is no site's file"),
         ("evaluate --site nowhere", "no such file"),
     ],
 )
@@ -181,10 +185,13 @@ BAD = {
     "two topologies": ({"old_conf": "SwitchName=s1 Nodes=n1\n"}, "are both topology.conf, and differ"),
     "gres": ({"gres_conf": "NodeName=g1 Name=gpu Count=4\n"}, "node g1 has 4 GPUs, and 2 by"),
     "nodes": ({"nodes_txt": SHOWN.replace("CPUTot=8", "CPUTot=12")}, "n1 has 12 processors, and 8 by nodes.conf:3"),
-    "cluster": ({"jobs_txt": sacct([{}], "old")}, "has jobs of the cluster 'old', and slurm.conf:1 is of 'big'"),
+    "cluster": ({"jobs_txt": sacct([{}], "old")}, "jobs.txt: is of the cluster 'old', and slurm.conf:1 of 'big'"),
     "dump's cluster": ({"site_dump": DUMP.replace("'big'", "'old'")}, "is of the cluster 'old'"),
+    "JSON's cluster": ({"jobs_txt": '{"jobs": [{"job_id": 1, "cluster": "old"}]}'}, "is of the cluster 'old'"),
+    "others": ({"slurm_conf": "SlurmUser=a\n", "topology_conf": None, "site_dump": DUMP.replace("big", "old")},
+               "jobs.txt: is of the cluster 'big', and site.dump:2 of 'old'"),
     "dump's version": ({"site_dump": DUMP + "Coordinator = ann\n"}, "is no line of `sacctmgr dump`"),
-    "QOS twice": ({"more_txt": QOS}, "QOS normal stands at"),
+    "QOS twice": ({"more_txt": QOS.replace("8", "9")}, "QOS normal stands at"),
     "two logs": ({"older_txt": sacct([{}])}, "has 2 job logs, and a site has one; join them"),
     "reservation": ({"reservations_txt": RESERVATIONS.replace("T10:", "T07:")}, "not after its begin"),
 }  # fmt: skip
@@ -200,6 +207,28 @@ def test_bad_folders_are_refused_in_a_line(tmp_path, monkeypatch, name):
     assert not (tmp_path / "big.site").exists()
 
 
+def test_what_a_folder_has_beside_is_told_and_passwords_stay_there(place):
+    conf = CONF.replace("JobCompPass=secret", 'DebugFlags=x StoragePass = "secret 1" JobCompPass=secret Licenses=a:1')
+    conf = conf.replace("SlurmctldHost=head", "SlurmctldHost=head # the state of g1")
+    nodes = NODES.replace("Weight=20", "Weight=20 State=DRAIN")
+    away = RESERVATIONS.replace("n[1-8]", "x[1-8]").replace("maint", "away")
+    site_folder(place / "big", slurm_conf=conf, nodes_conf=nodes, copy_conf=conf, junk_bin="\0\1", none_txt="",
+                reservations_txt=RESERVATIONS + away)  # fmt: skip
+    found = imported()
+    left = {row["file"]: row["is"] for row in found["files"] if row["is"].startswith("not used")}
+    assert left == {"junk.bin": "not used: not recognised", "none.txt": "not used: it is empty",
+                    "slurm.conf": "not used: a copy of copy.conf"}  # fmt: skip
+    gaps = {(one["setting"], one["text"]) for one in found["not_simulated"]}
+    assert ("State=DRAIN of g[1-2]", "they count as up") in gaps and ("Licenses=a:1", "jobs wait for licences") in gaps
+    assert ("ReservationName=away", "the machine has none of its nodes") in gaps
+    assert "secret" not in (place / "big.site").read_text()
+
+
+def test_a_log_of_jobs_on_another_machine_than_that_which_wrote_it_is_of_theirs():
+    text = '{"meta": {"slurm": {"cluster": "here"}}, "jobs": [{"job_id": 1, "cluster": "Big"}, 7]}'
+    assert clusters_of(text.encode()) == {"big"}
+
+
 def test_a_file_of_another_version_or_changed_by_hand_is_refused(place):
     imported()
     text = (place / "big.site").read_text()
@@ -211,7 +240,8 @@ def test_a_file_of_another_version_or_changed_by_hand_is_refused(place):
         (place / "big.site").write_text(text.replace(old, new, 1))
         with pytest.raises(JobcastError, match=words):
             read_site(place / "big.site")
-    (place / "big.site").write_text(text)
+    (place / "big.site").write_text(f"\ufeff{text.replace(chr(10), chr(13) + chr(10))}")
+    assert read_site("big.site").conf.nodes == 11, "as editors of other systems write it"
     (place / "big" / "jobs.txt").write_text(sacct([{}]))
     assert "has changed since (SHA-256)" in str(invoke("simulate --site big.site").exception)
 

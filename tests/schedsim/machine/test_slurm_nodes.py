@@ -34,12 +34,16 @@ def test_what_slurm_keeps_for_itself_is_not_for_jobs_and_linear_gives_whole_node
 
 def test_node_sets_by_feature_future_nodes_and_nodes_of_no_partition():
     found = made(
-        "NodeSet=fast Feature=ib\nNodeName=n[1-3] CPUs=4 Features=ib,new\nNodeName=m[1-2] CPUs=4\n"
+        "NodeSet=fast Feature=ib\nNodeSet=both Feature=new Nodes=m2\nPriorityWeightTRES=CPU=9\n"
+        "NodeName=n[1-3] CPUs=4 Features=ib,new\nNodeName=m[1-2] CPUs=4\n"
         "NodeName=f[1-9] CPUs=4 State=FUTURE\nNodeName=idle CPUs=4\n"
-        "PartitionName=a Nodes=fast,m1\nPartitionName=b Nodes=m2"
+        "PartitionName=a Nodes=fast,m1\nPartitionName=b Nodes=m2\nPartitionName=c Nodes=both"
     )
+    conf = Site("big", (Source("slurm.conf", "slurm.conf", "", "NodeSet=x Feature=f\nNodeName=n[1-3] CPUs=4 "
+                               "Feature=f\nPartitionName=a Nodes=x"),)).conf  # fmt: skip
+    assert conf.resources("a")["cpu"] == 12 and conf.hosts("a") == {"n1", "n2", "n3"}
     assert found.names == ("n1", "n2", "n3", "m1", "m2")
-    assert words(found)[1:] == ["processors 4, partitions a", "processors 4, partitions b"]
+    assert words(found)[1:] == ["processors 4, partitions a", "processors 4, partitions b c"]
     assert found.notes == ("1 node in no partition, left out: idle",)
 
 
@@ -72,6 +76,11 @@ def test_a_tree_counts_where_the_plugin_is_tree_and_each_node_has_a_switch():
     tree = "SwitchName=s[1-2] Nodes=n[1-2]\n"
     with pytest.raises(JobcastError, match="node n1 lies on s1 already"):
         made(conf.format("topology/tree"), topology=tree)
+    with pytest.raises(JobcastError, match="topology:3: switch a lies below b already"):
+        made(
+            conf.format("topology/tree"),
+            topology="SwitchName=a Nodes=ALL\nSwitchName=b Switches=a\nSwitchName=c Switches=a",
+        )
     tree = (
         "SwitchName=s1 Nodes=n[1-2]\nSwitchName=s2 Nodes=n[3-9]\nSwitchName=t Switches=s[1-3]\nSwitchName=s3 Nodes=x1\n"
     )

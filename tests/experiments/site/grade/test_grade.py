@@ -12,9 +12,11 @@ from experiments.site.grade.grades import criteria, refusals
 from experiments.site.grade.kept import kept_grade
 from experiments.site.grade.report import sentences
 from experiments.site.grade.statistics import WEEK
+from experiments.site.inventory.gaps import lacking_partitions
 from jobcast import JobcastError, JobLog, Workload
 from predictors.data.formats.detect import read_log
 from predictors.data.slurm.conf import SlurmConf
+from predictors.data.slurm.site import Site, Source
 from schedsim.machine.outage_files import read_outages
 from schedsim.sites.slurm.files import SlurmFiles
 from tests.support.commands import invoke, printed
@@ -23,7 +25,7 @@ from tests.support.slurm.site_folder import CONF, RESERVATIONS, sacct, site_fold
 FILES = SlurmFiles(SlurmConf.of_lines("slurm.conf", [("slurm.conf:1", "ClusterName=big")]), None)
 
 
-def planted(change=lambda twin, gpu: twin, n=4000, weeks=14, procs=4000, files=FILES, lacking=()):
+def planted(change=lambda twin, gpu: twin, n=4000, weeks=14, procs=4000, files=FILES, lacking=(), lost=0, more=None):
     """Return the grade of a twin that `change` makes of the logged waits, which it gets with who asks for GPUs."""
     random = np.random.default_rng(7)
     submit = np.sort(random.integers(0, weeks * WEEK, n))
@@ -35,12 +37,14 @@ def planted(change=lambda twin, gpu: twin, n=4000, weeks=14, procs=4000, files=F
         "requested_time": np.full(n, 30_000), "requested_procs": random.choice([4, 16, 64], n),
         "user": random.integers(0, 9, n), "partition": random.choice([0, 1], n, p=[0.8, 0.2]),
     }  # fmt: skip
+    columns |= {} if more is None else more(columns)
     log = JobLog.from_columns(columns, {}, max_procs=procs, categories={"partition": ("batch", "gpu")})
-    asked = Grading(ready_for(None, log), files, "big.site", lacking=lacking)
+    asked = Grading(ready_for(None, log), files, "big.site", lacking=lacking, lost=lost)
     noise = [wait * random.normal(1, 0.02, n) for _ in range(11)]
     twin = change(noise.pop(), columns["partition"] == 1)
     others = {"easy": wait * random.normal(1.4, 0.3, n), "conservative-replan": wait * random.normal(1.2, 0.3, n)}
-    return Graded(asked, wait, twin, others, noise)
+    logged = columns["wait"].astype(float)
+    return Graded(asked, np.where(logged < 0, np.nan, logged), twin, others, noise)
 
 
 def test_a_right_twin_has_an_a():
@@ -73,6 +77,11 @@ def test_one_that_is_wrong_for_a_group_names_it():
     assert "Worst group: partition gpu" in " ".join(sentences(found, "nothing"))
 
 
+def some_unknown(name, known=-1):
+    """Return a maker of a column that every tenth job has otherwise than the rest."""
+    return lambda columns: {name: np.where(np.arange(len(columns["job_id"])) % 10, columns.get(name, -1), known)}
+
+
 @pytest.mark.parametrize(
     ("given", "words"),
     [
@@ -80,14 +89,30 @@ def test_one_that_is_wrong_for_a_group_names_it():
         ({"n": 400}, "jobs that waited, and 500 are needed"),
         ({"procs": 64}, "the logged load is"),
         ({"lacking": ("gpu",)}, "of the work is unread or under rules that the twin lacks"),
+        ({"lost": 400}, "9.1 % of the work is unread"),
+        ({"more": some_unknown("wait")}, "% of the work is unread"),
+        ({"more": some_unknown("licenses", 0)}, "% of the work is unread"),
         ({"change": lambda twin, gpu: 3 * twin}, "R within 1 ± 0.50 does not hold"),
         ({"change": lambda twin, gpu: twin[::-1]}, "ρ at least 0.4 does not hold"),
+        ({"change": lambda twin, gpu: 0 * twin + 9}, "ρ at least 0.4 does not hold, unknown"),
     ],
 )
 def test_others_are_refused_with_the_reason(given, words):
     found = planted(**given)
     assert found.grade == "refused" and words in sentences(found, "nothing")[0]
     assert not refusals(found.figures) or words in "; ".join(refusals(found.figures))
+
+
+def test_a_group_that_waits_in_the_twin_alone_is_the_worst():
+    gone = planted(more=lambda columns: {"wait": np.where(columns["partition"] == 1, 0, columns["wait"])})
+    found = gone.figures
+    assert found.worst.name == "partition gpu" and gone.grade == "C" and np.isnan(found.worst.ratio.value)
+    assert "Worst group: partition gpu, which waits in the twin alone; it has 94 %" in " ".join(sentences(gone, ""))
+
+
+def test_rules_on_who_may_come_into_a_partition_lack_nothing_in_the_log_of_those_that_came():
+    text = "PartitionName=a AllowGroups=x State=DOWN MaxCPUsPerNode=UNLIMITED\nPartitionName=b OverSubscribe=FORCE:2"
+    assert lacking_partitions(Site("big", (Source("slurm.conf", "slurm.conf", "", text),))) == ("b",)
 
 
 def test_without_a_slurm_conf_there_is_no_grade():
@@ -136,7 +161,10 @@ def test_the_log_of_a_twin_is_graded_a_by_the_command_and_goes_on_where_it_was(t
         row |= {"wait": wait + held, "held": held, "submit": row["submit"] - held}
     (folder / "jobs.txt").write_text(sacct(rows))
     printed("site import big")
+    (folder / "jobs.txt").write_text(sacct([*rows, rows[-1] | {"partition": "removed"}]))
+    printed("site import big")
     found = json.loads(printed("site grade big.site --json"))
+    assert [one["count"] for one in found["account"]["findings"] if one["rule"] == "removed-partition"] == [1]
     assert found["grade"] == "A" and found["sentence"].startswith("Grade A")
     assert kept_grade(tmp_path / "big.site").grade == "A", "what-ifs give figures now"
     figures = {row["figure"]: row for row in found["tables"]["figures"]}

@@ -50,12 +50,28 @@ def test_commands_are_done_one_after_the_other():
     )
 
 
+def test_a_change_without_names_is_of_all_that_its_conditions_mean():
+    more = """modify user where account=phys set MaxSubmitJobs=9
+add user Name=gus Account=phys Partition=a,b
+modify user where name=gus partition=b set MaxJobs=4
+modify account where parent=phys set Fairshare=8
+delete account lab
+"""
+    found = accounts_of({"s": SCRIPT + more}).associations
+    told = {(one.account, one.user, one.partition): {key: s.value for key, s in one.settings.items()} for one in found}
+    assert told["phys", "ann", ""]["maxsubmitjobs"] == told["phys", "bob", ""]["maxsubmitjobs"] == "9"
+    assert "maxjobs" not in told["phys", "gus", "a"] and told["phys", "gus", "b"]["maxjobs"] == "4"
+    assert "lab" not in {key[0] for key in told} and "maxsubmitjobs" not in told["phys", "", ""]
+
+
 @pytest.mark.parametrize(
     ("line", "words"),
     [
         ("frobnicate user ann", "is no command of sacctmgr"),
         ("add account Description='x", "is no command of sacctmgr"),
         ("add account Fairshare=3", "names no account to add"),
+        ("delete user where account=phys", "names no user to delete"),
+        ("modify user where adminlevel=none set MaxJobs=1", "adminlevel is no condition that is read"),
         ("add user Name=dan", "user dan has no account"),
         ("add account Name=phys", "account phys stands at s:4 already"),
     ],
