@@ -284,7 +284,7 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
     memory = _memory(log) if (nodes["memory"] < of.UNLIMITED).any() else np.zeros_like(procs)
     n_nodes = first_known(log, "requested_nodes", "nodes")
     pieces = np.where(n_nodes > 0, n_nodes, np.where(gpus > 0, gpus, procs))
-    node_set, sets = _node_sets(log, machine, n_nodes)
+    node_set, partition, sets = _node_sets(log, machine, n_nodes)
     exclusive, keeper = _exclusive(log)
     table = np.stack(
         [
@@ -295,13 +295,14 @@ def _demands(log: JobLog, machine: Machine) -> Demands:
             n_nodes > 0,
             exclusive > 0,
             node_set,
+            partition,
             keeper,
         ],
         axis=1,
     )
     unique, shape_of = np.unique(table, axis=0, return_inverse=True)
     shapes = np.zeros(len(unique), of.DEMAND)
-    names = ("pieces", "procs", "gpus", "memory", "spread", "exclusive", "node_set")
+    names = ("pieces", "procs", "gpus", "memory", "spread", "exclusive", "node_set", "partition")
     for place, name in enumerate(names):
         shapes[name] = unique[:, place]
     users = count_users(shapes, unique[:, -1], int(nodes["procs"].max()))  # type: ignore[arg-type]
@@ -349,8 +350,8 @@ def _node_sets(
     log: JobLog,
     machine: Machine,
     n_nodes: Ints,  # shape (n_jobs,); how many nodes each job takes, 0 where that is unknown
-) -> tuple[Ints, Bools]:
-    """Return the number of each job's node set, (n_jobs,), and which nodes are in each set, (n_sets, n_nodes)."""
+) -> tuple[Ints, Ints, Bools]:
+    """Return the numbers of each job's node set and of its partition's, (n_jobs,), and all sets, (n_sets, n_nodes)."""
     groups, kind = machine.nodes, np.zeros(len(log), dtype=np.int64)  # jobs of a kind have the same texts
     asked = []  # the groups of nodes that match each text of a column, and the number of each job's
     for column, matching in _filters(log, machine):
@@ -363,14 +364,15 @@ def _node_sets(
             number = np.where((least > 0) & (n_nodes > least), len(texts), number)
         asked.append((np.stack(rows), number))
         kind = np.unique(kind * len(rows) + number, return_inverse=True)[1].reshape(-1)
-    if not asked:
-        return kind, np.ones((1, machine.n_nodes), dtype=np.bool_)
     one_each = np.unique(kind, return_index=True)[1]
-    of_kind = np.logical_and.reduce([rows[number[one_each]] for rows, number in asked])
+    tables = [np.ones((len(one_each), len(groups)), dtype=np.bool_)]
+    tables += [rows[number[one_each]] for rows, number in asked]
+    of_kind = np.concatenate([np.logical_and.reduce(tables), tables[1 if machine.partitions else 0]])
     numbers: dict[bytes, int] = {}
     number = np.array([numbers.setdefault(row.tobytes(), len(numbers)) for row in of_kind], dtype=np.int64)
     first = np.unique(number, return_index=True)[1]
-    return number[kind], np.repeat(of_kind[first], [group.count for group in groups], axis=1)
+    sets = np.repeat(of_kind[first], [group.count for group in groups], axis=1)
+    return number[kind], number[kind + len(one_each)], sets
 
 
 def _filters(log: JobLog, machine: Machine) -> list[tuple[str, Callable[[str], Bools]]]:

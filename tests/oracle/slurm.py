@@ -9,6 +9,7 @@ Readings, where the page leaves something open
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from tests.oracle.limits import fall
 from tests.oracle.preemption import candidates, make_way, set_retry
@@ -129,7 +130,7 @@ def within_quota(site, most) -> list:
 
 
 def main_loop(site) -> None:
-    """Start jobs in turn; one that is blocked closes the nodes of its set."""
+    """Start jobs in turn; one that waits for running jobs closes the nodes of its partition."""
     closed: set[int] = set()
     for entry in in_main_loop(site):
         if not site.allows(entry):
@@ -138,11 +139,36 @@ def main_loop(site) -> None:
         place = place_of(site, entry, nodes, site.spans(), site.now) or place_by_force(site, entry, nodes)
         if place is None:
             site.leaves = True
-            closed |= nodes
+            if waits_for_jobs(site, entry, closed):
+                closed |= partition_of(entry)
             if len(closed) == len(site.machine.boxes):
                 return
         else:
             site.start(entry, place)
+
+
+def partition_of(entry) -> set:
+    """Return the nodes of a job's partition."""
+    return set(entry.job.ask.told[0] if entry.job.ask.told else entry.job.ask.nodes)
+
+
+def waits_for_jobs(site, entry, closed) -> bool:
+    """Return whether a job without a place waits for running jobs, not for nodes that are closed."""
+    machine, ask = site.machine, entry.job.ask
+    left = {node for node in range(len(machine.boxes)) if node not in closed and node not in machine.down}
+    if len(left & partition_of(entry)) < (ask.pieces if ask.spread else 1):
+        return True
+    empty = replace(machine, down=[])
+    rooms = empty.without_dated(entry, empty.rooms(entry, []), site.now)
+    if sum(room for node, room in rooms.items() if node in left) >= ask.pieces:
+        return True
+    if site.rule.preempts or sum(rooms.values()) < ask.pieces:
+        return False
+    on = {node: [x.entry.job.ask for x in site.spans() if node in x.place] for node in left & set(rooms)}
+    return any(
+        others and (ask.exclusive or machine.boxes[node].one_job or any(other.exclusive for other in others))
+        for node, others in on.items()
+    )
 
 
 def place_of(site, entry, nodes, spans, begin) -> dict | None:

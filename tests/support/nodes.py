@@ -23,20 +23,20 @@ def demands(boxes, asks, users):
         node.procs, node.gpus, node.memory = box.has
         node.one_job = box.one_job
         node.reserved_from = NEVER
-    sets = sorted({ask.nodes for ask in asks})
+    sets = sorted({one for ask in asks for one in (ask.nodes, partition_of(ask))})
     serves = np.array([[node in one for node in range(len(boxes))] for one in sets])
     ends = np.cumsum([len(one) for one in sets])
     keepers = sorted({user for ask, user in zip(asks, users, strict=True) if ask.exclusive == "user"})
     told = [
-        (a.pieces, a.piece, a.spread, bool(a.exclusive), a.nodes,
+        (a.pieces, a.piece, a.spread, bool(a.exclusive), a.nodes, partition_of(a),
          keepers.index(user) + 1 if user in keepers and a.exclusive is not True else 0)
         for a, user in zip(asks, users, strict=True)
     ]  # fmt: skip
     alike = sorted(set(told))
-    for shape, (pieces, piece, spread, exclusive, one, _) in zip(shapes, alike, strict=False):
+    for shape, (pieces, piece, spread, exclusive, one, partition, _) in zip(shapes, alike, strict=False):
         shape.pieces, (shape.procs, shape.gpus, shape.memory) = pieces, piece
         shape.spread, shape.exclusive, shape.node_set = spread, exclusive, sets.index(one)
-        shape.end_member = ends[sets.index(one)]
+        shape.partition, shape.end_member = sets.index(partition), ends[sets.index(one)]
         shape.first_member = shape.end_member - len(one)
     shape_of = np.array([alike.index(one) for one in told])
     shapes = shapes[: len(alike)]
@@ -47,6 +47,11 @@ def demands(boxes, asks, users):
         array.flags.writeable = False
     weight_of = None if (weights == 1).all() else weights
     return Demands(nodes, members, serves, shapes, shape_of, counts, weight_of=weight_of, **tree(boxes))
+
+
+def partition_of(ask):
+    """The nodes of a job's partition."""
+    return ask.told[0] if ask.told else ask.nodes
 
 
 def tree(boxes):

@@ -33,6 +33,7 @@ class Demand:
     spread: bool  # each piece lies on a node of its own; else a node takes as many as fit
     exclusive: bool  # it keeps others off its nodes; if `alike` is not 0 those of other users alone
     node_set: int  # number of the set of nodes that it may use
+    partition: int  # that of the nodes of its partition
     first_member: int  # the nodes of that set are `members[first_member:end_member]`, ascending
     end_member: int
     joins: int  # what a job adds to `n_jobs` of a node, see `schedsim.workload.demands.count_users`

@@ -34,14 +34,38 @@ def open_all(cycle: NodeCycle) -> None:
 
 
 @step
-def close_nodes(places: NodeArrays, cycle: NodeCycle, row: int) -> bool:
-    """Close the nodes that a blocked job may use to the jobs behind it; return whether all nodes are closed."""
-    node_set, left = demand_of(places, row).node_set, False
+def close_nodes(places: NodeArrays, cycle: NodeCycle, row: int, end: int, preempts: bool) -> bool:
+    """Close the partition of a blocked job to the jobs behind it, if it is to; return whether all nodes are closed."""
+    demand, left = demand_of(places, row), False
+    if not _is_to_close(places, cycle, demand, end, preempts):
+        return False
     for i in range(len(cycle.unclosed)):
-        cycle.unclosed[i] &= ~cycle.sets[node_set, i]
+        cycle.unclosed[i] &= ~cycle.sets[demand.partition, i]
     for i in range(len(places.nodes)):
         left |= is_in(cycle.unclosed, i)
     return not left
+
+
+@step
+def _is_to_close(places: NodeArrays, cycle: NodeCycle, demand: Demand, end: int, preempts: bool) -> bool:
+    """Return whether a blocked job waits for running jobs, and not for nodes that others have closed.
+
+    See slurmctld, `_pick_best_nodes`: "nodes busy" closes a partition, "node not available" does not.
+    """
+    least, n_open, room, room_in_all, is_busy = demand.pieces if demand.spread else 1, 0, 0, 0, False
+    for i in range(len(places.nodes)):
+        node = places.nodes[i]
+        is_open = is_in(cycle.unclosed, i) and node.n_jobs >= 0
+        n_open += is_open and is_in(cycle.sets[demand.partition], i)
+        if end <= node.reserved_from and is_in(cycle.sets[demand.node_set], i):
+            pieces = room_on(places.users, places.empty[i], demand, end)
+            room_in_all += pieces
+            if is_open:
+                room += pieces
+                is_busy |= node.kept or (node.n_jobs > 0 and (demand.exclusive or node.one_job))
+    if n_open < least or room >= demand.pieces:
+        return True
+    return is_busy and not preempts and room_in_all >= demand.pieces
 
 
 @step

@@ -215,7 +215,7 @@ def _main_loop(
             continue
         if not _has_place(sim, site, cycle, job) and not _has_made_way(sim, slurm, site, cycle, preempt, slot):
             _leave(sim, slot)
-            if _closes_all(site, cycle, job):
+            if _closes_all(sim, site, cycle, preempt, job):
                 return
             continue
         if reasons is not None:
@@ -273,11 +273,14 @@ def _make_way(
 
 
 @step
-def _closes_all(site: NodeArrays | None, cycle: NodeCycle | None, job: JobNow) -> bool:
-    """Close the nodes of a blocked job; return whether the main loop then has none left."""
+def _closes_all(
+    sim: Arrays, site: NodeArrays | None, cycle: NodeCycle | None, preempt: PreemptionArrays | None, job: JobNow
+) -> bool:
+    """Let a blocked job close nodes; return whether the main loop then has none left."""
     if site is not None:  # noqa: SIM102 - of longer conditions numba would compile both branches
         if cycle is not None:
-            return close_nodes(site, cycle, job.row)
+            end = sim.state[0].clock.now + job.requested_time
+            return close_nodes(site, cycle, job.row, end, preempt is not None)
     return True
 
 

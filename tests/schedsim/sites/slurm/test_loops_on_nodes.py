@@ -48,6 +48,20 @@ def test_a_blocked_job_closes_the_nodes_of_its_partition_alone():
     assert placed(boxes, overlap)[0] == [0, 100, 110]  # node 1 is free, and closed
 
 
+@pytest.mark.parametrize(("spread", "start"), [(False, 3), (True, 210)])
+def test_a_job_that_lacks_closed_nodes_closes_none(spread, start):
+    """Job 2 waits for job 1 and closes its partition, nodes 0 and 1; job 3 lacks node 1.
+
+    If pieces need nodes of their own, too few are left in its partition: that closes it, and job 4 waits.
+    """
+    boxes = [Box((4, 0, 0)), Box((4, 0, 0)), Box((4, 0, 0))]
+    jobs = [
+        job_on(1, 0, 100, 100, 1, (4, 0, 0), nodes=(0,)), job_on(2, 1, 100, 100, 2, (4, 0, 0), nodes=(0, 1)),
+        job_on(3, 2, 10, 10, 2, (4, 0, 0), spread=spread, nodes=(1, 2)), job_on(4, 3, 10, 10, 1, (4, 0, 0), nodes=(2,)),
+    ]  # fmt: skip
+    assert placed(boxes, jobs, Policy(FCFS, Loops(backfills=False)))[0] == [0, 100, 200, start]
+
+
 def test_a_reservation_takes_whole_nodes():
     boxes = [Box((8, 0, 0)), Box((8, 0, 0))]
     jobs = [
