@@ -311,7 +311,7 @@ def _clauses(words: list[str], place: str, entity: str, clause: str) -> tuple[di
         key, joined, value = word.partition("=")
         sign = key[-1:] if joined and key[-1:] in "+-" else ""
         name = name_of(key.removesuffix(sign))
-        if not joined or (name in ("name", entity) and clause != "set"):
+        if not joined or name in ("name", entity):
             wanted["name"] = wanted.get("name", []) + _listed(value if joined else word)
         elif clause == "set":
             changed[name + sign] = Setting(key, value, place)
