@@ -6,7 +6,7 @@ counts are a group, with Slurm's list of their names as its name. Nodes in no pa
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import groupby, islice
 from typing import Final
 
 from predictors.core.errors import JobcastError, counted, printable
@@ -30,6 +30,16 @@ class SlurmMachine:
     machine: Machine
     names: tuple[str, ...]
     notes: tuple[str, ...] = ()
+
+    @property
+    def kinds(self) -> dict[NodeGroup, list[str]]:
+        """The names of its nodes by kind: nodes that are equal but for their names and switches."""
+        found: dict[NodeGroup, list[str]] = {}
+        names = iter(self.names)
+        for group in self.machine.nodes:
+            kind = replace(group, name="node", count=1, switch=None)
+            found.setdefault(kind, []).extend(islice(names, group.count))
+        return found
 
 
 def machine_of(site: Site, source: str) -> SlurmMachine | None:

@@ -1,7 +1,7 @@
 """What was understood of a site's folder, and what is missing, with the command that gets it."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -13,6 +13,7 @@ from predictors.data.joblog import JobLog
 from predictors.data.slurm.accounts import ROOT
 from predictors.data.slurm.conf import Setting
 from predictors.data.slurm.folder import Imported
+from predictors.data.slurm.hosts import host_list
 from predictors.data.slurm.site import CONF, GRES, KINDS, RESERVATIONS, Site
 from predictors.data.summary import date_of
 from schedsim.machine.node_groups import NodeGroup
@@ -39,7 +40,8 @@ def inventory_of(imported: Imported, out: Path) -> dict[str, Any]:
         missing.append(("the job log" if log is None else "waits: the log has none, and cannot be graded", SACCT))
     people = [] if accounts is None else accounts.associations
     return {
-        "files": [{"file": name, "is": what} for name, what in files], "nodes": _nodes(groups),
+        "files": [{"file": name, "is": what} for name, what in files],
+        "nodes": _nodes({} if made is None else made.kinds),
         "partitions": [] if conf is None else [_partition(*one, groups) for one in conf.partitions.items()],
         "qos": [] if accounts is None else list(accounts.qos),
         "accounts": len({one.account for one in people if not one.user} - {ROOT}),
@@ -55,19 +57,15 @@ def inventory_of(imported: Imported, out: Path) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _nodes(groups: Sequence[NodeGroup]) -> list[dict[str, Any]]:
-    """Return the nodes by kind: groups that are equal but for their names and switches are one."""
-    kinds: dict[NodeGroup, list[NodeGroup]] = {}
-    for one in groups:
-        kinds.setdefault(replace(one, name="nodes", count=1, switch=None), []).append(one)
+def _nodes(kinds: Mapping[NodeGroup, list[str]]) -> list[dict[str, Any]]:
     return [
         {
-            "nodes": ",".join(one.name for one in own), "count": sum(one.count for one in own),
+            "nodes": host_list(names), "count": len(names),
             "processors": kind.processors, "gpus": kind.gpus, "gpu_type": kind.gpu_type,
             "memory_gb": None if kind.memory_gb is None else round(kind.memory_gb, 1), "weight": kind.weight,
             "features": list(kind.features), "partitions": list(kind.partitions),
         }
-        for kind, own in kinds.items()
+        for kind, names in kinds.items()
     ]  # fmt: skip
 
 

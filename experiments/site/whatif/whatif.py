@@ -23,6 +23,7 @@ from experiments.runs.simulate import NamedSimulation, check_goes_on, check_name
 from experiments.site.grade.grade import FEWEST_OF_GROUP, LEAST_WORK, from_eligible, shaken_slightly, warm_up_of
 from experiments.site.grade.grades import FEWEST_BLOCKS
 from experiments.site.grade.statistics import WEEK, blocks_of, ratio, user_classes
+from experiments.site.whatif.changes import DRAIN
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
@@ -99,8 +100,10 @@ class Side:
     @property
     def plain(self) -> dict[str, Any]:
         """What results depend on, as plain values."""
-        texts = [(one.name, one.kind, one.sha256) for one in self.site.source]
-        return {"texts": texts, "policy": (self.named.name, self.named.digest), "estimates": self.estimates,
+        reserved = [(one.start, one.end, one.nodes) for one in self.site.reservations]
+        machine = None if self.nodes is None else self.nodes.plain
+        return {"files": self.files.digest, "machine": machine, "reservations": reserved,
+                "policy": (self.named.name, self.named.digest), "estimates": self.estimates,
                 "soft_limits": self.soft_limits}  # fmt: skip
 
 
@@ -145,11 +148,10 @@ class Question:
         """Refuse a side that could not be simulated, and maintenance outside the log's time."""
         self._gone(after)
         after.named.of_log(after.jobs(self.log))
-        known = {one.name for one in self.before.site.source}
         last = int(self.log.values["submit"].max(initial=0))
         for one in after.site.reservations:
             epoch = self.log.epoch
-            if one.place.rpartition(":")[0] in known:
+            if one.place != DRAIN:
                 continue
             if epoch is None:
                 raise JobcastError("--drain: the log has no start date, so none of its jobs meets one; leave it out.")

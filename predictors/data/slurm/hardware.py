@@ -183,7 +183,7 @@ def parse_reservations(source: str, text: str) -> list[ShownReservation]:
     found = []
     for place, record in _records(source, text, "ReservationName"):
         told = dict(reversed(_KEY.findall(record)))
-        times = [_unix(told.get(key, ""), key, place) for key in ("StartTime", "EndTime")]
+        times = [unix_of(told.get(key, ""), key, place) for key in ("StartTime", "EndTime")]
         if times[1] <= times[0]:
             raise JobcastError(
                 f"{place}: the reservation ends at {told['EndTime']}, not after its begin; write it again."
@@ -194,7 +194,8 @@ def parse_reservations(source: str, text: str) -> list[ShownReservation]:
     return found
 
 
-def _unix(text: str, key: str, place: str) -> int:
+def unix_of(text: str, key: str, place: str) -> int:
+    """Return the Unix time of a date, or of such a time; without a zone it is taken as UTC."""
     if re.fullmatch(r"\d{9,11}", text):
         return int(text)
     try:
