@@ -1,9 +1,9 @@
 """`jobcast site …`: the folder of a site under Slurm as one file, its twin's grade, and what it says of changes."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from time import perf_counter
-from typing import Any, Final
+from typing import Any
 
 from experiments.cli.live.start import in_words, queue_now
 from experiments.cli.options import site as options
@@ -13,6 +13,7 @@ from experiments.console import after_reading, print_account, print_json, print_
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
+from experiments.reports.report import Report
 from experiments.runs.clusters import Pool
 from experiments.runs.policies import machine_at
 from experiments.runs.simulate import ready_for
@@ -27,27 +28,18 @@ from experiments.site.live.starts import Past, obstacle
 from experiments.site.whatif.changes import ASKED, changed, conf_of, kind_named
 from experiments.site.whatif.report import FIRST, SEARCH
 from experiments.site.whatif.report import report_on as report_on_change
-from experiments.site.whatif.target import Found, Target, search
+from experiments.site.whatif.target import Target
 from experiments.site.whatif.whatif import Compared, Question, Side
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.folder import read_folder
-from predictors.data.slurm.site import Site, log_of, read_site
+from predictors.data.slurm.site import log_of, read_site
 from predictors.data.summary import UNREAD
 from predictors.schedulers.soft_limit import PENDING
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
 from schedsim.sites.slurm.files import SlurmFiles
-
-NODES: Final = {
-    "nodes": "nodes", "count": "number", "processors": "processors", "gpus": "GPUs", "memory_gb": "memory [GB]",
-    "weight": "weight", "gpu_type": "GPU type", "features": "features", "partitions": "partitions",
-}  # fmt: skip
-PARTITIONS: Final = {
-    "partition": "partition", "nodes": "nodes", "processors": "processors", "longest_run": "longest run",
-    "tier": "tier", "factor": "factor", "qos": "QOS",
-}  # fmt: skip
 
 
 def grade(args: options.Grade) -> None:
@@ -77,40 +69,50 @@ def grade(args: options.Grade) -> None:
     helps = what_helps(site)
     with working("Drawing"):
         report = write_report(folder, report_on(found, helps), begin)
-    total, page = account + ready.account, folder / PAGE
     if args.procs is None:
         worst = found.figures.worst
-        keep_grade(args.path, found.grade, "" if worst is None else worst.name, helps, page)
+        keep_grade(args.path, found.grade, "" if worst is None else worst.name, helps, folder / PAGE)
+    _tell(args, report, folder, account + ready.account, (CONDITIONS, "by group"), grade=found.grade)
+
+
+def _tell(
+    args: options.Grade | options.Whatif, report: Report, folder: Path, account: ReadingReport, tables: Iterable[str],
+    **about: str,
+) -> None:  # fmt: skip
+    """Print a report's verdict and some of its tables, or all as JSON with what else there is about it."""
+    page = folder / PAGE
     if args.as_json:
-        more: dict[str, Any] = {"grade": found.grade, "page": str(page), "files": files_of(folder)}
-        print_json(report.to_json() | more | {"account": total.to_dict()})
+        files = {"page": str(page), "files": files_of(folder), "account": account.to_dict()}
+        print_json(report.to_json() | about | files)
         return
     for sentence in report.verdict:
         say(f"{sentence}\n")
-    for name in (CONDITIONS, "by group"):
-        table = report.tables[name]
-        if len(table):
-            print_table(name[0].upper() + name[1:], list(table.columns), table.itertuples(index=False))
-    print_account(total, listed=args.list_account)
+    for name in tables:
+        table = report.tables.get(name)
+        if table is not None and len(table):
+            print_table(name.capitalize(), list(table.columns), table.itertuples(index=False))
+    print_account(account, listed=args.list_account)
     say(f"Every number: {page} ({report.seconds:.0f} s)")
 
 
 def whatif(args: options.Whatif) -> None:
     begin, path = perf_counter(), str(args.path)
-    texts = [*(args.sets or ()), *(f"nodes {one}" for one in args.nodes or ())]
-    texts += [f"a drain of {one}" for one in args.drain or ()]
-    target = _target(args.target, sum(ASKED in one for one in [*(args.sets or ()), *(args.nodes or ())]))
-    if not texts and args.policy is None and args.estimates is None and args.soft_limits is None:
+    target = _target(args)
+    changes = [*(args.sets or ()), *(f"nodes {one}" for one in args.nodes or ())]
+    changes += [f"a drain of {one}" for one in args.drain or ()]
+    others = {"policy": args.policy, "estimates": args.estimates, "soft limits": args.soft_limits}
+    changes += [f"{what} {name}" for what, name in others.items() if name is not None]
+    if not changes:
         raise JobcastError("Name a change: --set, --nodes, --drain, --policy, --estimates or --soft-limits.")
     site, caution = read_site(args.path), caution_of(args.path, args.ungraded)
     before = Side.of(site, path)
 
-    def side(number: int = 0) -> Side:
-        sets, nodes = ([one.replace(ASKED, str(number)) for one in given or ()] for given in (args.sets, args.nodes))
-        made = changed(site, path, sets, nodes, args.drain or ())
+    def side(number: int = 1) -> Side:
+        nodes = [one.replace(ASKED, str(number)) for one in args.nodes or ()]
+        made = changed(site, path, args.sets or (), nodes, args.drain or ())
         return Side.of(made, path, args.policy, args.estimates, args.soft_limits)
 
-    after = side(1 if target else 0)
+    after = side()
     jobs, account = read(log_of(args.path, site))
     with after_reading(account):
         ready = ready_for(before.nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(before.files,))
@@ -118,72 +120,37 @@ def whatif(args: options.Whatif) -> None:
         refuse_report_folder(args.out, page_of)
         asked = Question(ready.used, before, path, args.shakes, args.out / page_of, Pool(**vars(args.pool)))
         asked.check(after)
+        found: dict[int, Compared] = {}
+
+        def shaken(number: int) -> list[float]:
+            found[number] = asked.compared(side(number), f"With {number}")
+            return found[number].shaken(figure)
+
         with resumable():
             if target is None:
-                searched, compared = None, asked.compared(after)
+                compared = asked.compared(after)
             else:
-                searched, compared, number = _searched(args, site, target, asked, side)
-                texts = [one.replace(ASKED, str(number)) for one in texts]
+                figure, kind = target.figure, next(one for one in args.nodes or () if ASKED in one)
+                target.search(shaken, 4 * len(kind_named(site, path, kind.removesuffix(f"+{ASKED}"))))
+                number = max(target.tried) if target.smallest is None else target.smallest
+                compared, changes = found[number], [one.replace(ASKED, str(number)) for one in changes]
         folder = report_folder(args.out, page_of)
     with working("Drawing"):
-        report = write_report(folder, report_on_change(compared, _in_words(args, texts), caution, searched), begin)
-    total, page = account + ready.account, folder / PAGE
-    if args.as_json:
-        more: dict[str, Any] = {"caution": caution, "page": str(page), "files": files_of(folder)}
-        print_json(report.to_json() | more | {"account": total.to_dict()})
-        return
-    for sentence in report.verdict:
-        say(f"{sentence}\n")
-    for name in (SEARCH, FIRST):
-        if name in report.tables:
-            print_table(
-                name.capitalize(), list(report.tables[name].columns), report.tables[name].itertuples(index=False)
-            )
-    print_account(total, listed=args.list_account)
-    say(f"Every number: {page} ({report.seconds:.0f} s)")
+        report = write_report(folder, report_on_change(compared, ", ".join(changes), caution, target), begin)
+    _tell(args, report, folder, account + ready.account, (SEARCH, FIRST), caution=caution)
 
 
-def _in_words(args: options.Whatif, texts: list[str]) -> str:
-    """Return what is changed, as options."""
-    named = {"policy": args.policy, "estimates": args.estimates, "soft limits": args.soft_limits}
-    return ", ".join([*texts, *(f"{what} {name}" for what, name in named.items() if name is not None)])
-
-
-def _target(given: str | None, asked: int) -> Target | None:
-    if asked != (0 if given is None else 1):
+def _target(args: options.Whatif) -> Target | None:
+    """Return the target that a number of nodes is searched for, if one is."""
+    asked = [one for one in args.nodes or () if ASKED in one]
+    if len(asked) != (args.target is not None) or not all(one.endswith(f"+{ASKED}") for one in asked):
         raise JobcastError(
-            f"--target goes with one {ASKED} in --nodes or --set, such as --nodes 'n+{ASKED}' --target mean_wait=2h; "
-            f"found {asked}{' without it' if given is None else ''}."
+            f"--target goes with one number of nodes that is searched, --nodes 'n+{ASKED}' --target mean_wait=2h."
         )
-    if given is None:
+    if args.target is None:
         return None
-    figure, _, most = given.partition("=")
+    figure, _, most = args.target.partition("=")
     return Target(figure, seconds_of(most, "--target"))
-
-
-def _searched(
-    args: options.Whatif, site: Site, target: Target, asked: Question, side: Callable[[int], Side]
-) -> tuple[Found, Compared, int]:
-    """Search the smallest number that meets a target; return what was found, and the what-if with that number."""
-    kind = next((one for one in args.nodes or () if ASKED in one), None)
-    if kind is not None and not kind.endswith(f"+{ASKED}"):
-        raise JobcastError(f"--nodes {kind}: a number of nodes is searched as KIND+{ASKED}.")
-    first, most = (0, 4 * len(kind_named(site, str(args.path), kind[:-2]))) if kind is not None else (1, 1 << 16)
-    while most > 1:
-        try:
-            asked.check(side(most))
-            break
-        except JobcastError:  # beyond what Slurm takes
-            most //= 2
-    found: dict[int, Compared] = {}
-
-    def shaken(number: int) -> list[float]:
-        found[number] = asked.compared(side(number), f"With {number}")
-        return found[number].shaken(target.figure)[1]
-
-    searched = search(target, shaken, first, most)
-    number = max(searched.tried) if searched.smallest is None else searched.smallest
-    return searched, found[number], number
 
 
 def start(args: options.Start) -> None:
@@ -240,12 +207,12 @@ def import_folder(args: options.Import) -> None:
         account = {} if imported.account is None else {"account": imported.account.to_dict()}
         print_json({"site": str(out), **found, **account})
         return
-    _print_rows(found, "files", f"Files of {args.folder}", {"file": "file", "is": "what it is"})
-    _print_rows(found, "nodes", "Nodes by kind", NODES)
-    _print_rows(found, "partitions", "Partitions", PARTITIONS)
-    _print_people(found)
-    _print_rows(found, "not_simulated", "Not simulated",
-                {"setting": "setting", "text": "what it does", "place": "where"})  # fmt: skip
+    for name in ("files", "nodes", "partitions", "reservations", "not_simulated"):
+        _print_rows(name.capitalize().replace("_", " "), found[name])
+    people = ", ".join(counted(found[one], one.removesuffix("s")) for one in ("users", "accounts"))
+    say(f"{people}; QOS: {', '.join(found['qos']) or 'none'}.")
+    if found["jobs"] is not None:
+        _print_rows("Jobs", [found["jobs"]])
     if not found["not_simulated"]:
         say("Not simulated: nothing of these files changes schedules and is left out.")
     for one in found["missing"]:
@@ -255,28 +222,9 @@ def import_folder(args: options.Import) -> None:
     say(f"Wrote {out}. Next: jobcast simulate --site {out}")
 
 
-def _print_rows(found: Mapping[str, Any], key: str, title: str, heads: Mapping[str, str]) -> None:
+def _print_rows(title: str, rows: list[dict[str, Any]]) -> None:
     """Print rows as a table, if there are any; what is not told is a dash."""
-    cells = ([", ".join(v) if isinstance(v, list) else v for v in map(row.__getitem__, heads)] for row in found[key])
-    if found[key]:
-        print_table(title, list(heads.values()), (["-" if v in (None, "") else v for v in row] for row in cells))
-
-
-def _print_people(found: Mapping[str, Any]) -> None:
-    jobs, qos, reservations = found["jobs"], found["qos"], found["reservations"]
-    names = f" ({', '.join(qos)})" if qos else ""
-    say(
-        f"{counted(found['users'], 'user')} in {counted(found['accounts'], 'account')}; {len(qos)} QOS{names}; "
-        f"{counted(len(reservations), 'reservation')}."
-    )
-    for one in reservations:
-        say(f"  {one['reservation']}: {one['from']} to {one['until']} on {one['nodes'] or 'no node'}")
-    if jobs is not None:
-        dates = (
-            f"from {jobs['from']} to {jobs['until']}" if jobs["from"] else f"in {jobs['days']:.1f} days without a date"
-        )
-        say(
-            f"{counted(jobs['jobs'], 'job')} of {counted(jobs['users'], 'user')} {dates}; {jobs['with_waits']:,} have "
-            f"waits, {jobs['ask_for_gpus']:,} ask for GPUs, {jobs['ask_for_features']:,} for features, "
-            f"{jobs['exclusive']:,} for nodes of their own."
-        )
+    cells = ([", ".join(v) if isinstance(v, list) else v for v in row.values()] for row in rows)
+    if rows:
+        heads = [key.replace("_", " ") for key in rows[0]]
+        print_table(title, heads, (["-" if v in (None, "") else v for v in row] for row in cells))

@@ -54,7 +54,7 @@ def machine_of(site: Site, source: str) -> SlurmMachine | None:
     --------
     >>> from predictors.data.slurm.site import Source
     >>> text = "NodeName=n[1-4] CPUs=8\nPartitionName=a Nodes=n[1-2]\nPartitionName=b Nodes=n[1-3]"
-    >>> machine_of(Site("big", (Source("slurm.conf", "slurm.conf", "", text),)), "big.site").machine.words
+    >>> machine_of(Site("big", (Source("slurm.conf", "slurm.conf", text),)), "big.site").machine.words
     'n[1-2]: count 2, processors 8, partitions a b; n3: count 1, processors 8, partitions b'
     """
     conf = site.conf if site.conf is not None else SlurmConf.of_lines(source, [])

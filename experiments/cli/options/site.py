@@ -25,7 +25,7 @@ class Whatif(shared.Accounted):
     """Say who would wait shorter or longer if a site's settings, nodes or policy were others.
 
     The log is simulated as the site is and changed, over the same shakes; a difference is shown where the twin can tell
-    it from chance. With --target, `?` in --nodes or --set stands for the smallest number that meets it.
+    it from chance. With --target, `?` in --nodes stands for the smallest number that meets it.
     """
 
     path: Annotated[Path, Argument(help="A site's file, by jobcast site import.", metavar="SITE")]

@@ -1,6 +1,6 @@
 """The runs behind a grade: the twin, the twin shaken, and two other policies, on the jobs of a site's own log."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,10 +20,11 @@ from experiments.site.grade.statistics import (
     Interval,
     agrees,
     blocks_of,
+    classes_of,
     counts,
+    groups_of,
     ratio,
     spread_of,
-    user_classes,
     weekly_correlation,
 )
 from predictors.core.arrays import Bools, Floats, Ints
@@ -31,9 +32,8 @@ from predictors.core.errors import JobcastError
 from predictors.core.hash_random import uniform
 from predictors.data.joblog import JobLog
 from schedsim.machine.outages import Outages
-from schedsim.results.metrics import width_class
 from schedsim.sites.slurm.accounts import words_of
-from schedsim.sites.slurm.files import ANY_LOG, SlurmFiles
+from schedsim.sites.slurm.files import SlurmFiles
 from schedsim.sites.slurm.loops import Loops
 from schedsim.workload.shaking import resubmitted
 from schedsim.workload.workload import Workload
@@ -44,8 +44,6 @@ if TYPE_CHECKING:
 SHAKES: Final = 10
 OTHERS: Final = ("easy", "conservative-replan")  # policies that a twin must be nearer than
 SHORTEST_WARM_UP: Final = 14 * 86_400
-FEWEST_OF_GROUP: Final = 200  # counted jobs, or
-LEAST_WORK: Final = 0.05  # share of the work, with which a group is one
 HALF_LIVES: Final = 2  # of fair-share's usage in a warm-up
 _JITTER, _PHASE = 1, 2  # purposes of what is drawn
 
@@ -84,6 +82,28 @@ def shaken_slightly(log: JobLog, seed: int, interval: int) -> JobLog:
     submit = log.values["submit"] + np.rint(3 * moves - 1.5).astype(np.int64)
     submit[0] = submit.min() - int(phase[0] * interval)
     return resubmitted(log, submit)
+
+
+def backfill_interval(named: NamedPolicy, log: JobLog) -> int:
+    """Return the seconds between the backfill loops of a policy; 1 where it has none."""
+    backfill = named.of_log(log)[0].backfill
+    return backfill.interval if isinstance(backfill, Loops) else 1
+
+
+def runs_of(
+    setting: Setting, name: str, about: dict[str, Any], waits: Callable[..., "pd.DataFrame"], shared: object,
+    tasks: Sequence[Any],
+) -> list[Floats]:  # fmt: skip
+    """Return the waits of each task, by `waits(shared, task)`; what is done is kept in the setting's folder.
+
+    `about` is what they depend on beside the log.
+    """
+    about = {"log": log_identity(setting.log), **about, **code_identity()}
+    identity = digest_of_values(about)
+    kept = setting.folder / f"runs-{identity[:12]}"
+    with run_directory(kept, "waits", identity, about):
+        found = run_all(replace(setting, checkpoints=kept), name, waits, shared, tasks)
+    return [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
 
 
 def _moved(outages: Outages | None, seconds: int) -> Outages | None:
@@ -133,27 +153,18 @@ class Grading:
         """Seconds at the beginning that do not count."""
         return warm_up_of(self.jobs[0], self.files)
 
-    @property
-    def _interval(self) -> int:
-        backfill = ANY_LOG.backfill if self.files is None else self.policies[0].of_log(self.jobs[0])[0].backfill
-        return backfill.interval if isinstance(backfill, Loops) else 1
-
     def run(self, folder: Path, pool: Pool = HERE) -> "Graded":
         """Do the runs; what is done is kept within `folder`, and started again it goes on there."""
         log, wait = self.jobs
         shakes = [(0, seed) for seed in range(1, SHAKES + 1)] if self.files is not None else []
         tasks = [*((number, 0) for number in range(len(self.policies))), *shakes]
         nodes = self.ready.nodes
-        about = {"log": log_identity(log), "machine": None if nodes is None else nodes.plain, **code_identity()}
-        about |= {"outages": repr(self.outages), "policies": [(one.name, one.digest) for one in self.policies]}
-        identity = digest_of_values(about)
-        kept = folder / f"runs-{identity[:12]}"
-        with run_directory(kept, "grade", identity, about):
-            setting = Setting(log, folder, pool=pool, checkpoints=kept)
-            outages = _moved(self.outages, self.ready.used.origin - log.origin)
-            shared = log, nodes, self.policies, outages, self._interval
-            found = run_all(setting, "Simulating", _waits, shared, tasks)
-        waits = [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
+        about = {"machine": None if nodes is None else nodes.plain, "outages": repr(self.outages)}
+        about |= {"policies": [(one.name, one.digest) for one in self.policies]}
+        outages = _moved(self.outages, self.ready.used.origin - log.origin)
+        setting = Setting(log, folder, pool=pool)
+        shared = log, nodes, self.policies, outages, backfill_interval(self.policies[0], log)
+        waits = runs_of(setting, "Simulating", about, _waits, shared, tasks)
         n = len(self.policies)  # one without a slurm.conf
         return Graded(self, wait, waits[0], dict(zip(OTHERS, waits[1:n], strict=False)), waits[n:])
 
@@ -252,22 +263,13 @@ class Graded:
         return self._ratio(here, gain, np.ones(len(wait))).low > 0
 
     def _groups(self, wait: Floats, error: Floats) -> Iterator[GroupFigures]:
-        """Give the groups of enough jobs or work."""
-        log, here = self.asked.jobs[0], self.counted
-        users = user_classes(log.filled("user"), self.work)
-        widths = [width_class(1 << int(procs - 1).bit_length()) for procs in log.procs.tolist()]
-        for by, names in (("partition", self.partitions), ("width", widths), ("users", users)):
-            column = np.array(names)
-            for name in sorted(set(column[here].tolist()) - {""}, key=lambda one: (len(one), one)):
-                own = here & (column == name)
-                share = float(self.work[own].sum() / self.work[here].sum())
-                if own.sum() < FEWEST_OF_GROUP and share < LEAST_WORK:
-                    continue
-                yield GroupFigures(
-                    by, name, int(own.sum()), share, self._ratio(own, self.twin, wait),
-                    float(error[own].sum() / max(error[here].sum(), 1.0)), float(wait[own].mean()),
-                    float(self.twin[own].mean()),
-                )  # fmt: skip
+        here, work = self.counted, self.work
+        for name, own in groups_of(classes_of(self.asked.jobs[0], work), here, work):
+            yield GroupFigures(
+                name, int(own.sum()), float(work[own].sum() / work[here].sum()), self._ratio(own, self.twin, wait),
+                float(error[own].sum() / max(error[here].sum(), 1.0)), float(wait[own].mean()),
+                float(self.twin[own].mean()),
+            )  # fmt: skip
 
     @property
     def unread(self) -> float:

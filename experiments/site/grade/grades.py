@@ -26,8 +26,7 @@ MEANS: Final[Mapping[Letter, str]] = {
 class GroupFigures:
     """Figures of a group of jobs."""
 
-    by: str  # partition, width or users
-    group: str
+    name: str  # partition x, width 2-4 or heavy users
     jobs: int
     work_share: float
     ratio: Interval  # Σ twin / Σ wait
@@ -40,11 +39,6 @@ class GroupFigures:
         """How far its interval reaches from 1; endless where no wait is logged."""
         far = max(abs(self.ratio.low - 1), abs(self.ratio.high - 1))
         return float("inf") if isnan(far) else far
-
-    @property
-    def name(self) -> str:
-        """What messages call it."""
-        return self.group if self.by == "users" else f"{self.by} {self.group}"
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """The grade of a site as `jobcast site grade` keeps it, next to the site's file: it is read where figures are given."""
 
-import hashlib
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -9,10 +8,9 @@ from typing import Final
 from predictors.core.declarations import declared
 from predictors.core.errors import JobcastError, printable
 from predictors.core.files import whole_file
+from predictors.data.slurm.site import sha256
 
-FORMAT: Final = "jobcast grade"
 GOOD: Final = ("A", "B")  # grades from which on figures are given
-LONGEST: Final = 100_000  # bytes of such a file
 
 
 @dataclass(frozen=True)
@@ -35,16 +33,11 @@ def place_of(site: Path) -> Path:
     return site.with_name(f"{site.name.removesuffix('.site')}.grade")
 
 
-def digest_of(site: Path) -> str:
-    """Return the SHA-256 of a site's file, which names its texts and its log by theirs."""
-    return hashlib.sha256(site.read_bytes()).hexdigest()
-
-
 def keep_grade(site: Path, grade: str, worst: str, helps: str, page: Path) -> None:
     """Keep a grade."""
-    made = KeptGrade(digest_of(site), grade, worst, helps, str(page))
+    made = KeptGrade(sha256(site.read_bytes()), grade, worst, helps, str(page))
     with whole_file(place_of(site)) as part:
-        part.write_text(json.dumps({"format": FORMAT, **asdict(made)}, indent=1) + "\n", encoding="utf-8")
+        part.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")
 
 
 def kept_grade(site: Path) -> KeptGrade | None:
@@ -53,13 +46,10 @@ def kept_grade(site: Path) -> KeptGrade | None:
     if not path.is_file():
         return None
     try:
-        found = json.loads(path.read_bytes()[:LONGEST])
+        made = declared(KeptGrade, json.loads(path.read_bytes()), str(path))
     except (OSError, ValueError, RecursionError) as error:
         raise JobcastError(f"{path}: cannot be read ({error}); grade again: jobcast site grade {site}.") from error
-    if not isinstance(found, dict) or found.pop("format", None) != FORMAT:
-        raise JobcastError(f"{path}: is no grade of a site; move it away, and run jobcast site grade {site}.")
-    made = declared(KeptGrade, found, str(path))
-    return made if made.site == digest_of(site) else None
+    return made if made.site == sha256(site.read_bytes()) else None
 
 
 def caution_of(site: Path, ungraded: bool) -> str:

@@ -3,7 +3,7 @@
 Waits are arrays of shape (n_jobs,) [s], `wait` as logged and `twin` as simulated, from when a job was eligible.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
@@ -12,11 +12,16 @@ import numpy as np
 
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.intervals import drawn_times, percentiles
+from predictors.data.joblog import JobLog
+from schedsim.results.metrics import width_class
+from schedsim.sites.slurm.accounts import words_of
 
 NOTICED: Final = 120  # waits up to this on both sides do not count [s]
 TOLERATED: Final = 0.1  # part of the logged wait by which a twin's may differ, at least `NOTICED`
 WEEK: Final = 604_800
 LEVEL: Final = 0.9  # of all intervals
+FEWEST_OF_GROUP: Final = 200  # counted jobs, or
+LEAST_WORK: Final = 0.05  # share of the work, with which a group is one
 
 
 @dataclass(frozen=True)
@@ -148,3 +153,27 @@ def user_classes(user: Ints, work: Floats) -> list[str]:
     share = before / max(float(own.sum()), 1.0)
     names = np.array(["heavy users", "middle users", "light users"])
     return [str(name) for name in names[np.digitize(share, [0.5, 0.9])][which]]
+
+
+def classes_of(log: JobLog, work: Floats) -> dict[str, list[str]]:
+    """Return the partition, the class of width, and the class of the user of each job."""
+    widths = [width_class(1 << int(procs - 1).bit_length()) for procs in log.procs.tolist()]
+    users = user_classes(log.filled("user"), work)
+    return {"partition": words_of(log, log.partition_column), "width": widths, "users": users}
+
+
+def groups_of(
+    classes: Mapping[str, Sequence[str]], counted: Bools, work: Floats, fewest: int = FEWEST_OF_GROUP
+) -> Iterator[tuple[str, Bools]]:
+    """Give the name of each group of enough jobs or work, and which of the counted jobs are its.
+
+    >>> counted, work = np.array([True, True, True]), np.array([1.0, 0.0, 0.0])
+    >>> [(name, own.tolist()) for name, own in groups_of({"partition": ["a", "b", "b"]}, counted, work, 2)]
+    [('partition a', [True, False, False]), ('partition b', [False, True, True])]
+    """
+    for by, names in classes.items():
+        column = np.array(names)
+        for name in sorted(set(column[counted].tolist()) - {""}, key=lambda one: (len(one), one)):
+            own = counted & (column == name)
+            if own.sum() >= fewest or work[own].sum() >= LEAST_WORK * max(work[counted].sum(), 1.0):
+                yield name if by == "users" else f"{by} {name}", own

@@ -3,7 +3,6 @@
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from types import MappingProxyType
 from typing import Final
 
 import numpy as np
@@ -33,43 +32,21 @@ HARMLESS: Final = frozenset(  # options of SchedulerParameters that change no sc
         "bf_yield_rpc_cnt", "ignore_constraint_validation", "requeue_setup_env_fail", "bf_node_space_size",
     )
 )  # fmt: skip
-PARAMETERS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "suspendtime": "idle nodes are switched off, and a job waits until they are up",
-        "licenses": "jobs wait for licences",
-        "burstbuffertype": "jobs wait for burst buffers",
-        "overtimelimit": "jobs may run on past their limit",
-        "completewait": "nodes stay empty for a while after a job",
-        "resvoverrun": "jobs may run into a reservation",
-        "requeueexit": "jobs go back to the queue by their exit code",
-        "requeueexithold": "jobs go back to the queue by their exit code",
-        "prioritysitefactorplugin": "site factors are those of the log alone",
-        "topologyparam": "its options are not simulated",
-        "federationparameters": "jobs go to other clusters",
-        "jobdefaults": "jobs have processors by their GPUs",
-        "mcsplugin": "users keep nodes to themselves by its labels",
-    }
-)
-"""Parameters that change schedules; the value 0, NONE or NO of some is their absence."""
-OF_PARTITIONS: Final[Mapping[str, str]] = MappingProxyType(
-    {
-        "state": "its jobs start as if it were UP",
-        "rootonly": "users cannot use it",
-        "lln": "jobs go to the least loaded nodes",
-        "alternate": "jobs go to another partition while it is not UP",
-        "allowgroups": "other groups cannot use it",
-        "maxcpuspernode": "jobs have at most so many processors of a node",
-        "maxcpuspersocket": "jobs have at most so many processors of a socket",
-        "reqresv": "jobs need a reservation",
-        "overtimelimit": "jobs may run on past their limit",
-        "suspendtime": "idle nodes are switched off, and a job waits until they are up",
-        "powerdownonidle": "nodes are switched off after each job",
-        "jobdefaults": "jobs have processors by their GPUs",
-        **dict.fromkeys(SHARING, "jobs share processors"),
-    }
-)
+PARAMETERS: Final = frozenset(  # those that change schedules
+    (
+        "suspendtime", "licenses", "burstbuffertype", "overtimelimit", "completewait", "resvoverrun", "requeueexit",
+        "requeueexithold", "prioritysitefactorplugin", "topologyparam", "federationparameters", "jobdefaults",
+        "mcsplugin",
+    )
+)  # fmt: skip
 ENTRY: Final = frozenset(("state", "rootonly", "allowgroups", "reqresv", "alternate"))
-"""Those that say who may come in, or may now."""
+"""What partitions say of who may come in, or may now."""
+OF_PARTITIONS: Final = frozenset(  # and the rest that changes schedules
+    (
+        *ENTRY, *SHARING, "lln", "maxcpuspernode", "maxcpuspersocket", "overtimelimit", "suspendtime",
+        "powerdownonidle", "jobdefaults",
+    )
+)  # fmt: skip
 _NONE: Final = frozenset(
     ("0", "none", "no", "up", "all", "exclusive", "(null)", "", "-1", "infinite", "unlimited", "mcs/none")
 )
@@ -87,7 +64,7 @@ class Gap:
 
     setting: str
     place: str
-    text: str  # what it does, or what is done without it
+    text: str  # what is done without it, where that is not plain
 
 
 def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[Gap]:
@@ -113,9 +90,7 @@ def gaps_of(site: Site, made: SlurmMachine | None, log: JobLog | None) -> list[G
 def lacking_partitions(site: Site) -> tuple[str, ...]:
     """Return the partitions with rules on their jobs that the simulator lacks; who may come in its log tells."""
     partitions = {} if site.conf is None else site.conf.partitions
-    return tuple(
-        name for name, row in partitions.items() if any(one.name.lower() not in ENTRY for one, _ in _lacks(row))
-    )
+    return tuple(name for name, row in partitions.items() if _lacks(row, OF_PARTITIONS - ENTRY))
 
 
 def has_partition(site: Site, log: JobLog) -> Bools:
@@ -125,10 +100,9 @@ def has_partition(site: Site, log: JobLog) -> Bools:
     return np.array([known == {""} or known.issuperset(map(str.strip, one.split(","))) for one in words], np.bool_)
 
 
-def _lacks(row: Mapping[str, Setting]) -> list[tuple[Setting, str]]:
-    """Return the settings of a partition that the simulator lacks, and what they do."""
-    there = [(row[key], text) for key, text in OF_PARTITIONS.items() if key in row]
-    return [(one, text) for one, text in there if one.value.lower().partition(":")[0] not in _NONE]
+def _lacks(row: Mapping[str, Setting], known: frozenset[str]) -> list[Setting]:
+    """Return those of some settings that are set; the value 0, NONE or NO of some is their absence."""
+    return [one for key, one in row.items() if key in known and one.value.lower().partition(":")[0] not in _NONE]
 
 
 def _told(one: Setting, text: str, owner: str = "") -> Gap:
@@ -136,10 +110,8 @@ def _told(one: Setting, text: str, owner: str = "") -> Gap:
 
 
 def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
-    for key, text in PARAMETERS.items():
-        one = conf.settings.get(key)
-        if one is not None and one.value.lower() not in _NONE:
-            yield _told(one, text)
+    for one in _lacks(conf.settings, PARAMETERS):
+        yield _told(one, "")
     tree = conf.settings.get("topologyplugin")
     if tree is not None and tree.value.lower() not in _TREES:
         yield _told(tree, "nodes are placed without it")
@@ -151,9 +123,9 @@ def _of_conf(conf: SlurmConf) -> Iterator[Gap]:
         for option, value in conf.options(name).items():
             if option not in known:
                 place = conf.settings[name.lower()].place
-                yield Gap(f"{option}={value}" if value else option, place, f"an option of {name} that is not simulated")
+                yield Gap(f"{option}={value}" if value else option, place, f"an option of {name}")
     for partition, row in conf.partitions.items():
-        yield from (_told(one, text, partition) for one, text in _lacks(row))
+        yield from (_told(one, "", partition) for one in _lacks(row, OF_PARTITIONS))
 
 
 def _of_nodes(conf: SlurmConf) -> Iterator[Gap]:

@@ -105,7 +105,7 @@ def what_helps(site: Site) -> str:
         if what != NODES_NOW or made is None:
             return f"{what}: {command}"
     for gap in gaps_of(site, made, None):
-        return f"{gap.setting} is not simulated ({gap.text}); leave out the time in which it held."
+        return f"{gap.setting} is not simulated{gap.text and f' ({gap.text})'}; leave out the time in which it held."
     return (
         "no file is missing; the usage of accounts before the log, and jobs that were held or changed, are not known."
     )

@@ -65,7 +65,7 @@ def with_setting(site: Site, given: str, commands: list[str]) -> Site:
 
     >>> from predictors.data.slurm.site import Source
     >>> text = "SchedulerParameters=bf_window=60,defer\nNodeName=n[1-4] CPUs=8\nPartitionName=a Nodes=n[1-2]"
-    >>> site = Site("big", (Source("slurm.conf", "slurm.conf", "", text),))
+    >>> site = Site("big", (Source("slurm.conf", "slurm.conf", text),))
     >>> conf = with_setting(with_setting(site, "bf_interval=60", []), "a.MaxTime=60", []).conf
     >>> conf.text("SchedulerParameters", ""), conf.partitions["a"]["maxtime"].value
     ('bf_window=60,defer,bf_interval=60', '60')
@@ -206,7 +206,7 @@ def with_drain(site: Site, source: str, given: str) -> Site:
     r"""Return a site with nodes reserved for maintenance, for which the machine drains before.
 
     >>> from predictors.data.slurm.site import Source
-    >>> site = Site("big", (Source("slurm.conf", "slurm.conf", "", "NodeName=n[1-4]\nPartitionName=a Nodes=ALL"),))
+    >>> site = Site("big", (Source("slurm.conf", "slurm.conf", "NodeName=n[1-4]\nPartitionName=a Nodes=ALL"),))
     >>> drain = with_drain(site, "big.site", "n[1-2] 2027-01-10..12").reservations[0]
     >>> drain.nodes, (drain.end - drain.start) / 3600
     ('n[1-2]', 72.0)

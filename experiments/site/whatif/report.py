@@ -9,7 +9,7 @@ from experiments.compare.sentences import listed
 from experiments.reports.figures import COLOURS, Axes, Picture
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.advise.sentences import span
-from experiments.site.whatif.target import FIGURES, Found
+from experiments.site.whatif.target import FIGURES, Target
 from experiments.site.whatif.whatif import Compared, Difference
 from predictors.core.errors import counted, percent
 
@@ -23,7 +23,7 @@ MOST_NAMED: Final = 3  # groups in a sentence
 COLUMNS: Final = ("group", "jobs", "before_s", "after_s", "change_s", "low_s", "high_s", "spread_s", "holds")
 
 
-def report_on(compared: Compared, change: str, caution: str, searched: Found | None = None) -> Report:
+def report_on(compared: Compared, change: str, caution: str, searched: Target | None = None) -> Report:
     """Return the report of a what-if; `change` names it, and `caution` stands on top where the grade is below B."""
     rows = [compared.all_jobs, *compared.by_group]
     groups = _table(rows)
@@ -57,7 +57,7 @@ def report_on(compared: Compared, change: str, caution: str, searched: Found | N
     )
 
 
-def sentences(compared: Compared, change: str, searched: Found | None = None) -> list[str]:
+def sentences(compared: Compared, change: str, searched: Target | None = None) -> list[str]:
     """Return the verdict, a sentence or two each."""
     found = [] if searched is None else [_answer(searched, change)]
     holding = [one for one in compared.by_group if one.holds]
@@ -84,16 +84,15 @@ def sentences(compared: Compared, change: str, searched: Found | None = None) ->
 
 
 def _gone(compared: Compared) -> str:
-    """Return which jobs are not simulated after the change, and why, as clauses; empty if all are."""
-    clauses = ""
-    for gone, why in (
-        (compared.refused, "their partition would not take them"),
-        (compared.placeless, "no node fits them"),
-    ):
-        if gone.any():
-            share = float(compared.work[gone].sum() / max(compared.work.sum(), 1.0))
-            clauses += f"{counted(int(gone.sum()), 'job')} with {percent(share, 1)} of the work are gone, as {why}; "
-    return clauses
+    """Return which jobs are not simulated after the change, as a clause; empty if all are."""
+    gone = compared.gone
+    if not gone.any():
+        return ""
+    share = float(compared.work[gone].sum() / max(compared.work.sum(), 1.0))
+    return (
+        f"{counted(int(gone.sum()), 'job')} with {percent(share, 1)} of the work are gone, as their partition would "
+        "not take them or no node fits them; "
+    )
 
 
 def _named(holding: list[Difference], sign: int) -> str:
@@ -105,52 +104,43 @@ def _named(holding: list[Difference], sign: int) -> str:
     return f"{words}: {', '.join(names) + more if more else listed(names) if names else 'none'}"
 
 
-def _answer(searched: Found, change: str) -> str:
-    target, smallest = searched.target, searched.smallest
+def _answer(target: Target, change: str) -> str:
+    smallest, figure = target.smallest, FIGURES[target.figure]
+    number = max(target.tried) if smallest is None else smallest
+    held = span(float(np.mean(target.tried[number])))
     if smallest is None:
-        worst = float(np.mean(searched.tried[max(searched.tried)]))
-        answer = f"Target missed: with up to {max(searched.tried):,} the {FIGURES[target.figure]} is {span(worst)}"
-    else:
-        held = float(np.mean(searched.tried[smallest]))
-        answer = f"{smallest:,} is the smallest number for a {target.words} ({change}): it is {span(held)}"
-    if searched.rises:
-        where = ", ".join(f"{one:,} to {more:,}" for one, more in searched.rises[:MOST_NAMED])
-        return f"{answer}. More is not always better here, the wait grows from {where}: smaller ones may do, too."
-    return f"{answer}."
+        return f"Target missed: with up to {number:,} the {figure} is {held}."
+    return (
+        f"{number:,} is the smallest number tried for a {figure} at most {span(target.most)} ({change}): it is {held}."
+    )
 
 
 def _table(rows: list[Difference]) -> pd.DataFrame:
     """Return differences as a table; those that do not hold have no figures of their change."""
     table = [
-        {
-            "group": one.name, "jobs": one.jobs, "before_s": one.before,
-            "after_s": one.after if one.holds else None, "change_s": one.change if one.holds else None,
-            "low_s": one.low if one.holds else None, "high_s": one.high if one.holds else None,
-            "spread_s": one.spread, "holds": "yes" if one.holds else "no",
-        }
+        (one.name, one.jobs, one.before, *((one.after, one.change, one.low, one.high) if one.holds else (None,) * 4),
+         one.spread, "yes" if one.holds else "no")
         for one in rows
     ]  # fmt: skip
-    numbers = dict.fromkeys(COLUMNS[2:8], float)
-    return pd.DataFrame(table, columns=list(COLUMNS)).astype(numbers)
+    return pd.DataFrame(table, columns=list(COLUMNS)).astype(dict.fromkeys(COLUMNS[2:8], float))
 
 
 def _first(rows: list[Difference]) -> pd.DataFrame:
-    return pd.DataFrame(
-        [
-            {"group": one.name, "before": span(one.before), "after": span(one.after) if one.holds else "-",
-             "difference": f"{'+' if one.change > 0 else '−'}{span(abs(one.change))}" if one.holds else "none"}
-            for one in rows
-        ]
-    )  # fmt: skip
+    table = [
+        (one.name, span(one.before), span(one.after), f"{'+' if one.change > 0 else '−'}{span(abs(one.change))}")
+        if one.holds
+        else (one.name, span(one.before), "-", "none")
+        for one in rows
+    ]
+    return pd.DataFrame(table, columns=["group", "before", "after", "difference"])
 
 
-def _search(found: Found) -> pd.DataFrame:
+def _search(target: Target) -> pd.DataFrame:
     rows = [
-        {"number": number, f"{found.target.figure}_s": float(np.mean(shaken)),
-         "target": "met" if found.target.is_met(shaken) else "missed"}
-        for number, shaken in sorted(found.tried.items())
-    ]  # fmt: skip
-    return pd.DataFrame(rows)
+        (number, float(np.mean(shaken)), "met" if target.is_met(number) else "missed")
+        for number, shaken in sorted(target.tried.items())
+    ]
+    return pd.DataFrame(rows, columns=["number", f"{target.figure}_s", "target"])
 
 
 def paint_groups(axes: Axes, table: pd.DataFrame) -> None:

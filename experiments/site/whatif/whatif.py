@@ -4,7 +4,7 @@ Jobs are compared one by one, in each shake. A difference of a group is shown wh
 shakes, and it exceeds what the twin differs from itself there.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
@@ -14,15 +14,14 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity, run_all, run_directory
 from experiments.runs.clusters import Pool
 from experiments.runs.policies import NamedPolicy, demands_by
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
 from experiments.runs.simulate import NamedSimulation, check_goes_on, check_names, usual_correction
-from experiments.site.grade.grade import FEWEST_OF_GROUP, LEAST_WORK, from_eligible, shaken_slightly, warm_up_of
+from experiments.site.grade.grade import backfill_interval, from_eligible, runs_of, shaken_slightly, warm_up_of
 from experiments.site.grade.grades import FEWEST_BLOCKS
-from experiments.site.grade.statistics import WEEK, blocks_of, ratio, user_classes
+from experiments.site.grade.statistics import WEEK, blocks_of, classes_of, groups_of, ratio
 from experiments.site.whatif.changes import DRAIN
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
@@ -31,10 +30,8 @@ from predictors.data.slurm.site import Site
 from predictors.data.summary import date_of
 from schedsim.machine.node_groups import Machine
 from schedsim.machine.slurm_nodes import machine_of, outages_of
-from schedsim.results.metrics import width_class
 from schedsim.sites.slurm.accounts import words_of
 from schedsim.sites.slurm.files import SlurmFiles
-from schedsim.sites.slurm.loops import Loops
 from schedsim.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -43,7 +40,6 @@ if TYPE_CHECKING:
 HOLDS: Final = 0.9  # share of the shakes in which a difference has the same sign
 SPREAD: Final = 0.9  # quantile of the twin's differences from itself, over the pairs of shakes
 FEWEST_OF_USER: Final = 20  # jobs of a user whose difference is looked for
-ALL: Final = "all jobs"
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,39 +164,30 @@ class Question:
 
     def compared(self, after: Side, name: str = "Changed") -> "Compared":
         """Simulate a changed site; jobs that it would refuse, or has no place for, are gone there."""
-        refused, placeless = self._gone(after)
-        return Compared(self, after, self.waits, self._run(after, ~refused & ~placeless, name), refused, placeless)
+        gone = self._gone(after)
+        return Compared(self, after, self.waits, self._run(after, ~gone, name), gone)
 
-    def _gone(self, after: Side) -> tuple[Bools, Bools]:
-        """Return which jobs Slurm would refuse after a change alone, and which others have no place then."""
-        refused = self.before.files.takes(self.log) & ~after.files.takes(self.log)
-        placeless = ~after.placed(self.log) & ~refused
-        if (refused | placeless).all():
+    def _gone(self, after: Side) -> Bools:
+        """Return which jobs Slurm would refuse after a change alone, or has no place for then."""
+        gone = (self.before.files.takes(self.log) & ~after.files.takes(self.log)) | ~after.placed(self.log)
+        if gone.all():
             raise JobcastError(f"{self.source}: after this change no job has a place; change less.")
-        return refused, placeless
+        return gone
 
     def _run(self, side: Side, kept: Bools, name: str) -> list[Floats]:
-        backfill = self.before.named.of_log(self.before.jobs(self.log))[0].backfill
-        interval = backfill.interval if isinstance(backfill, Loops) else 1
-        about = {"log": log_identity(self.log), **side.plain, "interval": interval, **code_identity()}
-        about["kept"] = sha256(kept.tobytes()).hexdigest()
-        identity = digest_of_values(about)
-        folder = self.folder / f"runs-{identity[:12]}"
-        with run_directory(folder, "whatif", identity, about):
-            setting = Setting(self.log, self.folder, pool=self.pool, checkpoints=folder)
-            shared = self.log, side, kept, interval, self.source
-            found = run_all(setting, name, _waits, shared, range(1, self.shakes + 1))
-        return [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
+        interval = backfill_interval(self.before.named, self.before.jobs(self.log))
+        about = {**side.plain, "interval": interval, "kept": sha256(kept.tobytes()).hexdigest()}
+        setting = Setting(self.log, self.folder, pool=self.pool)
+        shared = self.log, side, kept, interval, self.source
+        return runs_of(setting, name, about, _waits, shared, range(1, self.shakes + 1))
 
 
 @dataclass(frozen=True)
 class Difference:
     """What changes for a group of jobs: mean waits [s], over all shakes."""
 
-    by: str  # all, partition, account, width, users, user
-    group: str
+    name: str  # all jobs, or such as partition x, heavy users, user x
     jobs: int
-    work_share: float
     before: float
     after: float
     low: float  # low, high: 90 % interval of after - before, over blocks of weeks; NaN where there are too few
@@ -218,11 +205,6 @@ class Difference:
         """Whether it can be told from chance."""
         return self.same_sign >= HOLDS and abs(self.change) > self.spread
 
-    @property
-    def name(self) -> str:
-        """What messages call the group."""
-        return self.group if self.by in ("all", "users") else f"{self.by} {self.group}"
-
 
 @dataclass(frozen=True, eq=False)
 class Compared:
@@ -232,14 +214,13 @@ class Compared:
     after_side: Side
     before: Sequence[Floats]
     after: Sequence[Floats]
-    refused: Bools  # jobs that Slurm would refuse after the change alone
-    placeless: Bools  # jobs that have no place after the change
+    gone: Bools  # jobs that Slurm would refuse after the change alone, or has no place for
 
     @cached_property
     def counted(self) -> Bools:
         """Jobs behind the warm-up that are simulated on both sides."""
         submit = self.asked.log.values["submit"]
-        here: Bools = (submit >= self.asked.warm_up) & ~self.refused & ~self.placeless
+        here: Bools = (submit >= self.asked.warm_up) & ~self.gone
         return here
 
     @cached_property
@@ -256,59 +237,38 @@ class Compared:
         return blocks_of(submit, mean, self.asked.warm_up, int(submit.max(initial=0)) + 1)
 
     @cached_property
-    def groups(self) -> Mapping[str, list[str]]:
-        """The group of each job by partition, account, width and class of user."""
-        log = self.asked.log
-        widths = [width_class(1 << int(procs - 1).bit_length()) for procs in log.procs.tolist()]
-        return {
-            "partition": words_of(log, log.partition_column), "account": words_of(log, "project", "group"),
-            "width": widths, "users": user_classes(log.filled("user"), self.work),
-        }  # fmt: skip
-
-    @cached_property
     def all_jobs(self) -> Difference:
         """The difference of all jobs."""
-        return self._difference("all", ALL, self.counted)
+        return self._difference("all jobs", self.counted)
 
     @cached_property
     def by_group(self) -> list[Difference]:
         """The differences of groups of enough jobs or work."""
-        found = []
-        for by, names in self.groups.items():
-            column = np.array(names)
-            for name in sorted(set(column[self.counted].tolist()) - {""}, key=lambda one: (len(one), one)):
-                own = self.counted & (column == name)
-                is_part = own.sum() < self.counted.sum()
-                if is_part and (own.sum() >= FEWEST_OF_GROUP or self._share(own) >= LEAST_WORK):
-                    found.append(self._difference(by, name, own))
-        return found
+        log = self.asked.log
+        classes = classes_of(log, self.work)
+        users = {"users": classes.pop("users")}
+        classes |= {"account": words_of(log, "project", "group")} | users
+        found = [self._difference(name, own) for name, own in groups_of(classes, self.counted, self.work)]
+        return [one for one in found if one.jobs < self.all_jobs.jobs]
 
     @cached_property
     def by_user(self) -> list[Difference]:
         """The differences of users with 20 jobs."""
-        log = self.asked.log
-        column = np.array(words_of(log, "user"))
-        names, numbers = np.unique(column[self.counted], return_counts=True)
-        return [
-            self._difference("user", str(name), self.counted & (column == name))
-            for name, number in zip(names, numbers, strict=True)
-            if number >= FEWEST_OF_USER and name
-        ]
+        users, no_work = {"user": words_of(self.asked.log, "user")}, np.full(len(self.work), -1.0)
+        found = groups_of(users, self.counted, no_work, FEWEST_OF_USER)
+        return [self._difference(name, own) for name, own in found]
 
-    def _share(self, own: Bools) -> float:
-        return float(self.work[own].sum() / max(self.work[self.counted].sum(), 1.0))
-
-    def _difference(self, by: str, group: str, own: Bools) -> Difference:
+    def _difference(self, name: str, own: Bools) -> Difference:
         if not own.any():
-            return Difference(by, group, 0, 0.0, 0.0, 0.0, float("nan"), float("nan"), 0.0, 0.0)
+            return Difference(name, 0, 0.0, 0.0, float("nan"), float("nan"), 0.0, 0.0)
         means = np.array([[wait[own].mean() for wait in side] for side in (self.before, self.after)])
         moved = np.sign(means[1] - means[0])
         sign = float(np.mean(moved == np.sign(means[1].mean() - means[0].mean()))) if moved.any() else 0.0
         pairs = [abs(one - other) for one, other in combinations(means[0].tolist(), 2)]
         low, high = self._interval(own)
         return Difference(
-            by, group, int(own.sum()), self._share(own), float(means[0].mean()), float(means[1].mean()), low, high,
-            sign, float(np.quantile(pairs, SPREAD)) if pairs else 0.0,
+            name, int(own.sum()), float(means[0].mean()), float(means[1].mean()), low, high, sign,
+            float(np.quantile(pairs, SPREAD)) if pairs else 0.0,
         )  # fmt: skip
 
     def _interval(self, own: Bools) -> tuple[float, float]:
@@ -320,12 +280,7 @@ class Compared:
         found = ratio(block[here], n_blocks, change[here], np.ones(int(here.sum())))
         return found.low, found.high
 
-    def shaken(self, figure: str) -> tuple[list[float], list[float]]:
-        """Return a figure of all jobs before and after, one a shake: `mean_wait` or `p95_wait` [s]."""
-        here = self.counted
-        summed = np.mean if figure == "mean_wait" else _p95
-        return tuple([float(summed(wait[here])) for wait in side] for side in (self.before, self.after))  # type: ignore[return-value]
-
-
-def _p95(waits: Floats) -> float:
-    return float(np.quantile(waits, 0.95))
+    def shaken(self, figure: str) -> list[float]:
+        """Return a figure of all jobs after the change, one a shake: `mean_wait` or `p95_wait` [s]."""
+        waits = [wait[self.counted] for wait in self.after]
+        return [float(one.mean() if figure == "mean_wait" else np.quantile(one, 0.95)) for one in waits]

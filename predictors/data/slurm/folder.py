@@ -33,27 +33,20 @@ from predictors.data.slurm.site import (
     sha256,
 )
 
-LOG, USERS, OF_NO_USE, UNKNOWN, EMPTY = "job log", "users.sim", "of no use", "unknown", "empty"
-_LEFT: Final = {
-    USERS: "users of slurm_sim_tools: the simulator needs their accounts alone", UNKNOWN: "not recognised",
-    EMPTY: "it is empty", OF_NO_USE: "says nothing that a simulation uses",
-}  # fmt: skip
+LOG, UNKNOWN = "job log", "nothing that a simulation uses"
 _ONE_OF_A_KIND: Final = (CONF, GRES, TOPOLOGY, NODES, RESERVATIONS)
-_OTHERS: Final = ("dbdhost", "storagetype", "dbdaddr", "cgroupplugin", "constraincores", "constrainramspace")
-"""Keys of slurmdbd.conf and cgroup.conf."""
 _OF_CONF: Final = re.compile(
-    r"(?im)^\s*(?:ClusterName|SlurmctldHost|ControlMachine|SlurmUser|SelectType|SchedulerType|PriorityType)\s*="
+    r"(?im)^\s*(?:ClusterName|SlurmctldHost|ControlMachine|SelectType|SchedulerType|PriorityType)\s*="
 )
 _PART: Final = re.compile(r"(?i)\s*(?:NodeName|PartitionName|NodeSet|SchedulerParameters|Priority\w+)\s*=")
 _SECRET: Final = re.compile(r'(?i)(\b\w*Pass(?:word)?\s*=\s*)(?:"[^"\n]*"|\S+)')
-_USER: Final = re.compile(r"[\w.@-]+:\d+:[\w.@-]+:\d+")
 _FIRST: Final = (  # how the first line of a file begins that is no comment, and its kind
     (TOPOLOGY, r"(?i)SwitchName\s*="),
     (RESERVATIONS, rf"ReservationName=\S+ StartTime=|{NO_RESERVATIONS}"),
     (NODES, r"NodeName=\S+ +(?:Arch|CoresPerSocket|CPUAlloc)="),
     (GRES, r"(?i)(?:AutoDetect|Name)\s*=|NodeName\s*=\s*\S+\s+(?:.*\s)?(?:Name|AutoDetect)\s*="),
     (ACCOUNTS, r"(?:Cluster|Parent|Account|QOS) - '?"),
-    (OF_NO_USE, r"\*+$|sdiag output|Configuration data as of|PartitionName=\S+\s*$|JobId="),
+    (UNKNOWN, r"\*+$|sdiag output|Configuration data as of|PartitionName=\S+\s*$|JobId="),
 )
 
 
@@ -72,13 +65,8 @@ def kind_of(data: bytes, name: str) -> str:
     is_table = {"account", "user"} <= header or {"name", "priority"} <= header
     if COMMAND.fullmatch(first) or (is_table and not header & {"jobid", "jobidraw"}):
         return ACCOUNTS
-    if lines and all(map(_USER.fullmatch, lines[:20])):
-        return USERS
     if any(form.recognises(data) for form in FORMATS.values()):
         return LOG
-    keys = {line.split("=")[0].strip().lower() for line in lines}
-    if keys & set(_OTHERS):
-        return OF_NO_USE
     if name == "slurm.conf" or _OF_CONF.search("\n".join(lines)):
         return CONF
     return INCLUDED if any(map(_PART.match, lines)) else UNKNOWN
@@ -104,7 +92,7 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
     kinds: dict[Path, str] = {}
     for path in sorted(folder.iterdir()):
         if path.is_file() and not path.name.startswith(".") and not is_site(path):
-            kinds[path] = kind_of(read_bytes(path), path.name) if path.stat().st_size else EMPTY
+            kinds[path] = kind_of(read_bytes(path), path.name) if path.stat().st_size else UNKNOWN
     confs = [path for path, kind in kinds.items() if kind == CONF]
     included = {path.resolve(): path for conf in confs for path in files_of(conf)[1:]}
     kinds |= {path: INCLUDED for path in kinds if path.resolve() in included}
@@ -114,8 +102,10 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
         name = str(path.relative_to(folder) if path.is_relative_to(folder) else path)
         if kind == LOG:
             logs.append(path)
-        elif kind in _LEFT or (kind == INCLUDED and path.resolve() not in included):
-            left[name] = _LEFT.get(kind, "no slurm.conf includes it")
+        elif kind == INCLUDED and path.resolve() not in included:
+            left[name] = "no slurm.conf includes it"
+        elif kind == UNKNOWN:
+            left[name] = kind
         else:
             own = _source(path, name, kind)
             others = [one for one in sources if one.kind == kind != INCLUDED]
@@ -149,7 +139,7 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
 def _source(path: Path, name: str, kind: str) -> Source:
     text = read_text(path, KINDS[kind]).replace("\r\n", "\n")
     text = _SECRET.sub(r"\1", text)  # passwords do not belong into a file that is passed on
-    return Source(name, kind, sha256(text.encode()), text)
+    return Source(name, kind, text)
 
 
 def _check_clusters(site: Site, *logs: Path) -> None:

@@ -9,7 +9,6 @@ name = "big"
 [[source]]
 name = "slurm.conf"      # its path in the folder
 kind = "slurm.conf"
-sha256 = "…"             # of the text
 text = '''
 ClusterName=big
 '''
@@ -75,7 +74,6 @@ class Source:
 
     name: str  # its path in the folder
     kind: str  # of `KINDS`
-    sha256: str
     text: str
 
 
@@ -139,10 +137,8 @@ class Site:
         """Write it as a file, whole or not at all."""
         parts = [f'format = "{FORMAT}"\nversion = {VERSION}\nname = {_quoted(self.name)}\n']
         for one in self.source:
-            parts.append(
-                f"\n[[source]]\nname = {_quoted(one.name)}\nkind = {_quoted(one.kind)}\n"
-                f"sha256 = {_quoted(one.sha256)}\ntext = {_text(one.text)}\n"
-            )
+            told = f"name = {_quoted(one.name)}\nkind = {_quoted(one.kind)}\ntext = {_text(one.text)}\n"
+            parts.append(f"\n[[source]]\n{told}")
         if self.log is not None:
             parts.append(f"\n[log]\npath = {_quoted(self.log.path)}\nsha256 = {_quoted(self.log.sha256)}\n")
         with whole_file(path) as part:
@@ -170,7 +166,7 @@ def is_site(path: str | os.PathLike[str]) -> bool:
 
 
 def read_site(path: str | os.PathLike[str]) -> Site:
-    """Read a site's file; refuse one of another version, and texts that are not as they were imported."""
+    """Read a site's file; refuse one of another version."""
     again = "write it again: jobcast site import FOLDER"
     if Path(path).exists() and not is_site(path):
         raise JobcastError(f"{path}: is no site's file; {again}.")
@@ -183,11 +179,6 @@ def read_site(path: str | os.PathLike[str]) -> Site:
     for one in site.source:
         if one.kind not in KINDS:
             raise JobcastError(f"{path}: source {printable(one.name)[:40]!r} is of no known kind; {again}.")
-        if sha256(one.text.encode()) != one.sha256:
-            raise JobcastError(
-                f"{path}: the text of {printable(one.name)[:40]} is not as it was imported (SHA-256); change it in its "
-                f"folder, and {again}."
-            )
     return site
 
 

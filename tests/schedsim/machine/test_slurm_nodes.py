@@ -15,8 +15,8 @@ NODE = """NodeName={} Arch=x86_64 CoresPerSocket=4
 
 def made(conf, **texts):
     kinds = {"gres": "gres.conf", "topology": "topology.conf", "nodes": "nodes"}
-    sources = [Source("slurm.conf", "slurm.conf", "", conf)] if conf else []
-    return machine_of(Site("big", (*sources, *(Source(k, kinds[k], "", v) for k, v in texts.items()))), "big.site")
+    sources = [Source("slurm.conf", "slurm.conf", conf)] if conf else []
+    return machine_of(Site("big", (*sources, *(Source(k, kinds[k], v) for k, v in texts.items()))), "big.site")
 
 
 def words(found):
@@ -39,7 +39,7 @@ def test_node_sets_by_feature_future_nodes_and_nodes_of_no_partition():
         "NodeName=f[1-9] CPUs=4 State=FUTURE\nNodeName=idle CPUs=4\n"
         "PartitionName=a Nodes=fast,m1\nPartitionName=b Nodes=m2\nPartitionName=c Nodes=both"
     )
-    conf = Site("big", (Source("slurm.conf", "slurm.conf", "", "NodeSet=x Feature=f\nNodeName=n[1-3] CPUs=4 "
+    conf = Site("big", (Source("slurm.conf", "slurm.conf", "NodeSet=x Feature=f\nNodeName=n[1-3] CPUs=4 "
                                "Feature=f\nPartitionName=a Nodes=x"),)).conf  # fmt: skip
     assert conf.resources("a")["cpu"] == 12 and conf.hosts("a") == {"n1", "n2", "n3"}
     assert found.names == ("n1", "n2", "n3", "m1", "m2")
