@@ -1,6 +1,7 @@
 """`jobcast site …`: the folder of a site under Slurm as one file, its twin's grade, and what it says of changes."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,12 +16,12 @@ from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.reports.report import Report
 from experiments.runs.clusters import Pool
-from experiments.runs.policies import machine_at
 from experiments.runs.simulate import ready_for
 from experiments.site.advise.sentences import span
-from experiments.site.grade.grade import Grading, from_eligible
+from experiments.site.grade.grade import Grading
 from experiments.site.grade.kept import caution_of, keep_grade, place_of
 from experiments.site.grade.report import CONDITIONS, report_on
+from experiments.site.grade.sides import Side, from_eligible
 from experiments.site.inventory.gaps import has_partition, lacking_partitions
 from experiments.site.inventory.inventory import inventory_of, what_helps
 from experiments.site.live.shapes import Answer, Places, Shape, answer
@@ -29,7 +30,7 @@ from experiments.site.whatif.changes import ASKED, changed, conf_of, kind_named
 from experiments.site.whatif.report import FIRST, SEARCH
 from experiments.site.whatif.report import report_on as report_on_change
 from experiments.site.whatif.target import Target
-from experiments.site.whatif.whatif import Compared, Question, Side
+from experiments.site.whatif.whatif import Compared, Question
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.report import Finding, ReadingReport
@@ -37,9 +38,7 @@ from predictors.data.slurm.folder import read_folder
 from predictors.data.slurm.site import log_of, read_site
 from predictors.data.summary import UNREAD
 from predictors.schedulers.soft_limit import PENDING
-from schedsim.machine.outage_files import read_outages
 from schedsim.machine.slurm_nodes import machine_of
-from schedsim.sites.slurm.files import SlurmFiles
 
 
 def grade(args: options.Grade) -> None:
@@ -49,18 +48,17 @@ def grade(args: options.Grade) -> None:
     jobs, account = read(log_of(args.path, site))
     with after_reading(account):
         from_eligible(jobs)  # a log without waits is refused at once
-        files = None if site.conf is None else SlurmFiles.of_site(site, args.path)
-        has_nodes = args.procs is None and machine_of(site, str(args.path)) is not None
-        nodes = machine_at(args.path) if has_nodes else None
+        side = Side.of(site, str(args.path))
+        side = side if args.procs is None else replace(side, nodes=None)
         here = has_partition(site, jobs)
         if not here.all():
             text = "ran in partitions that the slurm.conf does not have any more"
             gone = Finding("removed-partition", "dropped", text, int((~here).sum()))
             account += ReadingReport(account.source, (gone,))
-        ready = ready_for(nodes, jobs.select(here), args.procs, drop_wide=True, reading=account, sites=(files,))
-        outages = read_outages(args.path, 0, ready.used.epoch) if has_nodes and site.reservations else None
+        own = jobs.select(here)
+        ready = ready_for(side.nodes, own, args.procs, drop_wide=True, reading=account, sites=(side.files,))
         lost = sum(account.count(rule) for rule in UNREAD)
-        asked = Grading(ready, files, str(args.path), outages, lacking_partitions(site), lost, jobs)
+        asked = Grading(ready, side, lacking_partitions(site), lost, jobs)
         page_of = f"grade-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
         with resumable():
@@ -105,12 +103,13 @@ def whatif(args: options.Whatif) -> None:
     if not changes:
         raise JobcastError("Name a change: --set, --nodes, --drain, --policy, --estimates or --soft-limits.")
     site, caution = read_site(args.path), caution_of(args.path, args.ungraded)
+    conf_of(site)  # without one there is nothing to change
     before = Side.of(site, path)
 
     def side(number: int = 1) -> Side:
         nodes = [one.replace(ASKED, str(number)) for one in args.nodes or ()]
         made = changed(site, path, args.sets or (), nodes, args.drain or ())
-        return Side.of(made, path, args.policy, args.estimates, args.soft_limits)
+        return Side.of(made, path).under(args.policy, args.estimates, args.soft_limits)
 
     after = side()
     jobs, account = read(log_of(args.path, site))
@@ -118,7 +117,7 @@ def whatif(args: options.Whatif) -> None:
         ready = ready_for(before.nodes, jobs, args.procs, drop_wide=True, reading=account, sites=(before.files,))
         page_of = f"whatif-{slug(site.name)}"
         refuse_report_folder(args.out, page_of)
-        asked = Question(ready.used, before, path, args.shakes, args.out / page_of, Pool(**vars(args.pool)))
+        asked = Question(ready.used, before, args.shakes, args.out / page_of, Pool(**vars(args.pool)))
         asked.check(after)
         found: dict[int, Compared] = {}
 

@@ -1,20 +1,19 @@
 """The runs behind a grade: the twin, the twin shaken, and two other policies, on the jobs of a site's own log."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
-from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity, run_all, run_directory
 from experiments.runs.clusters import Pool
-from experiments.runs.policies import NamedPolicy, demands_by
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import NamedSimulation, Ready
+from experiments.runs.simulate import Ready
 from experiments.site.grade.grades import Figures, GroupFigures, Letter, grade_of
+from experiments.site.grade.sides import Side, from_eligible
 from experiments.site.grade.statistics import (
     WEEK,
     Interval,
@@ -28,90 +27,15 @@ from experiments.site.grade.statistics import (
     weekly_correlation,
 )
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import JobcastError
-from predictors.core.hash_random import uniform
 from predictors.data.joblog import JobLog
-from schedsim.machine.outages import Outages
 from schedsim.sites.slurm.accounts import words_of
 from schedsim.sites.slurm.files import SlurmFiles
-from schedsim.sites.slurm.loops import Loops
-from schedsim.workload.shaking import resubmitted
-from schedsim.workload.workload import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 SHAKES: Final = 10
 OTHERS: Final = ("easy", "conservative-replan")  # policies that a twin must be nearer than
 SHORTEST_WARM_UP: Final = 14 * 86_400
 HALF_LIVES: Final = 2  # of fair-share's usage in a warm-up
 _JITTER, _PHASE = 1, 2  # purposes of what is drawn
-
-
-def from_eligible(log: JobLog) -> tuple[JobLog, Floats]:
-    """Return a log with jobs submitted when they were eligible, and their waits from then; NaN where unknown [s].
-
-    >>> log = JobLog.from_columns({"job_id": [1, 2], "submit": [0, 5], "wait": [50, 3], "eligible_wait": [20, 3]}, {})
-    >>> moved, waits = from_eligible(log)
-    >>> moved["job_id"].tolist(), moved["submit"].tolist(), waits.tolist()
-    ([2, 1], [0, 25], [3.0, 20.0])
-    """
-    wait, known = log.filled("wait"), log.known("wait")
-    if not known.any():
-        raise JobcastError(
-            f"{log.name}: records no waits, so a twin cannot be held against it; export sacct with Submit, Eligible "
-            "and Start."
-        )
-    eligible = np.where(log.known("eligible_wait") & known, log.filled("eligible_wait"), wait)
-    moved = resubmitted(log, log.values["submit"] + np.where(known, np.maximum(wait - eligible, 0), 0))
-    told = dict(zip(log.values["job_id"].tolist(), np.where(known, eligible, np.nan).tolist(), strict=True))
-    return moved, np.array([told[job] for job in moved.values["job_id"].tolist()])
-
-
-def shaken_slightly(log: JobLog, seed: int, interval: int) -> JobLog:
-    """Return a log with submissions moved by up to a second, and another phase of the clock of Slurm's backfill loop.
-
-    That clock begins with the first submission, which comes up to `interval` seconds earlier; seed 0 changes nothing.
-    """
-    if seed == 0:
-        return log
-    job_id = log.values["job_id"]
-    moves, phase = np.empty(len(log)), np.empty(1)
-    uniform(seed, job_id, _JITTER, moves)
-    uniform(seed, job_id[:1], _PHASE, phase)
-    submit = log.values["submit"] + np.rint(3 * moves - 1.5).astype(np.int64)
-    submit[0] = submit.min() - int(phase[0] * interval)
-    return resubmitted(log, submit)
-
-
-def backfill_interval(named: NamedPolicy, log: JobLog) -> int:
-    """Return the seconds between the backfill loops of a policy; 1 where it has none."""
-    backfill = named.of_log(log)[0].backfill
-    return backfill.interval if isinstance(backfill, Loops) else 1
-
-
-def runs_of(
-    setting: Setting, name: str, about: dict[str, Any], waits: Callable[..., "pd.DataFrame"], shared: object,
-    tasks: Sequence[Any],
-) -> list[Floats]:  # fmt: skip
-    """Return the waits of each task, by `waits(shared, task)`; what is done is kept in the setting's folder.
-
-    `about` is what they depend on beside the log.
-    """
-    about = {"log": log_identity(setting.log), **about, **code_identity()}
-    identity = digest_of_values(about)
-    kept = setting.folder / f"runs-{identity[:12]}"
-    with run_directory(kept, "waits", identity, about):
-        found = run_all(replace(setting, checkpoints=kept), name, waits, shared, tasks)
-    return [table["wait_s"].to_numpy(dtype=np.float64) for table in found]
-
-
-def _moved(outages: Outages | None, seconds: int) -> Outages | None:
-    """Return outages on a clock that shows so many seconds more."""
-    if outages is None:
-        return None
-    parts = tuple(replace(one, start=one.start + seconds, end=one.end + seconds) for one in outages.reservations)
-    return replace(outages, reservations=parts)
 
 
 def warm_up_of(log: JobLog, files: SlurmFiles | None) -> int:
@@ -128,9 +52,7 @@ class Grading:
     """A site's jobs and machine, on which its twin is graded."""
 
     ready: Ready  # the jobs that have a place
-    files: SlurmFiles | None  # the site's Slurm; without it nothing is graded
-    source: str  # the site's file
-    outages: Outages | None = None
+    side: Side  # without a slurm.conf nothing is graded
     lacking: tuple[str, ...] = ()  # partitions under rules that the twin lacks
     lost: int = 0  # rows of jobs that could not be read
     read: JobLog | None = None  # all jobs that were; None: those that became ready
@@ -140,48 +62,22 @@ class Grading:
         """The jobs, submitted when they were eligible, and their waits as logged."""
         return from_eligible(self.ready.used)
 
-    @cached_property
-    def policies(self) -> tuple[NamedPolicy, ...]:
-        """The twin first, then what it is compared with."""
-        others = tuple(replace(NamedPolicy.of(name), site=self.files) for name in OTHERS)
-        if self.files is None:
-            return others[:1]
-        return NamedPolicy(f"slurm:{self.source}", self.files), *others
-
     @property
     def warm_up(self) -> int:
         """Seconds at the beginning that do not count."""
-        return warm_up_of(self.jobs[0], self.files)
+        return warm_up_of(self.jobs[0], self.side.files)
 
     def run(self, folder: Path, pool: Pool = HERE) -> "Graded":
         """Do the runs; what is done is kept within `folder`, and started again it goes on there."""
         log, wait = self.jobs
-        shakes = [(0, seed) for seed in range(1, SHAKES + 1)] if self.files is not None else []
-        tasks = [*((number, 0) for number in range(len(self.policies))), *shakes]
-        nodes = self.ready.nodes
-        about = {"machine": None if nodes is None else nodes.plain, "outages": repr(self.outages)}
-        about |= {"policies": [(one.name, one.digest) for one in self.policies]}
-        outages = _moved(self.outages, self.ready.used.origin - log.origin)
-        setting = Setting(log, folder, pool=pool)
-        shared = log, nodes, self.policies, outages, backfill_interval(self.policies[0], log)
-        waits = runs_of(setting, "Simulating", about, _waits, shared, tasks)
-        n = len(self.policies)  # one without a slurm.conf
-        return Graded(self, wait, waits[0], dict(zip(OTHERS, waits[1:n], strict=False)), waits[n:])
-
-
-def _waits(shared: tuple[Any, ...], task: tuple[int, int]) -> "pd.DataFrame":
-    """Return the wait of each job under a policy and a shake, in the order of the log's jobs."""
-    import pandas as pd
-
-    log, nodes, policies, outages, interval = shared
-    number, seed = task
-    named, jobs = policies[number], shaken_slightly(log, seed, interval)
-    demands = None if nodes is None else demands_by(named.files, jobs, nodes)[1]
-    schedule, _ = NamedSimulation(
-        jobs, named, workload=Workload.from_log(jobs, demands), outages=_moved(outages, log.origin - jobs.origin)
-    ).run()
-    waits = dict(zip(jobs.values["job_id"].tolist(), schedule.wait.tolist(), strict=True))
-    return pd.DataFrame({"wait_s": [waits[job] for job in log.values["job_id"].tolist()]})
+        setting, interval, is_twin = (
+            Setting(log, folder, pool=pool),
+            self.side.interval(log),
+            self.side.files is not None,
+        )
+        twin, *shakes = self.side.run(setting, "Simulating", range(SHAKES + 1 if is_twin else 1), interval)
+        others = {name: self.side.under(name).run(setting, name, [0], interval)[0] for name in OTHERS if is_twin}
+        return Graded(self, wait, twin, others, shakes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -298,4 +194,4 @@ class Graded:
     @property
     def grade(self) -> Letter:
         """The grade."""
-        return "ungraded" if self.asked.files is None else grade_of(self.figures)
+        return "ungraded" if self.asked.side.files is None else grade_of(self.figures)

@@ -26,7 +26,7 @@ def report_on(graded: Graded, helps: str) -> Report:
     verdict = sentences(graded, helps)
     conditions = pd.DataFrame(
         [{"grade": one.grade, "condition": one.text, "found": one.found, "holds": "yes" if one.holds else "no"}
-         for one in criteria(figures)] if graded.asked.files is not None and figures.jobs else [],
+         for one in criteria(figures)] if graded.asked.side.files is not None and figures.jobs else [],
         columns=["grade", "condition", "found", "holds"],
     )  # fmt: skip
     return Report(
@@ -85,7 +85,7 @@ def sentences(graded: Graded, helps: str) -> list[str]:
 
 
 def _called(graded: Graded) -> str:
-    return "EASY" if graded.asked.files is None else "twin"
+    return "EASY" if graded.asked.side.files is None else "twin"
 
 
 def _figures(graded: Graded) -> pd.DataFrame:

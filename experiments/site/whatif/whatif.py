@@ -5,113 +5,31 @@ shakes, and it exceeds what the twin differs from itself there.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from itertools import combinations
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 import numpy as np
 
 from experiments.runs.clusters import Pool
-from experiments.runs.policies import NamedPolicy, demands_by
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import NamedSimulation, check_goes_on, check_names, usual_correction
-from experiments.site.grade.grade import backfill_interval, from_eligible, runs_of, shaken_slightly, warm_up_of
+from experiments.site.grade.grade import warm_up_of
 from experiments.site.grade.grades import FEWEST_BLOCKS
+from experiments.site.grade.sides import Side, from_eligible
 from experiments.site.grade.statistics import WEEK, blocks_of, classes_of, groups_of, ratio
 from experiments.site.whatif.changes import DRAIN
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
-from predictors.data.slurm.site import Site
 from predictors.data.summary import date_of
-from schedsim.machine.node_groups import Machine
-from schedsim.machine.slurm_nodes import machine_of, outages_of
 from schedsim.sites.slurm.accounts import words_of
-from schedsim.sites.slurm.files import SlurmFiles
-from schedsim.workload.workload import Workload
-
-if TYPE_CHECKING:
-    import pandas as pd
 
 HOLDS: Final = 0.9  # share of the shakes in which a difference has the same sign
 SPREAD: Final = 0.9  # quantile of the twin's differences from itself, over the pairs of shakes
 FEWEST_OF_USER: Final = 20  # jobs of a user whose difference is looked for
-
-
-@dataclass(frozen=True, eq=False)
-class Side:
-    """A site as it is simulated: before a change, or after it."""
-
-    site: Site
-    files: SlurmFiles
-    nodes: Machine | None
-    named: NamedPolicy
-    estimates: str = "requested"
-    soft_limits: str | None = None
-
-    @classmethod
-    def of(
-        cls, site: Site, source: str, policy: str | None = None, estimates: str | None = None, soft: str | None = None
-    ) -> "Side":
-        """Return a site under its own policy, or under another one, with the estimates that are planned by."""
-        files = SlurmFiles.of_site(site, source)
-        made = machine_of(site, source)
-        nodes = None if made is None else replace(made.machine, asks=files)
-        named = NamedPolicy(f"slurm:{source}", files) if policy is None else replace(NamedPolicy.of(policy), site=files)
-        given = named.estimates if estimates is None else estimates
-        check_names(named, given, usual_correction(soft), None, soft)
-        check_goes_on(nodes, named.name, named.passes)
-        return cls(site, files, nodes, named, given, soft)
-
-    def jobs(self, log: JobLog) -> JobLog:
-        """Return a log on this machine, without jobs that are wider."""
-        if self.nodes is None:
-            return log
-        return replace(log.select(log.procs <= self.nodes.procs), max_procs=self.nodes.procs)
-
-    def placed(self, log: JobLog) -> Bools:
-        """Return which jobs of a log have a place here."""
-        if self.nodes is None:
-            return np.ones(len(log), dtype=np.bool_)
-        fitting = self.jobs(log)
-        kept = demands_by(self.files, fitting, self.nodes, drop=True)[0] if len(fitting) else fitting
-        return np.isin(log.values["job_id"], kept.values["job_id"])
-
-    def waits(self, log: JobLog, source: str) -> dict[int, int]:
-        """Return the wait of each job of a log [s], by its id."""
-        jobs = self.jobs(log)
-        demands = None if self.nodes is None else demands_by(self.files, jobs, self.nodes)[1]
-        workload = Workload.from_log(jobs, demands)
-        outages = outages_of(self.site, source, jobs.epoch) if self.site.reservations else None
-        schedule, _ = NamedSimulation(
-            jobs, self.named, self.estimates, usual_correction(self.soft_limits), soft_limits=self.soft_limits,
-            workload=workload, outages=outages,
-        ).run()  # fmt: skip
-        return dict(zip(jobs.values["job_id"].tolist(), schedule.wait.tolist(), strict=True))
-
-    @property
-    def plain(self) -> dict[str, Any]:
-        """What results depend on, as plain values."""
-        reserved = [(one.start, one.end, one.nodes) for one in self.site.reservations]
-        machine = None if self.nodes is None else self.nodes.plain
-        return {"files": self.files.digest, "machine": machine, "reservations": reserved,
-                "policy": (self.named.name, self.named.digest), "estimates": self.estimates,
-                "soft_limits": self.soft_limits}  # fmt: skip
-
-
-def _waits(shared: tuple[Any, ...], seed: int) -> "pd.DataFrame":
-    """Return the waits of a log's jobs in a shake, in the log's order; NaN for those that are not simulated."""
-    import pandas as pd
-
-    log, side, kept, interval, source = shared
-    moved = shaken_slightly(log, seed, interval)
-    ids = log.values["job_id"]
-    found = side.waits(moved.select(np.isin(moved.values["job_id"], ids[kept])), source)
-    return pd.DataFrame({"wait_s": [float(found.get(job, np.nan)) for job in ids.tolist()]})
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +38,6 @@ class Question:
 
     used: JobLog  # the jobs that have a place
     before: Side
-    source: str  # the site's file
     shakes: int = 10
     folder: Path = Path()  # where runs are kept
     pool: Pool = HERE
@@ -160,7 +77,7 @@ class Question:
     @cached_property
     def waits(self) -> list[Floats]:
         """The waits of the site as it is, by shake."""
-        return self._run(self.before, np.ones(len(self.log), dtype=np.bool_), "As it is")
+        return self._run(self.before, None, "As it is")
 
     def compared(self, after: Side, name: str = "Changed") -> "Compared":
         """Simulate a changed site; jobs that it would refuse, or has no place for, are gone there."""
@@ -169,17 +86,16 @@ class Question:
 
     def _gone(self, after: Side) -> Bools:
         """Return which jobs Slurm would refuse after a change alone, or has no place for then."""
-        gone = (self.before.files.takes(self.log) & ~after.files.takes(self.log)) | ~after.placed(self.log)
+        gone = ~after.placed(self.log)
+        if self.before.files is not None and after.files is not None:
+            gone |= self.before.files.takes(self.log) & ~after.files.takes(self.log)
         if gone.all():
-            raise JobcastError(f"{self.source}: after this change no job has a place; change less.")
+            raise JobcastError(f"{self.before.source}: after this change no job has a place; change less.")
         return gone
 
-    def _run(self, side: Side, kept: Bools, name: str) -> list[Floats]:
-        interval = backfill_interval(self.before.named, self.before.jobs(self.log))
-        about = {**side.plain, "interval": interval, "kept": sha256(kept.tobytes()).hexdigest()}
+    def _run(self, side: Side, kept: Bools | None, name: str) -> list[Floats]:
         setting = Setting(self.log, self.folder, pool=self.pool)
-        shared = self.log, side, kept, interval, self.source
-        return runs_of(setting, name, about, _waits, shared, range(1, self.shakes + 1))
+        return side.run(setting, name, range(1, self.shakes + 1), self.before.interval(self.log), kept)
 
 
 @dataclass(frozen=True)

@@ -7,10 +7,11 @@ import pytest
 
 from experiments.runs.policies import NamedPolicy, demands_by, machine_at
 from experiments.runs.simulate import NamedSimulation, ready_for
-from experiments.site.grade.grade import Graded, Grading, shaken_slightly
+from experiments.site.grade.grade import Graded, Grading
 from experiments.site.grade.grades import criteria, refusals
 from experiments.site.grade.kept import kept_grade
 from experiments.site.grade.report import sentences
+from experiments.site.grade.sides import Side, shaken_slightly
 from experiments.site.grade.statistics import WEEK
 from experiments.site.inventory.gaps import lacking_partitions
 from jobcast import JobcastError, JobLog, Workload
@@ -39,7 +40,8 @@ def planted(change=lambda twin, gpu: twin, n=4000, weeks=14, procs=4000, files=F
     }  # fmt: skip
     columns |= {} if more is None else more(columns)
     log = JobLog.from_columns(columns, {}, max_procs=procs, categories={"partition": ("batch", "gpu")})
-    asked = Grading(ready_for(None, log), files, "big.site", lacking=lacking, lost=lost)
+    side = Side(Site("big"), "big.site", files, None, NamedPolicy.of("easy"))
+    asked = Grading(ready_for(None, log), side, lacking=lacking, lost=lost)
     noise = [wait * random.normal(1, 0.02, n) for _ in range(11)]
     twin = change(noise.pop(), columns["partition"] == 1)
     others = {"easy": wait * random.normal(1.4, 0.3, n), "conservative-replan": wait * random.normal(1.2, 0.3, n)}
