@@ -6,7 +6,6 @@ that it takes of processors, GPUs and memory.
 """
 
 import re
-from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, Final
@@ -21,11 +20,11 @@ from schedsim.machine.node_groups import Machine
 
 LESS: Final = (0.75, 0.5, 0.25)  # shares of the time that are tried, too
 EARLIER: Final = 300  # a start that comes no more [s] earlier is no gain
-_UNITS: Final = {"s": 1, "min": MINUTE, "h": 3600, "d": 86_400, "day": 86_400, "days": 86_400}
-_AMOUNT: Final = re.compile(
-    r"(\d{1,7})\s*(nodes?|gpus?|processors?|cpus?|cores?|gb)(\s+(?:each|per node))?", re.IGNORECASE
-)
-_TIME: Final = re.compile(r"(\d{1,7}(?:\.\d+)?)\s*(s|min|h|d|days?)", re.IGNORECASE)
+_TIMES: Final = {"s": 1, "min": MINUTE, "h": 3600, "d": 86_400, "day": 86_400}
+_AMOUNTS: Final = {
+    "node": "nodes", "gpu": "gpus", "gb": "memory_gb", "processor": "procs", "cpu": "procs", "core": "procs"
+}  # fmt: skip
+_PART: Final = re.compile(r"(\d{1,7}(?:\.\d{1,9})?)\s*([a-z]+?)s?(\s+(?:each|per node))?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -48,27 +47,25 @@ class Shape:
         >>> Shape.of("2 nodes, 64 processors, 1-12:00:00").procs
         32
         """
-        amounts: dict[str, tuple[int, bool]] = {}
-        limit: int | None = None
-        for part in (one.strip() for one in text.split(",")):
-            found, time = _AMOUNT.fullmatch(part), _TIME.fullmatch(part)
-            seconds = span(part) if found is None and time is None and ":" in part else None
+        told, of_each = dict[str, float](), set[str]()
+        for part in map(str.strip, text.split(",")):
+            found = _PART.fullmatch(part)
+            unit = "" if found is None else found[2].lower()
+            name = _AMOUNTS.get(unit, "limit")
+            number = float(span(part) or 0) if ":" in part else 0.0
             if found is not None:
-                word = found[2].lower().removesuffix("s")
-                name = {"node": "nodes", "gpu": "gpus", "gb": "memory_gb"}.get(word, "procs")
-                is_new, amounts[name] = name not in amounts, (int(found[1]), found[3] is not None)
-            else:
-                is_new = limit is None
-                limit = round(float(time[1]) * _UNITS[time[2].lower()]) if time is not None else seconds
-            if not is_new or (found is None and not limit):
+                number = float(found[1]) * _TIMES.get(unit, unit in _AMOUNTS)
+                of_each |= {name} if found[3] else set()
+            if name in told or (name == "limit" and not number) or (name != "limit" and number % 1):
                 raise JobcastError(
                     f"--if {printable(text)[:60]!r}: {printable(part)[:30]!r} is no part of a shape such as "
                     "'2 nodes, 4 GPUs each, 3 h' (nodes, GPUs, processors, GB, time), or named twice."
                 )
-        nodes = amounts.pop("nodes", (1, False))[0]
-        if limit is None or nodes < 1:
+            told[name] = number
+        nodes, limit = int(told.pop("nodes", 1)), round(told.pop("limit", 0))
+        if not limit or not nodes:
             raise JobcastError(f"--if {printable(text)[:60]!r}: names no time, or no node; write '1 node, 3 h'.")
-        each = {name: number if is_each else ceil(number / nodes) for name, (number, is_each) in amounts.items()}
+        each = {name: ceil(number if name in of_each else number / nodes) for name, number in told.items()}
         return cls(limit, nodes, user=user, **{"procs": 1, **each})
 
     @classmethod
@@ -140,20 +137,13 @@ class Places:
                 refused[partition] = str(error)
         return dict(sorted(found.items(), key=lambda item: item[1].p50)), refused
 
-    def shorter(self, shape: Shape) -> Iterator[int]:
-        """Give shorter requested times that are tried [s]: shares, and what fits before the next reservation."""
-        times = {max(MINUTE, round(share * shape.limit / MINUTE) * MINUTE) for share in LESS}
-        ahead = [one.start - self.queue.now for one in self.queue.reservations]
-        times |= {seconds // MINUTE * MINUTE for seconds in ahead if MINUTE <= seconds < shape.limit}
-        yield from sorted((one for one in times if one < shape.limit), reverse=True)
-
 
 @dataclass(frozen=True, eq=False)
 class Answer:
     """When a job starts in each partition, and with less time."""
 
     job: str
-    shape: Shape
+    limit: int  # requested time [s]
     starts: dict[str, Start]  # by partition, the first one first
     refused: dict[str, str]  # why not in others
     less: list[tuple[int, str, Start]]  # requested time [s], partition and start, where it comes earlier
@@ -161,7 +151,7 @@ class Answer:
     def to_dict(self) -> dict[str, Any]:
         """Return it as plain values."""
         return {
-            "job": self.job, "limit_s": self.shape.limit,
+            "job": self.job, "limit_s": self.limit,
             "partitions": [{"partition": name, **one.to_dict()} for name, one in self.starts.items()],
             "not_in": self.refused,
             "with_less_time": [{"limit_s": time, "partition": name, **one.to_dict()} for time, name, one in self.less],
@@ -169,12 +159,18 @@ class Answer:
 
 
 def answer(places: Places, name: str, shape: Shape, job: QueuedJob | None = None) -> Answer:
-    """Return when a job of a shape starts, and what asking for less time gives: each step at least 5 min earlier."""
+    """Return when a job of a shape starts, and what asking for less time gives: each step at least 5 min earlier.
+
+    Tried are shares of the time, and what fits before the next reservation.
+    """
     starts, refused = places.starts(shape, job)
+    tried = {round(share * shape.limit / MINUTE) * MINUTE for share in LESS}
+    tried |= {(one.start - places.queue.now) // MINUTE * MINUTE for one in places.queue.reservations}
+    best = min((one.p50 for one in starts.values()), default=None)
     less: list[tuple[int, str, Start]] = []
-    for limit in places.shorter(shape):
-        found = places.starts(replace(shape, limit=limit), job)[0]
-        before = [one.p50 for one in (*list(starts.values())[:1], *(one for _, _, one in less))]
-        first: Sequence[tuple[str, Start]] = list(found.items())[:1]
-        less += [(limit, where, one) for where, one in first if not before or one.p50 < min(before) - EARLIER]
-    return Answer(name, shape, starts, refused, less)
+    for limit in sorted((one for one in tried if MINUTE <= one < shape.limit), reverse=True):
+        for where, one in list(places.starts(replace(shape, limit=limit), job)[0].items())[:1]:
+            if best is None or one.p50 < best - EARLIER:
+                less.append((limit, where, one))
+                best = one.p50
+    return Answer(name, shape.limit, starts, refused, less)
