@@ -165,25 +165,25 @@ def _tree(
     """Return the switches that lead to nodes of the machine, the leaf switch of each node, and what does not count."""
     if not site.switches:
         return (), {}, []
+    first = next(iter(site.switches.values()))["switchname"].place
     if not conf.text("TopologyPlugin", "").lower().endswith("tree"):
-        return (), {}, [f"{site.switches[0].place}: not used, as TopologyPlugin is not topology/tree"]
+        return (), {}, [f"{first}: not used, as TopologyPlugin is not topology/tree"]
     leaf_of: dict[str, str] = {}
     above: dict[str, str] = {}
-    for line in site.switches:
-        for name in nodes if line.nodes.upper() == "ALL" else names_of(Setting("Nodes", line.nodes, line.place)):
-            if name in nodes and leaf_of.setdefault(name, line.name) != line.name:
-                raise JobcastError(f"{line.place}: node {name} lies on {leaf_of[name]} already; name it once.")
-        for name in names_of(Setting("Switches", line.switches, line.place)):
-            if above.setdefault(name, line.name) != line.name:
-                raise JobcastError(f"{line.place}: switch {name} lies below {above[name]} already; name it once.")
+    for switch, row in site.switches.items():
+        for kind, key, place_of in (("node", "nodes", leaf_of), ("switch", "switches", above)):
+            told = row.get(key, Setting(key, "", ""))
+            for name in nodes if told.value.upper() == "ALL" else names_of(told):
+                if (kind == "switch" or name in nodes) and place_of.setdefault(name, switch) != switch:
+                    raise JobcastError(f"{told.place}: {kind} {name} lies below {place_of[name]} already; name it once.")
     without = [name for name in nodes if name not in leaf_of]
     if without:
-        text = f"{site.switches[0].place}: not used, as {counted(len(without), 'node')} have no switch there"
+        text = f"{first}: not used, as {counted(len(without), 'node')} have no switch there"
         return (), {}, [f"{text}: {host_list(without)[:80]}"]
     used = set(leaf_of.values())
     while more := {above[name] for name in used if name in above} - used:
         used |= more  # other switches lead nowhere
-    return tuple(Switch(one.name, above.get(one.name)) for one in site.switches if one.name in used), leaf_of, []
+    return tuple(Switch(name, above.get(name)) for name in site.switches if name in used), leaf_of, []
 
 
 def outages_of(site: Site, source: str, epoch: int | None) -> Outages:

@@ -1,7 +1,6 @@
 """A grade as a page: the letter, who waits shorter or longer in the twin, week by week, and each condition."""
 
 from dataclasses import astuple
-from functools import partial
 from typing import Final
 
 import numpy as np
@@ -22,7 +21,7 @@ GROUPS: Final = "groups"  # stem of the picture there
 def report_on(graded: Graded, helps: str) -> Report:
     """Return the report of a grade; `helps` names the input that would help most."""
     figures, log = graded.figures, graded.asked.ready.used
-    groups, weeks = _groups(graded), _weeks(graded)
+    groups = _groups(graded)
     verdict = sentences(graded, helps)
     conditions = pd.DataFrame(
         [{"grade": one.grade, "condition": one.text, "found": one.found, "holds": "yes" if one.holds else "no"}
@@ -34,11 +33,13 @@ def report_on(graded: Graded, helps: str) -> Report:
         log=log.name,
         seeds=tuple(range(1, len(graded.shakes) + 1)),
         first=FirstScreen(verdict[0], CONDITIONS, GROUPS, helps if graded.grade in ("C", "refused") else ""),
-        tables={CONDITIONS: conditions, "figures": _figures(graded), "by group": groups, "week by week": weeks},
-        pictures=(
-            Picture(GROUPS, groups, paint_groups, 8.5, 0.32 * len(groups) + 1.8),
-            Picture("weeks", weeks, partial(paint_weeks, twin=_called(graded)), 8.5, 3.6),
-        ),
+        tables={
+            CONDITIONS: conditions,
+            "figures": _figures(graded),
+            "by group": groups,
+            "week by week": _weeks(graded),
+        },
+        pictures=(Picture(GROUPS, groups, paint_groups, 8.5, 0.32 * len(groups) + 1.8),),
         notes=_notes(graded),
         verdict=tuple(verdict),
         question=QUESTION,
@@ -82,10 +83,6 @@ def sentences(graded: Graded, helps: str) -> list[str]:
         how = f"{shown(worst.ratio)} times the logged waits" if worst.mean_wait else "which waits in the twin alone"
         found.append(f"Worst group: {worst.name}, {how}; it has {percent(worst.error_share)} of all error.")
     return [*found, f"What would help: {helps}"]
-
-
-def _called(graded: Graded) -> str:
-    return "EASY" if graded.asked.side.files is None else "twin"
 
 
 def _figures(graded: Graded) -> pd.DataFrame:
@@ -134,15 +131,6 @@ def paint_groups(axes: Axes, table: pd.DataFrame) -> None:
     axes.set_yticks(place, [f"{name} ({jobs:,})" for name, jobs in zip(table["group"], table["jobs"], strict=True)])
     axes.invert_yaxis()
     axes.set(title="Waits of each group of jobs, simulated / logged", xlabel="1 is right; shaded: ± 0.2 and ± 0.4")
-
-
-def paint_weeks(axes: Axes, table: pd.DataFrame, twin: str) -> None:
-    """Draw the mean waits of each week, logged and simulated."""
-    for column, name, colour in (("logged_h", "log", COLOURS[7]), ("simulated_h", twin, COLOURS[0])):
-        axes.plot(table["week"], table[column], marker="o", markersize=3, linewidth=1.2, color=colour, label=name)
-    axes.set(title="Mean wait of the jobs that waited, by week", xlabel="week behind the warm-up",
-             ylabel="mean wait [h]", ylim=(0, None))  # fmt: skip
-    axes.legend(fontsize=9)
 
 
 def _notes(graded: Graded) -> tuple[str, ...]:

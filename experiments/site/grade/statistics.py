@@ -162,18 +162,16 @@ def classes_of(log: JobLog, work: Floats) -> dict[str, list[str]]:
     return {"partition": words_of(log, log.partition_column), "width": widths, "users": users}
 
 
-def groups_of(
-    classes: Mapping[str, Sequence[str]], counted: Bools, work: Floats, fewest: int = FEWEST_OF_GROUP
-) -> Iterator[tuple[str, Bools]]:
+def groups_of(classes: Mapping[str, Sequence[str]], counted: Bools, work: Floats) -> Iterator[tuple[str, Bools]]:
     """Give the name of each group of enough jobs or work, and which of the counted jobs are its.
 
     >>> counted, work = np.array([True, True, True]), np.array([1.0, 0.0, 0.0])
-    >>> [(name, own.tolist()) for name, own in groups_of({"partition": ["a", "b", "b"]}, counted, work, 2)]
-    [('partition a', [True, False, False]), ('partition b', [False, True, True])]
+    >>> [(name, own.tolist()) for name, own in groups_of({"partition": ["a", "b", "b"]}, counted, work)]
+    [('partition a', [True, False, False])]
     """
     for by, names in classes.items():
         column = np.array(names)
         for name in sorted(set(column[counted].tolist()) - {""}, key=lambda one: (len(one), one)):
             own = counted & (column == name)
-            if own.sum() >= fewest or work[own].sum() >= LEAST_WORK * max(work[counted].sum(), 1.0):
+            if own.sum() >= FEWEST_OF_GROUP or work[own].sum() >= LEAST_WORK * max(work[counted].sum(), 1.0):
                 yield name if by == "users" else f"{by} {name}", own

@@ -175,9 +175,10 @@ def _with_more(site: Site, like: str, number: int) -> Site:
         conf, node_lines=lines, nodes=conf.nodes + number, procs=conf.procs + number * processors_of(row)
     )  # fmt: skip
     gpus = site.gpus | (dict.fromkeys(added, site.gpus[like]) if like in site.gpus else {})
-    switches = [
-        replace(one, nodes=f"{one.nodes},{new}") if like in hostnames(one.nodes) else one for one in site.switches
-    ]
+    switches = dict(site.switches)
+    for name, its in switches.items():
+        if "nodes" in its and like in hostnames(its["nodes"].value):
+            switches[name] = {**its, "nodes": replace(its["nodes"], value=f"{its['nodes'].value},{new}")}
     site = _with_parts(site, conf=more, gpus=gpus, switches=switches)
     for name, its in conf.partitions.items():
         if like in (conf.hosts(name) or ()):

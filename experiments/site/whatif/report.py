@@ -40,7 +40,6 @@ def report_on(compared: Compared, change: str, caution: str, searched: Target | 
             FIRST: _first([compared.all_jobs, *by_change[:MOST_ROWS]]),
             **searches,
             "by group": groups,
-            "users with a difference": _table([one for one in compared.by_user if one.holds]),
         },
         pictures=(Picture(WHO, groups, paint_groups, 8.5, 0.32 * len(groups) + 1.8),),
         notes=_notes(compared),
@@ -71,13 +70,6 @@ def sentences(compared: Compared, change: str, searched: Target | None = None) -
         )  # fmt: skip
         groups = f"; {_named(holding, -1)}; {_named(holding, 1)}" if holding else ""
         found.append(f"With {change}: {gone}{lead}{groups}.")
-    users = [one for one in compared.by_user if one.holds]
-    if compared.by_user:
-        shorter = sum(one.change < 0 for one in users)
-        found.append(
-            f"Of {counted(len(compared.by_user), 'user')} with 20 jobs {shorter:,} wait shorter, "
-            f"{len(users) - shorter:,} longer."
-        )
     if gone:
         found.append("Of the others a part of the difference is the absence of those that are gone.")
     return found

@@ -29,7 +29,6 @@ from schedsim.sites.slurm.accounts import words_of
 
 HOLDS: Final = 0.9  # share of the shakes in which a difference has the same sign
 SPREAD: Final = 0.9  # quantile of the twin's differences from itself, over the pairs of shakes
-FEWEST_OF_USER: Final = 20  # jobs of a user whose difference is looked for
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,7 +101,7 @@ class Question:
 class Difference:
     """What changes for a group of jobs: mean waits [s], over all shakes."""
 
-    name: str  # all jobs, or such as partition x, heavy users, user x
+    name: str  # all jobs, or such as partition x, heavy users
     jobs: int
     before: float
     after: float
@@ -166,13 +165,6 @@ class Compared:
         classes |= {"account": words_of(log, "project", "group")} | users
         found = [self._difference(name, own) for name, own in groups_of(classes, self.counted, self.work)]
         return [one for one in found if one.jobs < self.all_jobs.jobs]
-
-    @cached_property
-    def by_user(self) -> list[Difference]:
-        """The differences of users with 20 jobs."""
-        users, no_work = {"user": words_of(self.asked.log, "user")}, np.full(len(self.work), -1.0)
-        found = groups_of(users, self.counted, no_work, FEWEST_OF_USER)
-        return [self._difference(name, own) for name, own in found]
 
     def _difference(self, name: str, own: Bools) -> Difference:
         if not own.any():

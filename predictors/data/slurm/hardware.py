@@ -30,16 +30,6 @@ class Gpus:
 
 
 @dataclass(frozen=True)
-class SwitchLine:
-    """A line of topology.conf: a switch with its nodes, or with the switches below it."""
-
-    name: str
-    nodes: str
-    switches: str
-    place: str
-
-
-@dataclass(frozen=True)
 class ShownNode:
     """A node as scontrol shows it: what a NodeName line would say of it, and its state."""
 
@@ -105,25 +95,24 @@ def parse_gres(source: str, text: str) -> dict[str, Gpus]:
     return found
 
 
-def parse_topology(source: str, text: str) -> list[SwitchLine]:
-    """Return the switches of a topology.conf in the order of its lines.
+def parse_topology(source: str, text: str) -> dict[str, Mapping[str, Setting]]:
+    """Return the lines of a topology.conf by the names of their switches.
 
-    >>> parse_topology("topology.conf", "SwitchName=leaf1 Nodes=n[1-4]")[0].nodes
+    >>> parse_topology("topology.conf", "SwitchName=leaf1 Nodes=n[1-4]")["leaf1"]["nodes"].value
     'n[1-4]'
     """
-    switches: dict[str, SwitchLine] = {}
+    switches: dict[str, Mapping[str, Setting]] = {}
     for place, row in _rows(source, text, "topology.conf"):
-        told = {key: one.value for key, one in row.items()}
         if "switchname" not in row:
             raise JobcastError(f"{place}: names no SwitchName: only trees are read; leave the file out.")
         for name in names_of(row["switchname"]):
             if name in switches:
+                first = switches[name]["switchname"].place
                 raise JobcastError(
-                    f"{place}: switch {printable(name)[:40]!r} is named twice, first at {switches[name].place}; leave "
-                    "one out."
+                    f"{place}: switch {printable(name)[:40]!r} is named twice, first at {first}; leave one out."
                 )
-            switches[name] = SwitchLine(name, told.get("nodes", ""), told.get("switches", ""), place)
-    return list(switches.values())
+            switches[name] = row
+    return switches
 
 
 def _rows(source: str, text: str, what: str) -> Iterator[tuple[str, dict[str, Setting]]]:

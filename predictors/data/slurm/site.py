@@ -1,27 +1,13 @@
 """The file of a site that `jobcast site import` writes: the texts of its Slurm, and which job log is its own.
 
-It is TOML, and holds the texts as they were, so that their folder may go:
-
-```toml
-format = "jobcast site"
-version = 1
-name = "big"
-[[source]]
-name = "slurm.conf"      # its path in the folder
-kind = "slurm.conf"
-text = '''
-ClusterName=big
-'''
-[log]
-path = "jobs.txt"        # from the folder of this file, if it lies below
-sha256 = "…"             # of its bytes
-```
+It is TOML, and holds the texts as they were, so that their folder may go.
 """
 
 import hashlib
 import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -33,12 +19,11 @@ from predictors.core.declarations import STRICT, declared, parse_toml
 from predictors.core.errors import JobcastError, printable
 from predictors.core.files import whole_file
 from predictors.data.slurm.accounts import Accounts, accounts_of
-from predictors.data.slurm.conf import SlurmConf, read_slurm_conf
+from predictors.data.slurm.conf import Setting, SlurmConf, read_slurm_conf
 from predictors.data.slurm.hardware import (
     Gpus,
     ShownNode,
     ShownReservation,
-    SwitchLine,
     parse_gres,
     parse_nodes,
     parse_reservations,
@@ -119,9 +104,9 @@ class Site:
         return {key: one for text in self.texts(GRES).items() for key, one in parse_gres(*text).items()}
 
     @cached_property
-    def switches(self) -> list[SwitchLine]:
-        """The switches of the topology.conf."""
-        return [one for text in self.texts(TOPOLOGY).items() for one in parse_topology(*text)]
+    def switches(self) -> dict[str, Mapping[str, Setting]]:
+        """The lines of the topology.conf by the names of their switches."""
+        return {key: one for text in self.texts(TOPOLOGY).items() for key, one in parse_topology(*text).items()}
 
     @cached_property
     def nodes(self) -> dict[str, ShownNode]:

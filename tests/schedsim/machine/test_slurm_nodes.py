@@ -74,7 +74,7 @@ def test_types_of_gpus_come_from_either_file():
 def test_a_tree_counts_where_the_plugin_is_tree_and_each_node_has_a_switch():
     conf = "TopologyPlugin={}\nNodeName=n[1-4] CPUs=4\nPartitionName=a Nodes=ALL"
     tree = "SwitchName=s[1-2] Nodes=n[1-2]\n"
-    with pytest.raises(JobcastError, match="node n1 lies on s1 already"):
+    with pytest.raises(JobcastError, match="node n1 lies below s1 already"):
         made(conf.format("topology/tree"), topology=tree)
     with pytest.raises(JobcastError, match="topology:3: switch a lies below b already"):
         made(

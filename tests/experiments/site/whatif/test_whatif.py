@@ -60,7 +60,6 @@ def test_nothing_changed_is_no_difference(make):
     found, groups = asked("--set", "bf_interval=30")
     assert groups["all jobs"]["holds"] == "no" and groups["all jobs"]["change_s"] is None
     assert "no difference that the twin can tell" in found["sentence"]
-    assert found["tables"]["users with a difference"] == []
 
 
 def test_a_limit_sends_jobs_away_and_the_others_wait_less(make):
@@ -85,7 +84,6 @@ def test_weights_of_two_accounts_swap_their_users(make):
     assert ann["change_s"] == pytest.approx(HOUR, rel=0.1) and cy["change_s"] == pytest.approx(-HOUR, rel=0.1)
     assert "shorter: account chem" in found["sentence"] and "longer: account phys" in found["sentence"]
     assert groups["all jobs"]["holds"] == "no" or abs(groups["all jobs"]["change_s"]) < 120
-    assert {row["group"] for row in found["tables"]["users with a difference"]} == {"user ann", "user cy"}
 
 
 def test_maintenance_and_fewer_nodes_make_jobs_wait(make):
