@@ -175,7 +175,9 @@ def _tree(
             told = row.get(key, Setting(key, "", ""))
             for name in nodes if told.value.upper() == "ALL" else names_of(told):
                 if (kind == "switch" or name in nodes) and place_of.setdefault(name, switch) != switch:
-                    raise JobcastError(f"{told.place}: {kind} {name} lies below {place_of[name]} already; name it once.")
+                    raise JobcastError(
+                        f"{told.place}: {kind} {name} lies below {place_of[name]} already; name it once."
+                    )
     without = [name for name in nodes if name not in leaf_of]
     if without:
         text = f"{first}: not used, as {counted(len(without), 'node')} have no switch there"

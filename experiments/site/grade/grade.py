@@ -64,7 +64,6 @@ class Grading:
 
     @property
     def warm_up(self) -> int:
-        """Seconds at the beginning that do not count."""
         return warm_up_of(self.jobs[0], self.side.files)
 
     def run(self, folder: Path, pool: Pool = HERE) -> "Graded":
@@ -92,7 +91,6 @@ class Graded:
 
     @cached_property
     def eligible(self) -> Ints:
-        """When each job was eligible [s]."""
         return self.asked.jobs[0].values["submit"]
 
     @cached_property
@@ -110,7 +108,6 @@ class Graded:
 
     @cached_property
     def partitions(self) -> list[str]:
-        """The partition of each job, as the log names it."""
         log = self.asked.jobs[0]
         return words_of(log, log.partition_column)
 
@@ -121,7 +118,6 @@ class Graded:
 
     @cached_property
     def work(self) -> Floats:
-        """The work of each job [processor s]."""
         log = self.asked.jobs[0]
         return (log.procs * log.filled("run_time")).astype(np.float64)
 
@@ -130,7 +126,6 @@ class Graded:
 
     @cached_property
     def figures(self) -> Figures:
-        """The figures of 2a."""
         here, wait = self.counted, np.nan_to_num(self.wait)
         error, one = np.abs(self.twin - wait), np.ones(len(wait))
         return Figures(
@@ -149,7 +144,6 @@ class Graded:
 
     @property
     def weeks(self) -> Ints:
-        """The week of each job."""
         return (self.eligible - self.asked.warm_up) // WEEK
 
     def _is_nearer(self, other: Floats, wait: Floats) -> bool:
@@ -193,5 +187,4 @@ class Graded:
 
     @property
     def grade(self) -> Letter:
-        """The grade."""
         return "ungraded" if self.asked.side.files is None else grade_of(self.figures)

@@ -64,7 +64,6 @@ class Figures:
 
     @property
     def worst(self) -> GroupFigures | None:
-        """The group with the ratio that reaches farthest from 1."""
         return max(self.groups, key=lambda one: one.off, default=None)
 
 
@@ -93,7 +92,6 @@ def refusals(figures: Figures) -> list[str]:
 
 
 def criteria(figures: Figures) -> list[Criterion]:
-    """Return the conditions of the grades."""
     share, ratio, spread = figures.of_spread, figures.ratio, figures.spread
     wide, of_groups = max(0.10, spread.ratio), max(0.20, 2 * spread.ratio)
     worst, rho = figures.worst, "unknown" if isnan(figures.correlation) else f"{figures.correlation:.2f}"
@@ -120,7 +118,6 @@ def criteria(figures: Figures) -> list[Criterion]:
 
 
 def grade_of(figures: Figures) -> Letter:
-    """Return the best grade of which all conditions hold."""
     if refusals(figures):
         return "refused"
     found = criteria(figures)

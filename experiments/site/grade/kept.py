@@ -34,7 +34,6 @@ def place_of(site: Path) -> Path:
 
 
 def keep_grade(site: Path, grade: str, worst: str, helps: str, page: Path) -> None:
-    """Keep a grade."""
     made = KeptGrade(sha256(site.read_bytes()), grade, worst, helps, str(page))
     with whole_file(place_of(site)) as part:
         part.write_text(json.dumps(asdict(made), indent=1) + "\n", encoding="utf-8")

@@ -54,7 +54,6 @@ def report_on(graded: Graded, helps: str) -> Report:
 
 
 def sentences(graded: Graded, helps: str) -> list[str]:
-    """Return the verdict, a sentence or two each."""
     figures, letter = graded.figures, graded.grade
     why = refusals(figures) if letter == "refused" else []
     if letter == "refused" and not why:
@@ -113,7 +112,6 @@ def _groups(graded: Graded) -> pd.DataFrame:
 
 
 def _weeks(graded: Graded) -> pd.DataFrame:
-    """Return the mean waits of each week's counted jobs [h]."""
     here = graded.counted
     table = pd.DataFrame({"week": graded.weeks[here], "logged_h": graded.wait[here], "simulated_h": graded.twin[here]})
     means = table.groupby("week").mean() / 3600
@@ -121,7 +119,6 @@ def _weeks(graded: Graded) -> pd.DataFrame:
 
 
 def paint_groups(axes: Axes, table: pd.DataFrame) -> None:
-    """Draw the ratio of the waits of each group, with its interval."""
     place = np.arange(len(table))
     spread = np.stack([table["ratio"] - table["low"], table["high"] - table["ratio"]])
     axes.axvline(1, color="#555555", linewidth=1)

@@ -37,7 +37,6 @@ class Interval:
         return 1 - margin <= self.low and self.high <= 1 + margin
 
     def over(self, divisor: float) -> "Interval":
-        """Return it divided by a number above 0."""
         return Interval(self.value / divisor, self.low / divisor, self.high / divisor)
 
 

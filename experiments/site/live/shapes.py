@@ -149,7 +149,6 @@ class Answer:
     less: list[tuple[int, str, Start]]  # requested time [s], partition and start, where it comes earlier
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain values."""
         return {
             "job": self.job, "limit_s": self.limit,
             "partitions": [{"partition": name, **one.to_dict()} for name, one in self.starts.items()],

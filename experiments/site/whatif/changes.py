@@ -54,7 +54,6 @@ def _with_parts(site: Site, **parts: Any) -> Site:
 
 
 def conf_of(site: Site) -> SlurmConf:
-    """Return a site's slurm.conf."""
     if site.conf is None:
         raise JobcastError(f"{printable(site.name)}: has no slurm.conf, so there is nothing to change; import it.")
     return site.conf
@@ -187,7 +186,6 @@ def _with_more(site: Site, like: str, number: int) -> Site:
 
 
 def _without(site: Site, gone: set[str]) -> Site:
-    """Take nodes away from the slurm.conf and from what scontrol shows."""
     conf, lines, procs = conf_of(site), [], 0
     for line, row in conf.node_lines:
         if stay := [name for name in names_of(line) if name not in gone]:

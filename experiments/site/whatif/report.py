@@ -57,7 +57,6 @@ def report_on(compared: Compared, change: str, caution: str, searched: Target | 
 
 
 def sentences(compared: Compared, change: str, searched: Target | None = None) -> list[str]:
-    """Return the verdict, a sentence or two each."""
     found = [] if searched is None else [_answer(searched, change)]
     holding = [one for one in compared.by_group if one.holds]
     everyone, gone, rest = compared.all_jobs, _gone(compared), "the others" if _gone(compared) else "jobs"

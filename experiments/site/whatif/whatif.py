@@ -75,7 +75,6 @@ class Question:
 
     @cached_property
     def waits(self) -> list[Floats]:
-        """The waits of the site as it is, by shake."""
         return self._run(self.before, None, "As it is")
 
     def compared(self, after: Side, name: str = "Changed") -> "Compared":
@@ -112,7 +111,6 @@ class Difference:
 
     @property
     def change(self) -> float:
-        """The difference [s]."""
         return self.after - self.before
 
     @property
@@ -140,25 +138,21 @@ class Compared:
 
     @cached_property
     def work(self) -> Floats:
-        """The work of each job [processor s]."""
         log = self.asked.log
         return (log.procs * log.filled("run_time")).astype(np.float64)
 
     @cached_property
     def blocks(self) -> tuple[Ints, int]:
-        """The block of whole weeks of each job, and how many there are."""
         submit = self.asked.log.values["submit"]
         mean = np.mean(self.before, axis=0)
         return blocks_of(submit, mean, self.asked.warm_up, int(submit.max(initial=0)) + 1)
 
     @cached_property
     def all_jobs(self) -> Difference:
-        """The difference of all jobs."""
         return self._difference("all jobs", self.counted)
 
     @cached_property
     def by_group(self) -> list[Difference]:
-        """The differences of groups of enough jobs or work."""
         log = self.asked.log
         classes = classes_of(log, self.work)
         users = {"users": classes.pop("users")}

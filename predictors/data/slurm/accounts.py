@@ -64,7 +64,6 @@ class Association:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return f"user {self.user} of {self.account}" if self.user else f"account {self.account}"
 
 

@@ -52,7 +52,6 @@ class ShownReservation:
 
     @property
     def hosts(self) -> set[str]:
-        """The names of its nodes."""
         return set(names_of(Setting("Nodes", self.nodes, self.place)))
 
 

@@ -47,7 +47,6 @@ KINDS: Final = MappingProxyType(
 
 
 def sha256(data: bytes) -> str:
-    """Return the SHA-256 of bytes."""
     return hashlib.sha256(data).hexdigest()
 
 
@@ -83,7 +82,6 @@ class Site:
     log: SiteLog | None = None
 
     def texts(self, *kinds: str) -> dict[str, str]:
-        """Return the texts of some kinds by their names."""
         return {one.name: one.text for one in self.source if one.kind in kinds}
 
     @cached_property
@@ -94,28 +92,23 @@ class Site:
 
     @cached_property
     def accounts(self) -> Accounts | None:
-        """Accounts, users and QOS; None where there are none."""
         texts = self.texts(ACCOUNTS)
         return accounts_of(texts) if texts else None
 
     @cached_property
     def gpus(self) -> dict[str, Gpus]:
-        """The GPUs by the gres.conf."""
         return {key: one for text in self.texts(GRES).items() for key, one in parse_gres(*text).items()}
 
     @cached_property
     def switches(self) -> dict[str, Mapping[str, Setting]]:
-        """The lines of the topology.conf by the names of their switches."""
         return {key: one for text in self.texts(TOPOLOGY).items() for key, one in parse_topology(*text).items()}
 
     @cached_property
     def nodes(self) -> dict[str, ShownNode]:
-        """The nodes that scontrol showed."""
         return {key: one for text in self.texts(NODES).items() for key, one in parse_nodes(*text).items()}
 
     @cached_property
     def reservations(self) -> list[ShownReservation]:
-        """The reservations that scontrol showed."""
         return [one for text in self.texts(RESERVATIONS).items() for one in parse_reservations(*text)]
 
     def write(self, path: Path) -> None:
