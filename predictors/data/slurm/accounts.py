@@ -14,7 +14,6 @@ from typing import Final
 
 from predictors.core.compressed import read_text
 from predictors.core.errors import JobcastError, printable
-from predictors.data.formats.columns import span
 from predictors.data.slurm.conf import Setting
 
 ROOT: Final = "root"  # the account above all others
@@ -329,17 +328,6 @@ def number_of(found: Setting) -> float:
     if re.fullmatch(r"\d{1,12}(\.\d{1,12})?", found.value) is None:
         raise JobcastError(f"{found.place}: {found.name} is a number from 0 on; found {printable(found.value)[:40]!r}.")
     return float(found.value)
-
-
-def wall_of(found: Setting) -> int:
-    """Return a time in seconds, which is written in minutes or as `[days-]hours:minutes:seconds`."""
-    seconds = 60 * int(found.value) if re.fullmatch(r"\d{1,9}", found.value) else span(found.value)
-    if seconds is None:
-        raise JobcastError(
-            f"{found.place}: {found.name} is a time, in minutes or such as 1-00:00:00; found "
-            f"{printable(found.value)[:40]!r}."
-        )
-    return int(seconds)
 
 
 def tres_of(found: Setting) -> dict[str, float]:

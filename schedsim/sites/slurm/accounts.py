@@ -18,9 +18,8 @@ from predictors.data.slurm.accounts import (
     Association,
     number_of,
     tres_of,
-    wall_of,
 )
-from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
+from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of, whole_of
 from schedsim.sites.slurm.fair_share import Shares
 from schedsim.sites.slurm.limits import Kind, Limits, LimitsBeingMade
 from schedsim.sites.slurm.usage import OF_PARENT
@@ -483,7 +482,7 @@ class _Limits:
     def _beyond(self, told: Setting, key: str) -> Bools:
         """Return which jobs alone are beyond a limit on one job."""
         if key == "maxwall":
-            return self.owners.workload.requested > wall_of(told)
+            return self.owners.workload.requested > seconds_of(told, may_be_0=True)
         found = np.zeros(len(self.place), dtype=np.bool_)
         for tres, most in tres_of(told).items():
             amounts = self._amounts(tres)
