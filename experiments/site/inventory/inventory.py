@@ -14,7 +14,7 @@ from predictors.data.slurm.accounts import ROOT
 from predictors.data.slurm.conf import Setting
 from predictors.data.slurm.folder import Imported
 from predictors.data.slurm.hosts import host_list
-from predictors.data.slurm.site import CONF, GRES, KINDS, RESERVATIONS, Site
+from predictors.data.slurm.site import CONF, GRES, RESERVATIONS, Site
 from predictors.data.summary import date_of
 from schedsim.machine.node_groups import NodeGroup
 from schedsim.machine.slurm_nodes import SlurmMachine, machine_of
@@ -32,7 +32,7 @@ def inventory_of(imported: Imported, out: Path) -> dict[str, Any]:
     site, log = imported.site, imported.log
     made, conf, accounts = machine_of(site, str(out)), site.conf, site.accounts
     groups = () if made is None else made.machine.nodes
-    files = [(one.name, KINDS[one.kind]) for one in site.source]
+    files = [(one.name, one.kind) for one in site.source]
     files += [] if imported.log_path is None else [(imported.log_path.name, "job log")]
     files += [(name, f"not used: {why}") for name, why in imported.left.items()]
     missing = list(missing_of(site, made))
@@ -116,7 +116,7 @@ def missing_of(site: Site, made: SlurmMachine | None) -> Iterator[tuple[str, str
     conf, accounts = site.conf, site.accounts
     cluster = "CLUSTER" if conf is None else conf.text("ClusterName", "CLUSTER")
     if conf is None:
-        yield KINDS[CONF], "cp $(scontrol show config | awk '/^SLURM_CONF/ {print $3}') ."
+        yield CONF, "cp $(scontrol show config | awk '/^SLURM_CONF/ {print $3}') ."
     gpus = () if made is None else [one for one in made.machine.nodes if one.gpus]
     if not site.texts(GRES) and any(one.gpu_type is None for one in gpus):
         yield "gres.conf: the types of GPUs", "cp /etc/slurm/gres.conf ."

@@ -22,7 +22,6 @@ from predictors.data.slurm.site import (
     CONF,
     GRES,
     INCLUDED,
-    KINDS,
     NODES,
     RESERVATIONS,
     TOPOLOGY,
@@ -51,7 +50,7 @@ _FIRST: Final = (  # how the first line of a file begins that is no comment, and
 
 
 def kind_of(data: bytes, name: str) -> str:
-    r"""Return what a file of a site holds: a kind of `KINDS`, a job log, or nothing that is known.
+    r"""Return what a file of a site holds: the kind of a `Source`, a job log, or nothing that is known.
 
     >>> kind_of(b"# nodes\nNodeName=n[1-4] Type=a Name=gpu", "x"), kind_of(b"Name|Priority|MaxWall\n", "y")
     ('gres.conf', 'sacctmgr')
@@ -114,7 +113,7 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
                 left[name] = f"a copy of {copied}"
             elif others and kind in _ONE_OF_A_KIND:
                 raise JobcastError(
-                    f"{folder}: {others[0].name} and {name} are both {KINDS[kind]}, and differ; take the older one out."
+                    f"{folder}: {others[0].name} and {name} are both {kind}, and differ; take the older one out."
                 )
             else:
                 sources.append(own)
@@ -137,7 +136,7 @@ def read_folder(folder: Path, out: Path, read_log: Callable[[Path], tuple[JobLog
 
 
 def _source(path: Path, name: str, kind: str) -> Source:
-    text = read_text(path, KINDS[kind]).replace("\r\n", "\n")
+    text = read_text(path, kind).replace("\r\n", "\n")
     text = _SECRET.sub(r"\1", text)  # passwords do not belong into a file that is passed on
     return Source(name, kind, text)
 

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, ClassVar, Final
 
 from predictors.core.compressed import read_text
@@ -34,16 +33,9 @@ FORMAT: Final = "jobcast site"
 VERSION: Final = 1
 _BEGIN: Final = re.compile(rf'(?:\xef\xbb\xbf)?\s*format\s*=\s*"{FORMAT}"'.encode("latin-1"))
 _NOT_LITERAL: Final = re.compile(r"'''|[\x00-\x08\x0b-\x1f\x7f]")
-CONF, INCLUDED, ACCOUNTS = "slurm.conf", "included", "sacctmgr"
-GRES, TOPOLOGY, NODES, RESERVATIONS = "gres.conf", "topology.conf", "nodes", "reservations"
-KINDS: Final = MappingProxyType(
-    {
-        CONF: "slurm.conf", INCLUDED: "a part of it", ACCOUNTS: "sacctmgr's accounts, users and QOS", GRES: "gres.conf",
-        TOPOLOGY: "topology.conf", NODES: "what `scontrol show node` prints",
-        RESERVATIONS: "what `scontrol show res` prints",
-    }
-)  # fmt: skip
-"""What the sources of a site are."""
+CONF, INCLUDED, ACCOUNTS = "slurm.conf", "a part of slurm.conf", "sacctmgr"
+GRES, TOPOLOGY, NODES, RESERVATIONS = "gres.conf", "topology.conf", "scontrol show node", "scontrol show res"
+KINDS: Final = (CONF, INCLUDED, ACCOUNTS, GRES, TOPOLOGY, NODES, RESERVATIONS)
 
 
 def sha256(data: bytes) -> str:

@@ -14,7 +14,7 @@ NODE = """NodeName={} Arch=x86_64 CoresPerSocket=4
 
 
 def made(conf, **texts):
-    kinds = {"gres": "gres.conf", "topology": "topology.conf", "nodes": "nodes"}
+    kinds = {"gres": "gres.conf", "topology": "topology.conf", "nodes": "scontrol show node"}
     sources = [Source("slurm.conf", "slurm.conf", conf)] if conf else []
     return machine_of(Site("big", (*sources, *(Source(k, kinds[k], v) for k, v in texts.items()))), "big.site")
 
