@@ -162,7 +162,7 @@ def start(args: options.Start) -> None:
     conf, made = conf_of(site), machine_of(site, str(args.path))
     queue = queue_now(args.queue)
     past = Past(None if site.log is None else read(log_of(args.path, site))[0])
-    places = Places(conf, None if made is None else made.machine, queue, past, args.draws, args.seed)
+    places = Places(conf, None if made is None else made.machine, queue, past)
     named = [queue.job(name) for name in args.jobs or ()]
     for one in named:
         why = f"it is {one.state}" if one.state != PENDING else obstacle(one, queue.now)

@@ -77,8 +77,6 @@ class Start(shared.Printed):
     ] = None
     user: Annotated[str, Option(help="Whose job --if is: run times are drawn from what its user needed.")] = ""
     queue: live.Queue = None
-    draws: Annotated[int, Option(help="Draws of the run times.", min=1, max=10_000)] = 100
-    seed: shared.Seed = 0
 
 
 class Import(shared.Accounted):

@@ -11,7 +11,7 @@ from math import ceil
 from typing import Any, Final
 
 from experiments.site.live.queue import LiveQueue
-from experiments.site.live.starts import DRAWS, Past, Present, Start
+from experiments.site.live.starts import Past, Present, Start
 from predictors.core.errors import JobcastError, printable
 from predictors.data.formats.columns import span
 from predictors.data.slurm.conf import ENDLESS, SlurmConf, seconds_of, whole_of
@@ -83,8 +83,6 @@ class Places:
     machine: Machine | None
     queue: LiveQueue
     past: Past
-    draws: int = DRAWS
-    seed: int = 0
 
     def procs_of(self, shape: Shape, partition: str) -> int | str:
         """Return how many processors a job counts for in a partition, or why it cannot run there."""
@@ -132,7 +130,7 @@ class Places:
             others = tuple(one for one in self.queue.jobs if one != job)
             try:
                 present = Present(replace(self.queue, jobs=(*others, moved)), partition, self.past)
-                found[partition] = present.start(moved, present.simulation(), self.draws, self.seed)
+                found[partition] = present.start(moved, present.simulation())
             except JobcastError as error:
                 refused[partition] = str(error)
         return dict(sorted(found.items(), key=lambda item: item[1].p50)), refused
