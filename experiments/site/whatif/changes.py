@@ -111,7 +111,7 @@ def _owners(site: Site, kind: str) -> set[str]:
 def _check_known(what: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
         near = get_close_matches(name, known, n=3, cutoff=0.3) or sorted(known)[:9]
-        raise JobcastError(f"{SET}: the twin reads no {what} {printable(name)[:60]!r}; near: {', '.join(near)}.")
+        raise JobcastError(f"{SET}: the twin knows no {what} {printable(name)[:60]!r}; near: {', '.join(near)}.")
 
 
 def _with_partition(site: Site, partition: str, setting: Setting) -> Site:

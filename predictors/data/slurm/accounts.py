@@ -161,14 +161,15 @@ class Accounts:
         verb, entity = _VERBS.get(verb, verb), _ENTITIES.get(entity, entity)
         if verb == "show" or entity not in ("account", "user", "qos", "cluster"):
             return
-        if verb == "delete":
-            raise JobcastError(f"{place}: deletes; only what is added and changed is read: write `sacctmgr dump`.")
         wanted, changed = _clauses(words, place, entity, "set" if verb == "add" else "where")
         if verb == "modify":
             self._modify(entity, wanted, changed)
             return
         if "name" not in wanted:
-            raise JobcastError(f"{place}: names no {entity} to add; write Name=….")
+            raise JobcastError(f"{place}: names no {entity} to {verb}; write Name=….")
+        if verb == "delete":
+            self._delete(entity, wanted)
+            return
         for name in wanted["name"]:
             rest = {key: one for key, one in changed.items() if one.value not in ("", "-1")}
             if entity == "qos":
@@ -220,6 +221,18 @@ class Accounts:
             return bool(one.user) == (entity == "user") and all(own[key] in names for key, names in wanted.items())
 
         return [one for one in self.associations if is_meant(one)]
+
+    def _delete(self, entity: str, wanted: Mapping[str, list[str]]) -> None:
+        for name in wanted.get("name", ()) if entity == "qos" else ():
+            self.qos.pop(name, None)
+            self._qos_at.pop(name, None)
+        gone = self._meant(entity, wanted) if entity in ("user", "account") else []
+        accounts = {one.account for one in gone if not one.user}
+        for one in [one for one in self.associations if one in gone or one.account in accounts]:
+            self.associations.remove(one)
+            del self._first[one.account, one.user, one.partition]
+        left = {one.user for one in self.associations}
+        self.default_account = {user: one for user, one in self.default_account.items() if user in left}
 
     def _read_table(self, path: str, lines: list[tuple[str, str]]) -> None:
         written = lines[0][1].split("|")
