@@ -18,6 +18,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 MINUTE = 60
+LOOKS_EVERY = 60
+"""Seconds from one look at the queue to the next, where no other is said."""
 PENDING = "PENDING"
 RECURRING = {"HOURLY": 3600, "DAILY": 86_400, "WEEKDAY": 86_400, "WEEKEND": 86_400, "WEEKLY": 604_800}
 """Seconds until a reservation with this flag begins again, at least."""

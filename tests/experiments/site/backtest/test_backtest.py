@@ -59,7 +59,8 @@ def test_each_month_counts_its_jobs_in_both_schedules(log, found):
     assert table["jobs"].tolist() == np.bincount(month).tolist()
     assert table["earlier"].tolist() == [int((moved[month == k] < -60).sum()) for k in range(3)]
     assert table["later"].tolist() == [int((moved[month == k] > 60).sum()) for k in range(3)]
-    assert table["short"].sum() == round(figures["soft_too_short"] * len(log)) > 0
+    assert table["set"].sum() == round(figures["soft_set"] * len(log)) > 0
+    assert table["short"].sum() == round(figures["soft_too_short"] * table["set"].sum()) > 0
     assert table["after_mean_wait_s"].iloc[2] == pytest.approx(after.wait[month == 2].mean())
     whole = found.runs[(found.runs["seed"] == -1) & (found.runs["case"] == "requests")]
     assert whole["mean_wait_s"].item() == pytest.approx(before.wait[month > 0].mean()), "the first month stands apart"
