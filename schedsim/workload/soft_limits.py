@@ -17,12 +17,13 @@ import numpy as np
 
 from predictors.core.arrays import Floats, Ints
 from predictors.core.errors import JobcastError, unknown_name
-from predictors.core.events import CANCELLED, JOB, KIND, RETURNED, STARTED, SUBMITTED, TIME
+from predictors.core.events import CANCELLED, ENDED, JOB, KIND, RETURNED, STARTED, SUBMITTED, TIME
 from predictors.schedulers.soft_limit import (
     LEAVE,
     LOOKS_EVERY,
     MINUTE,
     Bound,
+    Outlived,
     QueuedJob,
     SiteRules,
     SiteState,
@@ -113,6 +114,8 @@ class PolledLimits:
         self.changes: list[Change] = []
         self._bounds, self._requested, self._held_as, self._looks = bounds, requested, held_as, looks
         self._waiting: dict[int, QueuedJob] = {}
+        self._running: dict[int, tuple[QueuedJob, int]] = {}  # and when they started
+        self._outlived = Outlived(looks.rules)
         self._unseen: list[Ints] = []  # events since the last poll
 
     @property
@@ -134,9 +137,11 @@ class PolledLimits:
         self._follow(told)
         self._bounds.take(told)
         revised = []
-        for (row, job), bound in zip(
+        for (row, job), given in zip(
             list(self._waiting.items()), self._bounds.of([*self._waiting.values()]), strict=True
         ):
+            self._outlived.asked(job, given)
+            bound = self._outlived.raised(job, given)
             ours = frozenset((job.soft // MINUTE,)) if job.soft else frozenset[int]()
             decision = decide(job, bound, SiteState(now), self._looks.rules, ours)
             if decision.action == LEAVE:
@@ -154,7 +159,8 @@ class PolledLimits:
         """Return a copy that goes on by itself."""
         new = copy.copy(self)
         new.seconds, new.changes, new._bounds = self.seconds.copy(), list(self.changes), self._bounds.fork()
-        new._waiting, new._unseen = dict(self._waiting), list(self._unseen)
+        new._waiting, new._running, new._unseen = dict(self._waiting), dict(self._running), list(self._unseen)
+        new._outlived = copy.deepcopy(self._outlived)
         return new
 
     def figures(self, run_time: Ints) -> dict[str, float]:
@@ -180,12 +186,21 @@ class PolledLimits:
         return seen
 
     def _follow(self, events: Ints) -> None:
-        for kind, row in events[:, [KIND, JOB]].tolist():
+        ended = []
+        for time, kind, row in events.tolist():
             if kind in (SUBMITTED, RETURNED):  # a job that returns to the queue keeps its soft limit
                 soft = self.seconds[row]
                 self._waiting[row] = replace(self._bounds.job(row), soft=None if np.isnan(soft) else int(soft))
-            elif kind in (STARTED, CANCELLED):
-                self._waiting.pop(row, None)
+                self._running.pop(row, None)
+            elif kind == STARTED:
+                self._running[row] = self._waiting.pop(row), time
+            elif kind == CANCELLED:
+                self._outlived.ended(self._waiting.pop(row), None)
+            elif kind == ENDED:
+                job, start = self._running.pop(row)
+                ended.append((time, row, job, time - start))
+        for _, _, job, ran in sorted(ended, key=lambda one: one[:2]):  # as the adapter does, by end and id
+            self._outlived.ended(job, ran)
 
     def _write(self, answers: Floats, n: int, rows: Ints, seconds: Ints | Floats) -> int:
         new = answers[n : n + len(rows)]
