@@ -273,8 +273,10 @@ def fallback_note(found: dict[str, Any]) -> str | None:
     return f"{count:,} jobs were answered by their request, since there was no estimate." if count else None
 
 
-def looks_of(looks: LooksOptions) -> Looks:
-    """Return how the adapter looks at the queue."""
+def looks_of(looks: LooksOptions, soft_limits: str | None) -> Looks:
+    """Return how the adapter looks at the queue; refuse options on it where it sets nothing."""
+    if soft_limits is None and looks != LooksOptions():
+        raise JobcastError("--rules and --every are for --soft-limits; leave them out, or add --soft-limits slurm.")
     return Looks(SiteRules() if looks.rules is None else read_rules(looks.rules), looks.every)
 
 

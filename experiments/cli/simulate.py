@@ -94,7 +94,7 @@ def simulate(args: options.Simulate) -> None:
             correction=correction,
             budget=args.budget,
             soft_limits=args.soft_limits,
-            looks=looks_of(args.looks),
+            looks=looks_of(args.looks, args.soft_limits),
             **setting,
         )
         with working(f"Simulating {len(cleaned):,} jobs"):

@@ -50,7 +50,7 @@ class GivenBounds:
 
 
 class LearntBounds(GivenBounds):
-    """P90 of a model that is told the same events as the adapter's, and learns as the jobs end."""
+    """P90 of a model that receives the same events as the adapter's, and learns as the jobs end."""
 
     def __init__(self, log: JobLog, predictor: Predictor) -> None:
         super().__init__(log, np.empty(0, dtype=np.int64))
@@ -103,7 +103,7 @@ class LearntBounds(GivenBounds):
 
 
 def _codes(log: JobLog, column: str, key: Pseudonymiser) -> Ints:
-    """Return a column as a service is told it: names as hashes, numbers as they are."""
+    """Return a column as a service receives it: names as hashes, numbers as they are."""
     codes, names = log.filled(column), log.names(column)
     if not names:
         return codes

@@ -20,7 +20,7 @@ def backtest(args: options.Backtest) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
     jobs, account = read(args.log, args.jobs_of.requests_from)
     with console.after_reading(account):
-        looks = looks_of(args.looks)
+        looks = looks_of(args.looks, args.soft_limits)
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
         asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds, looks)
         page_of = f"backtest-{slug(prepared.used.name)}"

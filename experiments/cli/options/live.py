@@ -48,7 +48,7 @@ class LookOptions:
             metavar="LOG",
         ),
     ] = None
-    every: Annotated[float, Option(help="Seconds from one look to the next.", min=1)] = LOOKS_EVERY
+    every: Annotated[float, Option(help="Seconds from one look to the next.", min=1)] = float(LOOKS_EVERY)
     metrics: Annotated[
         Path | None,
         Option(help="File of metrics to write each time, for Prometheus' textfile collector.", writable=True),

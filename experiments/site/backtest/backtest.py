@@ -20,7 +20,14 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import estimates_by_name, soft_limits_by_name, table_by, usual_correction
+from experiments.runs.simulate import (
+    estimates_by_name,
+    learnt_from,
+    loaded,
+    soft_limits_by_name,
+    table_by,
+    usual_correction,
+)
 from experiments.site.advise.advice import CLASSES
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
@@ -69,6 +76,12 @@ class Backtest:
             raise JobcastError(
                 f"The predictor {CLAIRVOYANT} knows the run times, so no site could have had its soft limits: a "
                 "backtest learns from earlier jobs alone. Take another --predictor; the page of names lists them."
+            )
+
+        if learnt_from(loaded(self.predictor), self.log):
+            raise JobcastError(
+                f"The model {self.predictor} has learnt from this log, so its soft limits would look ahead: a backtest "
+                "learns from earlier jobs alone. Take a model of an earlier log, or a predictor's name."
             )
 
     @cached_property

@@ -5,9 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from experiments.cli.options.shared import LooksOptions
+from experiments.cli.set_up import looks_of
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, soft_limits_by_name
-from jobcast import generate_log
+from jobcast import JobcastError, generate_log
 from predictors.schedulers.adapter import SHADOW, Adapter
 from predictors.schedulers.embedded import Embedded
 from predictors.schedulers.journal import WOULD_CLEAR, WOULD_SET, Journal, read_journal
@@ -140,3 +142,9 @@ def test_each_kind_of_source_gives_limits_in_whole_minutes(log):
 def test_a_budget_gives_limits_too(log):
     named = NamedSimulation(log, NamedPolicy.of("easy"), "last-two", "slurm", budget=0.2, soft_limits="slurm")
     assert named.run()[1]["soft_set"] > 0
+
+
+def test_options_on_the_adapter_need_soft_limits():
+    with pytest.raises(JobcastError, match="--rules and --every are for --soft-limits"):
+        looks_of(LooksOptions(every=30), None)
+    assert looks_of(LooksOptions(every=30), "slurm") == Looks(every=30)
