@@ -42,7 +42,7 @@ class ReadersWriterLock:
         self._readers = 0
 
     def __deepcopy__(self, memo: object) -> Self:
-        return type(self)()  # nobody holds a copy's
+        return type(self)()  # a copy has no readers
 
     @contextmanager
     def reading(self) -> Iterator[None]:

@@ -6,6 +6,7 @@ from predictors.core.errors import JobcastError
 from predictors.schedulers.soft_limit import Bound, QueuedJob, SiteRules
 from schedsim.engine.simulation import simulate
 from schedsim.policies.policy import make_policy
+from schedsim.validate.validate import check
 from schedsim.workload.soft_limits import SOFT_LIMITS, Looks, PolledLimits, soft_limits_named
 from schedsim.workload.workload import Workload
 
@@ -38,7 +39,9 @@ def workload(procs, run_time, requested):
 
 def starts(jobs, held_as="slurm", policy="easy", every=60):
     limits = PolledLimits(Known(jobs, jobs.run_time), jobs.requested, SOFT_LIMITS[held_as], Looks(RULES, every))
-    return simulate(jobs, make_policy(policy), limits, SOFT_LIMITS[held_as].correction).start.tolist()
+    schedule = simulate(jobs, make_policy(policy), limits, SOFT_LIMITS[held_as].correction)
+    check(schedule, make_policy(policy), limits)
+    return schedule.start.tolist()
 
 
 def test_running_jobs_are_planned_by_hard_limits_before_25_05_4():
