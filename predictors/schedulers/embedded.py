@@ -49,7 +49,10 @@ class Embedded:
     def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
         """Return the predicted run times of jobs, as if they were submitted now."""
         asked = [msgspec.convert(dict(one), JobIn).codes(self._key) for one in jobs]
-        learnt = self._service.as_at(self._sent, None).result(PATIENCE)
+        try:
+            learnt = self._service.as_at(self._sent, None).result(PATIENCE)
+        except TimeoutError as error:
+            raise JobcastError(f"the model has not learnt the newest events within {PATIENCE:g} s.") from error
         found = self._service.predict(asked, None, learnt)
         return [runtime_of(one, found.identity, found.sequence) for one in found.answers]
 
