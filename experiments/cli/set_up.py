@@ -3,6 +3,7 @@
 from dataclasses import replace
 from typing import Any
 
+from experiments.cli.options.shared import LooksOptions
 from experiments.cli.options.simulate import CeilOptions, MachineOptions, SiteOptions
 from experiments.compare.measures import titled
 from experiments.console import print_table
@@ -12,6 +13,8 @@ from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.data.cleaning import within_requests
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
+from predictors.schedulers.rules import read_rules
+from predictors.schedulers.soft_limit import SiteRules
 from schedsim.kernels.keys import SCORE
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.dilation import Dilation
@@ -27,6 +30,7 @@ from schedsim.sites.cobalt import big_run
 from schedsim.sites.cobalt.files import rules_of_log
 from schedsim.sites.cobalt.rules import Rules, within_shares
 from schedsim.workload.deadlines import deadlines_by, is_share
+from schedsim.workload.soft_limits import Looks
 from schedsim.workload.workload import Workload
 
 
@@ -269,14 +273,24 @@ def fallback_note(found: dict[str, Any]) -> str | None:
     return f"{count:,} jobs were answered by their request, since there was no estimate." if count else None
 
 
+def looks_of(looks: LooksOptions, soft_limits: str | None) -> Looks:
+    """Return how the adapter looks at the queue; refuse options on it where it sets nothing."""
+    if soft_limits is None and looks != LooksOptions():
+        raise JobcastError("--rules and --every are for --soft-limits; leave them out, or add --soft-limits slurm.")
+    return Looks(SiteRules() if looks.rules is None else read_rules(looks.rules), looks.every)
+
+
 def soft_limits_note(found: dict[str, Any]) -> str | None:
-    """Return how many soft limits were too short, and by how much, if there were any."""
+    """Return how many jobs had a soft limit, how many of these were too short, and by how much."""
     if found.get("soft_limits") is None:
         return None
+    if not found["soft_set"]:
+        return "No job had a soft limit when it started."
     if not found["soft_too_short"]:
-        return "No soft limit was too short."
+        return f"{100 * found['soft_set']:.1f} % of the jobs had a soft limit; none was too short."
     return (
-        f"{100 * found['soft_too_short']:.1f} % of the soft limits were too short, by "
+        f"{100 * found['soft_set']:.1f} % of the jobs had a soft limit when they started; "
+        f"{100 * found['soft_too_short']:.1f} % of these were too short, by "
         f"{found['soft_short_by_median_s'] / 60:,.0f} min in the median; no job is stopped by one."
     )
 

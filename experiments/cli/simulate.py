@@ -8,6 +8,7 @@ from experiments.cli.set_up import (
     check_ceil,
     fallback_note,
     ignored_note,
+    looks_of,
     nodes_of,
     outages_note,
     preemption_note,
@@ -93,6 +94,7 @@ def simulate(args: options.Simulate) -> None:
             correction=correction,
             budget=args.budget,
             soft_limits=args.soft_limits,
+            looks=looks_of(args.looks, args.soft_limits),
             **setting,
         )
         with working(f"Simulating {len(cleaned):,} jobs"):

@@ -7,6 +7,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from experiments.runs.policies import NamedPolicy, demands_by
+from experiments.runs.soft_limits import GivenBounds, LearntBounds
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
@@ -39,7 +40,7 @@ from schedsim.sites.slurm.loops import Loops
 from schedsim.validate.validate import check
 from schedsim.workload.demands import Demands
 from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, clairvoyant, requested
-from schedsim.workload.soft_limits import Given, Rounded, soft_limits_named
+from schedsim.workload.soft_limits import USUAL, Looks, PolledLimits, soft_limits_named
 from schedsim.workload.workload import Workload, row_of
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ def check_names(
         loaded(estimates)
     elif isinstance(estimates, str) and estimates not in (*GIVEN, *REVISED_ESTIMATES, *PREDICTORS):
         raise _unknown(estimates)
-    if not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
+    if soft_limits is not None or not isinstance(estimates, str) or estimates in REVISED_ESTIMATES:
         refuse({*policy.passes.traits, REVISED}, f"{policy.name} on {estimates}: ")
 
 
@@ -173,6 +174,31 @@ def estimates_by_name(
     if given in PREDICTORS:
         return forecast(make_predictor(given), log)
     raise _unknown(given)
+
+
+def soft_limits_by_name(
+    name: "str | LoadedModel | SimilarRuns",  # as of `estimates_by_name`, where that is one estimate of a job
+    log: JobLog,
+    workload: Workload,
+    held_as: str,  # see `schedsim.workload.soft_limits.SOFT_LIMITS`
+    budget: float | None = None,
+    looks: Looks = USUAL,
+) -> PolledLimits:
+    """Return the soft limits that the adapter sets by a model, while a simulation goes on.
+
+    A kept model learns as it does next to a scheduler.
+    """
+    given = loaded(name) if isinstance(name, str) and budget is None else name
+    if isinstance(given, str) and given in GIVEN and budget is None:
+        bounds = GivenBounds(log, GIVEN[given](workload))
+    elif budget is not None:
+        bounds = LearntBounds(log, _within(_called(name), budget))
+    elif isinstance(given, str):
+        bounds = LearntBounds(log, make_predictor(given))
+    else:
+        assert not isinstance(given, SimilarRuns)  # refused before
+        bounds = LearntBounds(log, given.predictor)
+    return PolledLimits(bounds, workload.requested, soft_limits_named(held_as), looks)
 
 
 def _of_role(name: str, log: JobLog, workload: Workload) -> Estimates:
@@ -268,6 +294,7 @@ class NamedSimulation:
     correction: str = "requested"
     budget: float | None = None
     soft_limits: str | None = None
+    looks: Looks = USUAL  # of the adapter that sets them
     # kill, allocator, run times, rules and outages as of `schedsim.engine.simulation.simulate`
     kill: bool = True
     workload: Workload | None = None  # the log's jobs, for those who made them already
@@ -283,30 +310,22 @@ class NamedSimulation:
         return self.policy.of_log(self.log)[0] if self.rule is None else self.rule
 
     def _estimated(self, workload: Workload) -> Estimates | Separate | RevisedEstimates:
-        return self._given(workload)[0]
-
-    def _given(self, workload: Workload) -> tuple[Estimates | Separate | RevisedEstimates, Given | None]:
-        """Return the estimates that are planned by, and the soft limits among them, if there are any."""
-        found = estimates_by_name(self.estimates, self.log, workload, self.budget)
         if self.soft_limits is None:
-            return found, None
-        limits = soft_limits_named(self.soft_limits).of(found, workload)
-        return limits.estimates, limits
+            return estimates_by_name(self.estimates, self.log, workload, self.budget)
+        return soft_limits_by_name(self.estimates, self.log, workload, self.soft_limits, self.budget, self.looks)
 
     def run(self) -> tuple[Schedule, dict[str, Any]]:
         """Return the schedule and its figures under the names of `jobcast simulate --json`."""
         workload = widened(self.workload or Workload.from_log(self.log, self.demands), self.allocator)
         if self.deadline is not None:
             workload = replace(workload, deadline=self.deadline)
-        estimated, limits = self._given(workload)
+        estimated = self._estimated(workload)
         simulation = Simulation(
             workload, self._rule(), estimated, self.correction, self.kill, self.allocator,
             self.run_times, self.rules, self.outages,
         )  # fmt: skip
         simulation.run()
         schedule = simulation.schedule()
-        soft = None if limits is None else limits.soft
-        asked = soft.inner if isinstance(soft, Rounded) else estimated
         late = {"commands_too_late": len(simulation.ignored)} if self.rules is not None and self.rules.commands else {}
         return schedule, {
             "log": self.log.name,
@@ -322,8 +341,12 @@ class NamedSimulation:
             **resource_figures(schedule),
             "engine_seconds": schedule.engine_seconds,
             "jobs_per_second": len(workload) / schedule.engine_seconds,
-            **({"n_fallback": asked.n_fallback} if isinstance(asked, LearningForecast) else {}),
-            **({"soft_limits": self.soft_limits} | limits.figures(schedule.run_time) if limits is not None else {}),
+            **({"n_fallback": estimated.n_fallback} if isinstance(estimated, LearningForecast) else {}),
+            **(
+                {"soft_limits": self.soft_limits, **estimated.figures(schedule.run_time)}
+                if isinstance(estimated, PolledLimits)
+                else {}
+            ),
             **late,
         }
 

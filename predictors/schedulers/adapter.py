@@ -17,6 +17,7 @@ from predictors.schedulers.forecaster import Forecaster, bounds, described
 from predictors.schedulers.journal import (
     CLEARED,
     INTENDED,
+    JUDGED,
     LOST,
     NOT_DONE,
     OUTCOME,
@@ -27,6 +28,7 @@ from predictors.schedulers.journal import (
     JobClass,
     Journal,
     Record,
+    read_journal,
 )
 from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.slurm import WAITING, Scheduler, called
@@ -39,6 +41,8 @@ from predictors.schedulers.soft_limit import (
     SET,
     Bound,
     Decision,
+    Ended,
+    Outlived,
     QueuedJob,
     SiteRules,
     SiteState,
@@ -169,6 +173,10 @@ class Adapter:
         self._unkept: list[Record] = []
         self._lost = 0
         self._marks = True
+        self._outlived = Outlived(rules)
+        for one in read_journal(journal.folder):
+            if one["what"] == JUDGED:
+                self._outlived.learn(Ended(tuple(one["by_count"]), one["limit"] * MINUTE, one["ran"]))
 
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
@@ -275,12 +283,22 @@ class Adapter:
         """Keep what became of jobs that ended: the length of their run, and whether their soft limit was too short."""
         try:
             ended = self._journal.not_counted([job for job in jobs if has_ended(job)])
-            self._journal.add(self._outcomes(ended, config))
+            self._journal.add([*self._outcomes(ended, config), *self._judged(ended, config)])
             self._journal.add_ended(ended)  # after it: what ends in between is read again
         except JobcastError as error:
             done.troubles.append(str(error))
         else:
             done.ended = len(ended)
+
+    def _judged(self, ended: Sequence[QueuedJob], config: Config) -> list[Record]:
+        """Let later soft limits learn from jobs that ended; return what has to be known of them after a restart."""
+        records: list[Record] = []
+        for job in sorted(ended, key=lambda one: (one.end or 0, one.job_id)):
+            found = self._outlived.ended(job, (job.end or 0) - (job.start or 0) if has_run(job) else None)
+            if found is not None:
+                about = {"at": config.now, "what": JUDGED, "job": job.key, "submission": job.submit or 0}
+                records.append(about | {"by_count": found.minutes, "limit": found.limit // MINUTE, "ran": found.ran})
+        return records
 
     def _outcomes(self, ended: Sequence[QueuedJob], config: Config) -> list[Record]:
         records: list[Record] = []
@@ -341,7 +359,9 @@ class Adapter:
             given = [Bound(None, why="no answer")] * len(pending)
         done.capped = sum(one.is_capped for one in given)
         grouped: dict[int, list[tuple[QueuedJob, Bound, Decision]]] = {}
-        for job, bound in zip(pending, given, strict=True):
+        for job, quantile in zip(pending, given, strict=True):
+            self._outlived.asked(job, quantile)
+            bound = self._outlived.raised(job, quantile)
             seen, ours = self._as_if_written(job)
             decision = decide(seen, bound, site, self._rules, ours)
             grouped.setdefault(job.target, []).append((job, bound, decision))
@@ -514,7 +534,7 @@ class Adapter:
         try:
             classes = classes_in(self._journal, config.now)
             made = submission_table(
-                classes, self._forecaster, config.cluster, config.now, self._scheduler.reservations(), self._rules,
+                classes, self._forecaster, config.cluster, config.now, self._scheduler.reservations(), self._outlived,
                 lasts=plan.lasts, sets=self._mode == WRITE and not config.refusal,
                 starts=self._starts(plan, classes, done),
             )  # fmt: skip

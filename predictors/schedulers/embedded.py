@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from predictors.core.errors import JobcastError
-from predictors.schedulers.forecaster import RefusedEvent
+from predictors.schedulers.forecaster import RefusedEvent, runtime_of
 from predictors.service.api.schema import EventIn, JobIn
 from predictors.service.client import Event, Job, Runtime
 from predictors.service.pseudonyms import Pseudonymiser
@@ -25,6 +25,7 @@ class Embedded:
 
     def __init__(self, settings: Settings, key: Pseudonymiser) -> None:
         self._service, self._key = Service(settings, key=key), key
+        self._sent = 0  # the newest event: answers know of all that was sent
         self._service.start()
         try:
             self._service.wait()
@@ -42,21 +43,18 @@ class Embedded:
             receipts = self._service.writer.put(given).result(PATIENCE)
         except (TimeoutError, StorageError) as error:
             raise JobcastError(f"events could not be stored: {str(error) or 'it took too long'}.") from error
+        self._sent = max((one.sequence for one in receipts), default=self._sent)
         return [{"sequence": one.sequence, "status": one.what} for one in receipts]
 
     def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
         """Return the predicted run times of jobs, as if they were submitted now."""
-        found = self._service.predict([msgspec.convert(dict(one), JobIn).codes(self._key) for one in jobs], None)
-        return [
-            Runtime(
-                one.seconds, one.lower, one.upper, p10=None if one.quantiles is None else one.quantiles[0],
-                p50=None if one.quantiles is None else one.quantiles[1],
-                p90=None if one.quantiles is None else one.quantiles[2], answered_by=one.answered_by,
-                fallback=one.why is not None, why=one.why, model=found.identity.name, version=found.identity.version,
-                sequence=found.sequence,
-            )
-            for one in found.answers
-        ]  # fmt: skip
+        asked = [msgspec.convert(dict(one), JobIn).codes(self._key) for one in jobs]
+        try:
+            learnt = self._service.as_at(self._sent, None).result(PATIENCE)
+        except TimeoutError as error:
+            raise JobcastError(f"the model has not learnt the newest events within {PATIENCE:g} s.") from error
+        found = self._service.predict(asked, None, learnt)
+        return [runtime_of(one, found.identity, found.sequence) for one in found.answers]
 
     def close(self) -> None:
         """Keep a snapshot, and give the database back."""

@@ -6,6 +6,8 @@ from typing import Any, Final, Protocol
 from predictors.core.errors import JobcastError
 from predictors.schedulers.soft_limit import Bound, QueuedJob
 from predictors.service.client import Event, Job, Runtime
+from predictors.service.state.answer import Answer
+from predictors.service.state.model import Identity
 
 _AT_ONCE: Final = 5000
 
@@ -14,14 +16,18 @@ class RefusedEvent(JobcastError):
     """An event that is none."""
 
 
-class Forecaster(Protocol):
+class RuntimeSource(Protocol):
+    """Who predicts run times."""
+
+    def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
+        """Return the predicted run times of jobs, as if they were submitted now."""
+
+
+class Forecaster(RuntimeSource, Protocol):
     """What the adapter asks: the client of a service, or `Embedded`."""
 
     def send(self, events: Iterable[Event]) -> list[dict[str, Any]]:
         """Take in events; return a receipt each."""
-
-    def runtime(self, jobs: Sequence[Job]) -> list[Runtime]:
-        """Return the predicted run times of jobs, as if they were submitted now."""
 
     def close(self) -> None:
         """Let go."""
@@ -40,7 +46,16 @@ def described(job: QueuedJob) -> dict[str, Any]:
     return found | {name: text[:256] for name, text in texts.items() if text}
 
 
-def bounds(forecaster: Forecaster, jobs: Sequence[Mapping[str, Any]]) -> list[Bound]:
+def runtime_of(answer: Answer, identity: Identity, sequence: int) -> Runtime:
+    """Return a model's answer as a client of the service gives it."""
+    p10, p50, p90 = answer.quantiles or (None, None, None)
+    return Runtime(
+        answer.seconds, answer.lower, answer.upper, p10, p50, p90, answer.answered_by, answer.why is not None,
+        answer.why, identity.name, identity.version, sequence,
+    )  # fmt: skip
+
+
+def bounds(forecaster: RuntimeSource, jobs: Sequence[Mapping[str, Any]]) -> list[Bound]:
     """Return P90 of each job's run time; equal jobs are asked for once.
 
     A prediction that is a fallback has no quantile that could be relied on, so there is none. A P90 below the

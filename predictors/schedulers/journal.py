@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from predictors.core.errors import JobcastError
-from predictors.schedulers.soft_limit import MINUTE, QueuedJob
+from predictors.schedulers.soft_limit import COUNTS, MINUTE, QueuedJob
 
 WOULD_SET: Final = "would-set"
 WOULD_CLEAR: Final = "would-clear"
@@ -30,6 +30,7 @@ WAS_SET: Final = "set"
 CLEARED: Final = "cleared"
 NOT_DONE: Final = "not-done"
 OUTCOME: Final = "outcome"
+JUDGED: Final = "judged"  # a job that P90 alone would have given a soft limit has ended
 WOULD_START: Final = "would-start"
 WOULD_HOLD: Final = "would-hold"
 WOULD_HAVE_STARTED: Final = "would-have-started"
@@ -442,6 +443,11 @@ def _is_record(found: dict[str, Any]) -> bool:
     elif what == OUTCOME:
         numbers += ["submission", "target", "shadow", "minutes", "ran", "too_short"]
         if not (isinstance(found.get("job"), str) and isinstance(found.get("state"), str)):
+            return False
+    elif what == JUDGED:
+        numbers += ["limit", "ran"]
+        by_count = found.get("by_count")
+        if not (isinstance(by_count, list) and len(by_count) == len(COUNTS) and all(type(n) is int for n in by_count)):
             return False
     if not isinstance(what, str) or not all(isinstance(found.get(name), int) for name in numbers):
         return False

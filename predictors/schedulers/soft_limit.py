@@ -2,22 +2,29 @@
 
 A soft limit is what a scheduler plans a job by; the job is still ended at its hard limit alone. Slurm calls it TimeMin
 (with `SchedulerParameters=time_min_as_soft_limit`), PBS `soft_walltime`. Here it is an upper quantile of the run time,
-rounded up to minutes and padded, as a site does since 2021 [1]_.
+rounded up to minutes and padded, as a site does since 2021 [1]_. P90 of all jobs is too short for more than a tenth of
+those whose soft limit is set, since these are chosen for a low one: `Outlived` raises it by what became of such jobs.
 
 This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
 
 .. [1] D. Klusáček, V. Chlumský. Real-life experience with soft walltimes. Job Scheduling Strategies for Parallel
    Processing, 2022. doi:10.1007/978-3-031-22698-4_10
+.. [2] A. N. Angelopoulos, S. Bates, A. Fisch, L. Lei, T. Schuster. Conformal risk control. ICLR 2024.
+   doi:10.48550/arXiv.2208.02814
 """
 
 from __future__ import annotations  # for the older Python of a scheduler's hooks
 
 import math
 import re
+from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 MINUTE = 60
+LOOKS_EVERY = 60
+"""Seconds from one look at the queue to the next, where no other is said."""
 PENDING = "PENDING"
 RECURRING = {"HOURLY": 3600, "DAILY": 86_400, "WEEKDAY": 86_400, "WEEKEND": 86_400, "WEEKLY": 604_800}
 """Seconds until a reservation with this flag begins again, at least."""
@@ -128,6 +135,7 @@ class SiteRules:
     least_minutes: int = 5  # no soft limit is shorter
     least_gain_minutes: int = 5  # no soft limit is set that is not shorter than the hard one by so much
     lower_share: float = 0.1  # a soft limit that stands is lowered only by more than this share; it is raised at once
+    most_outlived: float = 0.1  # share of the jobs with a soft limit that may outlive it; 1: the quantile alone counts
     # a job whose limit ends so shortly before a reservation, or later, gets none. An adapter that dies clears nothing,
     # so it should be longer than it takes to notice that.
     reservation_margin_minutes: int = 1440
@@ -148,6 +156,8 @@ class SiteRules:
                 raise ValueError(f"{name} must be from 1: a soft limit is no shorter; got {getattr(self, name)}.")
         if not 0 <= self.lower_share < 1:
             raise ValueError(f"lower_share must be from 0 to below 1; got {self.lower_share}.")
+        if not 0 < self.most_outlived <= 1:
+            raise ValueError(f"most_outlived must be above 0 and at most 1; got {self.most_outlived}.")
         if not 0 < self.long_hours < math.inf:
             raise ValueError(f"long_hours must be above 0; got {self.long_hours}.")
 
@@ -205,7 +215,7 @@ def decide(
         return Decision(LEAVE, "no-prediction", bound.why or "there is no prediction")
     assert job.limit is not None  # `forbidden` has seen to it
     minutes = soft_minutes(bound.seconds, job.limit, rules)
-    if minutes > job.limit // MINUTE - rules.least_gain_minutes:
+    if not gains(minutes, job.limit, rules):
         return Decision(CLEAR if job.soft else LEAVE, "no-gain", "it may need nearly all of its limit")
     now_set = job.soft // MINUTE if job.soft else None
     if now_set is not None and now_set * (1 - rules.lower_share) <= minutes <= now_set:
@@ -216,8 +226,114 @@ def decide(
 
 def soft_minutes(seconds: float, limit: int, rules: SiteRules) -> int:
     """Return the soft limit [min], rounded up, by a quantile of the run time; at the hard one it gains nothing."""
-    factor = rules.long_factor if limit > rules.long_hours * 3600 else rules.factor
-    return max(math.ceil(seconds * factor / MINUTE) + rules.pad_minutes, rules.least_minutes)
+    return max(math.ceil(seconds * _factor(limit, rules) / MINUTE) + rules.pad_minutes, rules.least_minutes)
+
+
+def gains(minutes: int, limit: int, rules: SiteRules) -> bool:
+    """Return whether a soft limit is shorter than the hard one [s] by as much as it must be."""
+    return minutes <= limit // MINUTE - rules.least_gain_minutes
+
+
+def _factor(limit: int, rules: SiteRules) -> float:
+    return rules.long_factor if limit > rules.long_hours * 3600 else rules.factor
+
+
+class Ended(NamedTuple):
+    """A job that P90 alone gives a soft limit: that by each of `COUNTS` [min], hard limit and run time [s]."""
+
+    minutes: tuple[int, ...]
+    limit: int
+    ran: int
+
+
+COUNTS = (0, 1, 2, 3, 5, 8, 12, 20, 30, 50)
+NEWEST = 1000
+LEAST = 20
+
+
+class Outlived:
+    """Raises quantiles until few of the jobs whose soft limit is set outlive it.
+
+    A job's quantile is raised to the largest share that the user's last jobs took of their limits, times its own limit.
+    Of how many jobs is the least of `COUNTS` that was good enough: of the `NEWEST` ended jobs that the quantile alone
+    gave a soft limit, some would have one by that count, too; so many of these, and one more for safety, may have
+    outlived it [2]_. Where no count is good enough, and of users without an ended job, the hard limit counts. Until
+    `LEAST` such jobs have ended the quantile alone counts.
+
+    >>> outlived, job = Outlived(SiteRules()), QueuedJob(1, limit=14_400, user="eve")
+    >>> for _ in range(LEAST):  # all outlive what P90 says
+    ...     outlived.asked(job, Bound(600.0))
+    ...     ended = outlived.ended(job, 7200)
+    >>> outlived.raised(job, Bound(600.0)).seconds
+    7200.0
+    """
+
+    def __init__(self, rules: SiteRules) -> None:
+        self.rules = rules
+        self._shares: dict[str, deque[float]] = {}
+        self._largest: dict[str, list[float]] = {}  # by user and count
+        self._asked: dict[str, tuple[int, ...]] = {}
+        self._newest: deque[Ended] = deque()
+        self._set, self._short = [0] * len(COUNTS), [0] * len(COUNTS)
+
+    def raised(self, job: QueuedJob, bound: Bound) -> Bound:
+        """Return the bound of a job's run time that its soft limit follows from."""
+        if bound.seconds is None or not job.limit:
+            return bound
+        place, limit = self._place(), float(job.limit)
+        seconds = limit if place is None else self._by_count(job.user, bound.seconds, job.limit)[place]
+        return bound if seconds <= bound.seconds else replace(bound, seconds=seconds)
+
+    def asked(self, job: QueuedJob, bound: Bound) -> None:
+        """Note the quantile of a job that waits, as it is now."""
+        self._asked.pop(job.key, None)
+        if bound.seconds is None or not job.limit or not 0 < bound.seconds < math.inf:
+            return
+        by_count = self._by_count(job.user, bound.seconds, job.limit)
+        minutes = tuple(soft_minutes(seconds, job.limit, self.rules) for seconds in by_count)
+        if gains(minutes[0], job.limit, self.rules):
+            self._asked[job.key] = minutes
+
+    def ended(self, job: QueuedJob, ran: int | None) -> Ended | None:
+        """Learn from a job's end; None: it never ran. Return what `learn` takes again after a restart, if anything."""
+        minutes = self._asked.pop(job.key, None)
+        if ran is None or not job.limit:
+            return None
+        shares = self._shares.setdefault(job.user, deque(maxlen=COUNTS[-1]))
+        shares.appendleft(ran / job.limit)
+        newest = list(shares)
+        self._largest[job.user] = [max(newest[:count], default=0.0) for count in COUNTS]
+        return None if minutes is None else self.learn(Ended(minutes, job.limit, ran))
+
+    def learn(self, ended: Ended) -> Ended:
+        """Count one more job; the oldest gives way."""
+        self._newest.append(ended)
+        self._count(ended, 1)
+        if len(self._newest) > NEWEST:
+            self._count(self._newest.popleft(), -1)
+        return ended
+
+    def _count(self, ended: Ended, step: int) -> None:
+        for place, minutes in enumerate(ended.minutes):
+            if gains(minutes, ended.limit, self.rules):
+                self._set[place] += step
+                self._short[place] += step * (ended.ran > minutes * MINUTE)
+
+    def _place(self) -> int | None:
+        """Return the place of the count that is good enough."""
+        if len(self._newest) < LEAST:
+            return 0
+        for place, n in enumerate(self._set):
+            if self._short[place] + 1 <= self.rules.most_outlived * (n + 1):
+                return place
+        return None
+
+    def _by_count(self, user: str, seconds: float, limit: int) -> list[float]:
+        largest = self._largest.get(user)
+        if largest is None:
+            return [seconds, *[float(limit)] * (len(COUNTS) - 1)]
+        whole = limit / _factor(limit, self.rules)
+        return [max(seconds, share * whole) for share in largest]
 
 
 def forbidden(job: QueuedJob, site: SiteState, rules: SiteRules) -> tuple[str, str] | None:

@@ -70,7 +70,7 @@ def submission_table(
     cluster: str,
     now: int,
     reservations: Iterable[soft_limit.Reservation],
-    rules: soft_limit.SiteRules,
+    outlived: soft_limit.Outlived,
     *,
     lasts: int = 900,  # how long it holds [s]
     sets: bool = False,  # whether plug-ins may set soft limits by it, or only give advice
@@ -85,11 +85,13 @@ def submission_table(
     ]  # fmt: skip
     given = bounds(forecaster, [described(job) for job in jobs]) if jobs else []
     site, rows = soft_limit.SiteState(now), []
-    for one, job, bound in zip(classes, jobs, given, strict=True):
+    rules = outlived.rules
+    for one, job, quantile in zip(classes, jobs, given, strict=True):
+        bound = outlived.raised(job, quantile)
         if bound.seconds is None or soft_limit.forbidden(job, site, rules) is not None:
             continue
         minutes = soft_limit.soft_minutes(bound.seconds, one.limit * soft_limit.MINUTE, rules)
-        gains = minutes <= one.limit - rules.least_gain_minutes
+        gains = soft_limit.gains(minutes, one.limit * soft_limit.MINUTE, rules)
         model = f"{bound.model}@{bound.version}" if bound.version is not None else bound.model
         rows.append(
             Row(

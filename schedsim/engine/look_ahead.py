@@ -123,6 +123,7 @@ def suppose_estimates(sim: Arrays, order: int) -> None:
     rules.order = rules.backfill_order = order
     clock.end_of_submissions = clock.next_submission
     rules.in_loop = queue.revises = False
+    queue.poll_every = 0
     clock.until = at.NEVER - 1
     clock.n_logged = 0
     queue.stale = True

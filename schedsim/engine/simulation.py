@@ -44,7 +44,7 @@ from schedsim.sites.cobalt.commands import Command
 from schedsim.sites.cobalt.rules import Rules, rules_for
 from schedsim.sites.slurm import passes
 from schedsim.sites.slurm.state import LoopsNow
-from schedsim.workload.estimates import Estimates, RevisedEstimates, Separate, Source
+from schedsim.workload.estimates import Estimates, PolledEstimates, RevisedEstimates, Separate, Source
 from schedsim.workload.workload import Workload
 
 Kernel = Callable[..., int]
@@ -429,6 +429,7 @@ class Simulation:
         record.rules.several_estimates |= source.several
         record.rules.in_loop = source.in_loop
         record.queue.revises = source.revised is not None
+        record.queue.poll_every = source.revised.every if isinstance(source.revised, PolledEstimates) else 0
         if source.revised is not None:
             self._state.let_change()
         record.queue.n_revisions = record.queue.n_revised = 0
@@ -436,6 +437,7 @@ class Simulation:
     def _run(self) -> int:
         kernel: Kernel = KERNELS[self.policy.kind]
         forecasts, revised = self._source.forecasts, self._source.revised
+        polled = revised if isinstance(revised, PolledEstimates) else None
         while True:
             machine: tuple[Any, ...] = () if kernel is knapsack.run else (self.nodes,)
             if kernel is easy.run:
@@ -446,13 +448,16 @@ class Simulation:
             state, events, answers = self._state, self._log.events, self._source.answers
             arguments = state.arrays(self._log), self._source.estimates, self._room_for_reasons(), *machine
             n_revisions, n_revised = state.one["queue"]["n_revisions"], state.one["queue"]["n_revised"]
+            now, causes = state.one["clock"]["now"], state.one["clock"]["causes"]
             stop = kernel(*arguments)
             go_on = machine_code(kernel) if stop >= 0 else kernel
             while stop >= 0:
                 fresh = events[self._read_by_forecasts : stop]
                 for forecast, target in forecasts:
                     forecast.advance(fresh, target)
-                if revised is not None:
+                if polled is not None and causes[0] & at.BY_POLL:
+                    n_revisions[0], n_revised[0] = polled.poll(int(now[0]), fresh, answers), 0
+                elif revised is not None:
                     n_revisions[0], n_revised[0] = revised.advance(fresh, answers), 0
                 self._read_by_forecasts = stop
                 stop = go_on(*arguments)

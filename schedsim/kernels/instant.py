@@ -77,7 +77,9 @@ def until_pass(sim: Arrays, site: NodeArrays | None, estimates: Estimates) -> in
             stop = take_revisions(sim, sim.changes, estimates)
             if stop != 0:
                 return stop
-            if clock.causes == 0:  # only timers that do not wake
+            if queue.poll_every > 0:
+                _plan_poll(state)
+            if clock.causes == 0:  # only timers that do not wake, or a poll that revised nothing
                 clock.phase = at.AT_ADVANCE
                 continue
             apply_revisions(sim, sim.changes)
@@ -141,11 +143,16 @@ def _advance(sim: Arrays) -> int:
     cause, tick = 0, next_tick(sim, sim.changes, time + 1)
     if tick <= time:  # also at a second of which nothing else makes an instant
         time, cause = tick, at.BY_TIMER
+    if 0 < clock.next_poll <= time:
+        cause = at.BY_POLL | (cause if clock.next_poll == time else 0)
+        time = clock.next_poll
     if time > clock.until:
         return at.REACHED
     clock.now = time
     clock.causes = cause
     clock.n_newcomers = 0
+    if clock.next_poll == time:
+        clock.next_poll = 0
     return 0
 
 
@@ -211,9 +218,24 @@ def _log_is_short(sim: Arrays) -> bool:
 def _forecast_is_due(state: State) -> bool:
     """Return whether to ask the forecast at this instant: jobs are new, or ends may change its answers on others."""
     clock, queue = state.clock, state.queue
-    if clock.next_queued < clock.next_submission:
+    if clock.next_queued < clock.next_submission or clock.causes & at.BY_POLL != 0:
         return True
-    return queue.revises and queue.n_queued + queue.n_postponed > 0 and clock.causes & at.BY_END != 0
+    return (
+        queue.revises
+        and queue.poll_every == 0
+        and queue.n_queued + queue.n_postponed > 0
+        and clock.causes & at.BY_END != 0
+    )
+
+
+@rare
+def _plan_poll(state: State) -> None:
+    """Set the next poll, where something happens while jobs wait; a poll that revises nothing makes no pass."""
+    clock, queue = state.clock, state.queue
+    if queue.n_revisions == 0:
+        clock.causes &= ~at.BY_POLL
+    waits = clock.n_newcomers + queue.n_queued + queue.n_postponed + state.site.n_held > 0
+    clock.next_poll = (clock.now // queue.poll_every + 1) * queue.poll_every if waits and clock.causes != 0 else 0
 
 
 @step

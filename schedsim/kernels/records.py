@@ -254,6 +254,7 @@ class Clock:
     is_apart: bool  # the job queued last has not joined the queue yet
     n_timers: int  # set so far
     ends_known_at: int  # how many events it knew when it last did; -1: it must be asked again
+    next_poll: int  # second of the next poll of waiting jobs' estimates; 0: nothing has happened since the last one
 
 
 class Queue:
@@ -291,6 +292,7 @@ class Queue:
     postponed_outdated: bool  # so are the postponed ones
     n_revisions: int  # how many it gave last
     n_revised: int  # how many of them are taken in
+    poll_every: int  # it revises at the multiples of so many seconds alone; 0: at submissions and ends
     n_postponed: int
 
 
@@ -565,6 +567,7 @@ BY_END: Final = 1
 BY_SUBMISSION: Final = 2
 BY_TIMER: Final = 4
 BY_MACHINE: Final = 32  # a reservation of the machine ended, or nodes failed or were repaired
+BY_POLL: Final = 64  # a poll revised the estimates of waiting jobs
 ENDED_AT_ONCE: Final = 16  # not a cause: a job of length zero started and ended in the pass
 CORRECTED: Final = 8  # not a cause: an estimate was corrected at this instant
 

@@ -12,7 +12,7 @@ from schedsim.policies.policy import Policy
 from schedsim.results.schedule import Schedule
 from schedsim.sites.cobalt.rules import Rules
 from schedsim.validate.bounds import is_bounded
-from schedsim.workload.estimates import RevisedEstimates, Separate
+from schedsim.workload.estimates import PolledEstimates, RevisedEstimates, Separate
 
 Believed = Forecast | RevisedEstimates | Separate | Ints
 
@@ -86,6 +86,7 @@ _SEPARATE = Excuse("several estimates are used", lambda r: isinstance(r.estimate
 REVISED: Final = Excuse(
     "estimates are revised while jobs wait and run", lambda r: isinstance(r.estimates, RevisedEstimates)
 )
+_POLLED = Excuse("polls set soft limits, and wake the machine", lambda r: isinstance(r.estimates, PolledEstimates))
 _BEYOND = Excuse("jobs may run beyond their request", lambda r: not r.kill)
 _UNPLACED = Excuse("nodes have no numbers", lambda r: r.schedule.nodes is None)
 _SHARED = Excuse("jobs share nodes", lambda r: r.schedule.placements is not None)
@@ -128,7 +129,7 @@ EXCUSES: Final[Mapping[str, tuple[Excuse, ...]]] = MappingProxyType(
         CAPACITY: (),
         NODES: (_UNPLACED, _SHARED),
         ON_NODES: (_NOT_SHARED,),
-        INSTANTS: (_GATED, _LOOPS, _TICKS, _RULED, _BY_OUTAGE),
+        INSTANTS: (_GATED, _LOOPS, _POLLED, _TICKS, _RULED, _BY_OUTAGE),
         RANGE: (),
         CORRECTED: (_GATED, _LOOPS, REVISED, _POSTPONED, _TICKS, _RULED, _BY_OUTAGE),
         IN_ORDER: (_BACKFILLING, _GATED, _KEEPING, MOVING, *_BY_SITE),

@@ -66,6 +66,23 @@ class GroupedEstimates(RevisedEstimates, Protocol):
         ...
 
 
+@runtime_checkable
+class PolledEstimates(RevisedEstimates, Protocol):
+    """Revised estimates of a program next to the scheduler, which looks at the queue at polls.
+
+    `advance` is then called at instants with submissions alone, and answers for these.
+    """
+
+    @property
+    def every(self) -> int:
+        """Polls are at the multiples of so many seconds, at least 1, if anything has happened since the last one."""
+        ...
+
+    def poll(self, now: int, events: Ints, answers: Floats) -> int:
+        """Do what `advance` does, and revise the estimates of jobs that waited before second `now`."""
+        ...
+
+
 Estimates = Forecast | Ints
 
 

@@ -174,9 +174,10 @@ TABLES = {
     "outages.csv": "time,kind,count,nodes\n5000,fail,8,\n9000,repair,8,\n",
     "sweep.toml": 'logs = ["log.swf"]\npolicies = ["easy"]\nseeds = [1]\n',
     "control.toml": (
-        '[control]\nruns = "control.csv"\nfolder = "control"\nscheduler = "plain"\npoll = 0.01\n\n[[application]]\n'
-        'name = "AMG"\ncommand = "echo 1"\nnodes = 1\nworkload = "network"\n'
+        '[control]\nruns = "control.csv"\nfolder = "control"\nscheduler = "this-machine.toml"\npoll = 0.01\n\n'
+        '[[application]]\nname = "AMG"\ncommand = "echo 1"\nnodes = 1\nworkload = "network"\n'
     ),
+    "this-machine.toml": (ROOT / "docs" / "examples" / "this-machine.toml").read_text(),
 }
 
 

@@ -7,6 +7,7 @@ from typing import Any
 from experiments import console
 from experiments.cli.options import live as options
 from experiments.cli.reading import caution_for, read
+from experiments.cli.set_up import looks_of
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
@@ -21,8 +22,9 @@ def backtest(args: options.Backtest) -> None:
     caution = caution_for(args.site, args.ungraded)
     jobs, account = read(args.log, args.jobs_of.requests_from)
     with console.after_reading(account):
+        looks = looks_of(args.looks, args.soft_limits)
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
-        asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds)
+        asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds, looks)
         page_of = f"backtest-{slug(prepared.used.name)}"
         refuse_report_folder(args.out, page_of)
         with console.resumable():

@@ -29,7 +29,7 @@ from predictors.schedulers.operation import FAIL, check_site, clear_all
 from predictors.schedulers.rules import read_hold_rules, read_rules, read_whitelist
 from predictors.schedulers.shadowed_holds import ShadowedHolds
 from predictors.schedulers.slurm import Slurm
-from predictors.schedulers.soft_limit import Reservation, SiteRules
+from predictors.schedulers.soft_limit import Outlived, Reservation, SiteRules
 from predictors.schedulers.submission import StartSource, TablePlan, classes_of, submission_table, write_table
 from predictors.service.client import Client
 from predictors.service.operation.systemd import ALIVE, READY, notify, watchdog_seconds
@@ -183,7 +183,7 @@ def table(args: options.Table) -> None:
     forecaster = _forecaster(args.who)
     try:
         made = submission_table(
-            classes, forecaster, args.cluster, now, ahead, own, lasts=int(args.hours * 3600), sets=args.sets
+            classes, forecaster, args.cluster, now, ahead, Outlived(own), lasts=int(args.hours * 3600), sets=args.sets
         )
     finally:
         forecaster.close()

@@ -8,9 +8,9 @@ from typer import Argument, Option
 
 from experiments.cli.options import shared
 from experiments.compare.result import LEAST
+from predictors.schedulers.soft_limit import LOOKS_EVERY
 
 JournalFolder = Annotated[Path, Option("--journal", help="Folder of the journal; it has one owner.", file_okay=False)]
-RulesFile = Annotated[Path | None, Option("--rules", help="TOML file with the site's rules, its table soft_limits.")]
 JOURNAL = Path("jobcast-slurm")
 NoFeed = Annotated[bool, Option("--no-feed", help="Another program tells the service of events.")]
 
@@ -36,7 +36,7 @@ class LookOptions:
     """Options on what is kept of each look at the queue, and how often one is taken."""
 
     journal: JournalFolder = JOURNAL
-    rules: RulesFile = None
+    rules: shared.RulesFile = None
     table: Annotated[
         Path | None, Option(help="Table for submission to write each time; see deploy/slurm.", writable=True)
     ] = None
@@ -48,7 +48,7 @@ class LookOptions:
             metavar="LOG",
         ),
     ] = None
-    every: Annotated[float, Option(help="Seconds from one look to the next.", min=1)] = 60.0
+    every: Annotated[float, Option(help="Seconds from one look to the next.", min=1)] = float(LOOKS_EVERY)
     metrics: Annotated[
         Path | None,
         Option(help="File of metrics to write each time, for Prometheus' textfile collector.", writable=True),
@@ -142,7 +142,7 @@ class Table(shared.Printed):
     who: ForecasterOptions
     out: Annotated[Path, Option(help="The table to write.", writable=True)]
     cluster: Annotated[str, Option(help="The cluster's name; plug-ins take the table of no other.")]
-    rules: RulesFile = None
+    rules: shared.RulesFile = None
     hours: Annotated[float, Option(help="How long the table holds.", min=0.1, max=8784)] = 26.0
     sets: Annotated[bool, Option("--set", help="Plug-ins may set soft limits by it; else it is for advice.")] = False
     reservation: Annotated[
@@ -195,9 +195,10 @@ class Why(shared.Printed):
 
 
 class Backtest(shared.Accounted):
-    """Say month by month what soft limits would have done, had they been on: one page for a site's board.
+    """Say month by month what the adapter's soft limits would have done: one page for a site's board.
 
-    Each limit is learnt from earlier jobs alone. Stopped and started again, it goes on where it was.
+    Each limit is set at a look at the queue, as `jobcast slurm` does, and learnt from earlier jobs alone.
+    Stopped and started again, it goes on where it was.
     """
 
     log: shared.LogOrSite = shared.NO_LOG
@@ -207,13 +208,14 @@ class Backtest(shared.Accounted):
         str,
         Option(
             autocompletion=shared.PREDICTORS,
-            help="What gives the soft limits: cesnet, metastack, last-two, any predictor's name.",
+            help="The adapter's model: cesnet, metastack, last-two, any predictor's name.",
         ),
     ] = "cesnet"
     budget: shared.Budget = None
     soft_limits: Annotated[
         str, Option(help="Which scheduler holds them: slurm, slurm-23.11 (before 25.05.4) or pbs.")
     ] = "slurm"
+    looks: shared.LooksOptions
     policy: Annotated[
         str,
         Option(

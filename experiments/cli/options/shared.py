@@ -10,6 +10,7 @@ from typing import Annotated, Any, Final, cast, dataclass_transform
 from typer import Argument, Option
 
 from predictors.core.errors import JobcastError
+from predictors.schedulers.soft_limit import LOOKS_EVERY
 
 
 def names_in(module: str, registry: str) -> Callable[[str], list[str]]:
@@ -102,11 +103,12 @@ RequestsFrom = Annotated[
 SoftLimits = Annotated[
     str | None,
     Option(
-        help="Hold the estimates as a scheduler's soft limits: slurm (whole minutes), slurm-23.11 (before 25.05.4: "
-        "running jobs by hard limits) or pbs; an expired one as that scheduler corrects it.",
+        help="Soft limits as jobcast slurm sets them, by P90 of the estimates' predictor: slurm, slurm-23.11 (before "
+        "25.05.4: running jobs by hard limits) or pbs; an expired one as that scheduler corrects it.",
         metavar="SCHEDULER",
     ),
 ]
+RulesFile = Annotated[Path | None, Option("--rules", help="TOML file with the site's rules, its table soft_limits.")]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -146,6 +148,16 @@ class JobsOptions:
     partition: Partition = None
     drop_wide: DropWide = False
     requests_from: RequestsFrom = None
+
+
+@dataclass(frozen=True)
+class LooksOptions:
+    """Options on the adapter that sets soft limits."""
+
+    rules: RulesFile = None
+    every: Annotated[
+        int, Option(help="Seconds from one look of the adapter that sets soft limits to the next.", min=1)
+    ] = LOOKS_EVERY
 
 
 @dataclass(frozen=True)

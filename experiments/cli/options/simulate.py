@@ -128,6 +128,7 @@ class Simulate(shared.Accounted):
     ] = None
     budget: shared.Budget = None
     soft_limits: shared.SoftLimits = None
+    looks: shared.LooksOptions
     shake: Annotated[
         int | None,
         Option(

@@ -6,7 +6,7 @@ one. Nothing is known in the first month, so it stands apart. Shaken copies of t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +20,14 @@ from experiments.runs.checkpoints import code_identity, digest_of_values, log_id
 from experiments.runs.clusters import Pool
 from experiments.runs.pool import HERE
 from experiments.runs.setting import Setting
-from experiments.runs.simulate import estimates_by_name, table_by, usual_correction
+from experiments.runs.simulate import (
+    estimates_by_name,
+    learnt_from,
+    loaded,
+    soft_limits_by_name,
+    table_by,
+    usual_correction,
+)
 from experiments.site.advise.advice import CLASSES
 from experiments.sweeps.sweep import Case, first_seeds
 from predictors.core.arrays import Bools, Floats, Ints
@@ -34,7 +41,7 @@ from schedsim.results.metrics import figures_of_waits
 from schedsim.results.schedule import Schedule
 from schedsim.sites.slurm.files import is_slurm
 from schedsim.workload.shaking import shaken
-from schedsim.workload.soft_limits import soft_limits_named
+from schedsim.workload.soft_limits import USUAL, Looks
 from schedsim.workload.workload import Workload
 
 if TYPE_CHECKING:
@@ -56,6 +63,7 @@ class Backtest:
     soft_limits: str = "slurm"  # how the scheduler holds them, see `schedsim.workload.soft_limits`
     policy: str = "easy"
     seeds: int = 10  # how many shaken copies
+    looks: Looks = USUAL  # of the adapter that sets them
 
     def __post_init__(self) -> None:
         if self.seeds < LEAST:
@@ -68,6 +76,12 @@ class Backtest:
             raise JobcastError(
                 f"The predictor {CLAIRVOYANT} knows the run times, so no site could have had its soft limits: a "
                 "backtest learns from earlier jobs alone. Take another --predictor; the page of names lists them."
+            )
+
+        if learnt_from(loaded(self.predictor), self.log):
+            raise JobcastError(
+                f"The model {self.predictor} has learnt from this log, so its soft limits would look ahead: a backtest "
+                "learns from earlier jobs alone. Take a model of an earlier log, or a predictor's name."
             )
 
     @cached_property
@@ -96,7 +110,13 @@ class Backtest:
         import pandas as pd
 
         log = log_identity(self.log)
-        about = {"cases": [case.to_row() for case in self.cases], "seeds": self.seeds, "log": log, **code_identity()}
+        about = {
+            "cases": [case.to_row() for case in self.cases],
+            "seeds": self.seeds,
+            "log": log,
+            "looks": asdict(self.looks),
+            **code_identity(),
+        }
         named = self.cases[0].named
         about |= {} if named.digest is None else {"slurm" if is_slurm(named.name) else "agent": named.digest}
         identity = digest_of_values(about)
@@ -104,7 +124,7 @@ class Backtest:
         seeds = [AS_LOGGED, *first_seeds(self.seeds)]
         with run_directory(kept, "backtest", identity, about):
             setting = Setting(self.log, folder, pool=pool, checkpoints=kept)
-            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases), seeds)
+            parts = run_all(setting, "Simulating", _compared, (self.log, self.cases, self.looks), seeds)
         whole = pd.concat(parts, ignore_index=True)
         tables = {name: part.dropna(axis="columns", how="all") for name, part in whole.groupby("table", sort=False)}
         return Found(tables[RUNS], tables[GROUPS], tables[MONTHS])
@@ -117,20 +137,20 @@ class Found:
     runs: "pd.DataFrame"  # a row a seed and case: the figures of the waits over all months but the first
     groups: "pd.DataFrame"  # a row a seed, case and group of jobs, `by` size, run time and user: jobs and mean wait
     # a row a seed and month: figures `before_…` and `after_…`, `earlier` and `later` (jobs with a start that moves by
-    # more than `NOTICED`), and of the soft limits `short` (jobs that outlive theirs) and by how much [s]
+    # more than `NOTICED`), and how many jobs have a soft limit (`set`), outlive it (`short`), and by how much [s]
     months: "pd.DataFrame"
 
 
-def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFrame":
+def _compared(shared: tuple[JobLog, tuple[Case, Case], Looks], seed: int) -> "pd.DataFrame":
     """Return all rows of one seed; the column `table` distinguishes them."""
     import pandas as pd
 
-    log, cases = shared
+    log, cases, looks = shared
     jobs = log if seed == AS_LOGGED else shaken(log, seed)
     workload, months = Workload.from_log(jobs), Months.of(jobs)
     rule, _ = cases[0].named.of_log(jobs)
-    before, _ = _scheduled(jobs, workload, cases[0], rule)
-    after, limit = _scheduled(jobs, workload, cases[1], rule)
+    before, _ = _scheduled(jobs, workload, cases[0], rule, looks)
+    after, limit = _scheduled(jobs, workload, cases[1], rule, looks)
     counted = months.of_job > 0 if len(months.names) > 1 else np.ones(len(jobs), dtype=np.bool_)
     rows: list[dict[str, Any]] = []
     leading = {"log": jobs.name, "seed": seed}
@@ -145,15 +165,14 @@ def _compared(shared: tuple[JobLog, tuple[Case, Case]], seed: int) -> "pd.DataFr
     return pd.DataFrame(rows)
 
 
-def _scheduled(jobs: JobLog, workload: Workload, case: Case, rule: Policy) -> tuple[Schedule, Floats]:
-    """Return a case's schedule under a policy, and each job's soft limit [s], the hard one where there is no other."""
+def _scheduled(jobs: JobLog, workload: Workload, case: Case, rule: Policy, looks: Looks) -> tuple[Schedule, Floats]:
+    """Return a case's schedule under a policy, and each job's soft limit [s], NaN where there is none."""
     assert isinstance(case.estimates, str)
-    estimates = estimates_by_name(case.estimates, jobs, workload, case.budget)
     if case.soft_limits is None:
-        return simulate(workload, rule, estimates), workload.requested.astype(np.float64)
-    limits = soft_limits_named(case.soft_limits).of(estimates, workload)
-    schedule = simulate(workload, rule, limits.estimates, case.correction)
-    return schedule, limits.seconds
+        estimates = estimates_by_name(case.estimates, jobs, workload, case.budget)
+        return simulate(workload, rule, estimates), np.full(len(jobs), np.nan)
+    limits = soft_limits_by_name(case.estimates, jobs, workload, case.soft_limits, case.budget, looks)
+    return simulate(workload, rule, limits, case.correction), limits.seconds
 
 
 def _figures(schedule: Schedule, here: Bools) -> dict[str, float]:
@@ -177,6 +196,7 @@ def _moved(before: Schedule, after: Schedule, limit: Floats, here: Bools) -> dic
         "later": int(later.sum()),
         "earlier_median_s": _median(-moved[earlier]),
         "later_median_s": _median(moved[later]),
+        "set": int((~np.isnan(limit[here])).sum()),
         "short": int(beyond.sum()),
         "short_median_s": _median(short[beyond]),
         "short_most_s": float(short[beyond].max(initial=0)),

@@ -73,12 +73,13 @@ def _verdict(asked: Backtest, months: pd.DataFrame, option: Option) -> list[str]
     full = months[months["jobs"] >= FEWEST]
     last = full.iloc[-1] if len(full) else months.iloc[-1]
     later = months.iloc[1:]
-    short, jobs = int(later["short"].sum()), int(later["jobs"].sum())
+    short, with_one, jobs = (int(later[name].sum()) for name in ("short", "set", "jobs"))
     return [
         *_month(last),
         _over_all(option.comparison, f"all {len(later)} months after the first"),
-        f"Of all soft limits of these months {percent(short / jobs, 1)} were too short. No job would have been stopped "
-        "by one: the hard limits stay as they are.",
+        f"In these months {percent(with_one / jobs, 1)} of the jobs had a soft limit when they started; "
+        f"{percent(short / max(with_one, 1), 1)} of these were too short. No job would have been stopped by one: the "
+        "hard limits stay as they are.",
         f"In the first month, {months['month'].iloc[0]}, there is nothing to learn from at the beginning; it does not "
         "count above.",
     ]
@@ -93,10 +94,11 @@ def _month(month: "pd.Series[float]") -> list[str]:
     ]
     wait = [month[f"{side}_{DECIDES}"] for side in ("before", "after")]
     limits = (
-        f"{int(month['short']):,} of their soft limits ({percent(month['short'] / n, 1)}) were too short, by "
+        f"{int(month['short']):,} of their {int(month['set']):,} soft limits "
+        f"({percent(month['short'] / month['set'], 1)}) were too short, by "
         f"{span(month['short_median_s'])} in the median and {span(month['short_most_s'])} at most."
         if month["short"]
-        else "None of their soft limits was too short."
+        else f"None of their {int(month['set']):,} soft limits was too short."
     )
     return [
         f"Had it been on in {month['month']}: of {n:,} jobs {moved[0]} and {moved[1]}; the mean wait would have been "
@@ -123,6 +125,7 @@ def _monthly(months: pd.DataFrame) -> pd.DataFrame:
             "jobs": months["jobs"].astype(int),
             "earlier": months["earlier"].astype(int),
             "later": months["later"].astype(int),
+            "soft limits": months["set"].astype(int),
             "too short": months["short"].astype(int),
             "too short by, median_s": months["short_median_s"],
             "too short by, most_s": months["short_most_s"],
@@ -240,8 +243,9 @@ def _notes(asked: Backtest, n_months: int) -> tuple[str, ...]:
     return (
         *told,
         f"Both columns are simulations of the whole log under {asked.policy}: today by requested times, then with soft "
-        "limits from the first day on. Each soft limit was learnt from jobs that had ended by then, never from later "
-        "ones. A job is stopped at its requested time alone.",
+        "limits from the first day on, set as `jobcast slurm` sets them: at looks every "
+        f"{asked.looks.every} s, for jobs that wait, by P90 of what had ended by then, never of later jobs. A job is "
+        "stopped at its requested time alone.",
         f"A start counts as earlier or later if it moves by more than {MOVED} s. The counts are of the log as it is; "
         f"ratios and intervals ({100 * LEVEL:.0f} %) of {asked.seeds} copies with submissions moved by up to 60 s "
         "and run times by up to 3 %, since single starts depend on chance.",

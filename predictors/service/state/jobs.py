@@ -4,7 +4,7 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from itertools import chain
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol, Self
 
 import numpy as np
 
@@ -19,7 +19,9 @@ from predictors.history.history import Job, JobHistory, fits, rows_of_many, take
 from predictors.service.event import FIELDS, UNKNOWN, Event
 from predictors.service.settings import Settings
 from predictors.service.state.ordering import EventOrder
-from predictors.service.storage.snapshots import Arrays, Streamed
+
+if TYPE_CHECKING:  # simulations use this without a database
+    from predictors.service.storage.snapshots import Arrays, Streamed
 
 
 class ReadersWriterLock:
@@ -38,6 +40,9 @@ class ReadersWriterLock:
         self._count_lock: Final = threading.Lock()
         self._write_lock: Final = threading.Lock()
         self._readers = 0
+
+    def __deepcopy__(self, memo: object) -> Self:
+        return type(self)()  # a copy has no readers
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -220,12 +225,12 @@ class JobState:
         """Know a history before the first event; events of before its newest one are refused from then on."""
         self.history, self.event_order = _counting_late_events(history), EventOrder(begin=history.now or 0)
 
-    def snapshot(self) -> tuple[int, Arrays]:
+    def snapshot(self) -> "tuple[int, Arrays]":
         """Return the event that all this stands behind, and everything as arrays without objects."""
         sequence, streamed = self.streamed_snapshot()
         return sequence, {name: array.whole() if isinstance(array, Rows) else array for name, array in streamed.items()}
 
-    def streamed_snapshot(self) -> tuple[int, Streamed]:
+    def streamed_snapshot(self) -> "tuple[int, Streamed]":
         """Return what `snapshot` does, for `packed`: what takes most is copied as it is written."""
         with self._lock.reading():
             arrays: Streamed = {f"history_{name}": array for name, array in self.history.streamed_snapshot().items()}

@@ -371,3 +371,16 @@ def test_the_table_for_submission_is_of_the_jobs_that_ended(cluster, adapter, tm
     cluster.change(config=json.loads(cluster.file.read_text())["config"] | {"SchedulerParameters": ""})
     adapter("write", table=TablePlan(place, 600)).cycle()
     assert not parse(place.read_text(), "t", 10_100).sets
+
+
+def test_jobs_that_outlived_their_limit_count_after_a_restart(cluster, adapter, records):
+    """Twenty users' first jobs outlive P90; of whom nothing is known gets none after that, also by a new adapter."""
+    for number in range(1, 21):
+        cluster.job(number, UserName=f"u{number}")
+    one = adapter()
+    assert one.cycle().changed == {"set": 20}
+    for number in range(1, 21):
+        cluster.job(number, State="TIMEOUT", StartTime="10000", EndTime="24400")
+    cluster.job(30, UserName="new")
+    assert one.cycle().decisions["no-gain"] == 1 and len(records("judged")) == 20
+    assert adapter().cycle().decisions["no-gain"] == 1

@@ -4,6 +4,7 @@ import dataclasses
 import errno
 import json
 import os
+import random
 import sqlite3
 
 import pytest
@@ -14,9 +15,11 @@ from predictors.core.errors import JobcastError
 from predictors.schedulers.journal import Journal, read_journal
 from predictors.schedulers.soft_limit import (
     CLEAR,
+    LEAST,
     LEAVE,
     SET,
     Bound,
+    Outlived,
     QueuedJob,
     Reservation,
     SiteRules,
@@ -190,3 +193,41 @@ def test_what_a_month_tells_is_known_though_the_base_lacks_the_month_before(tmp_
         journal.catch_up()
         assert other.execute("SELECT count(*) FROM soft_limits").fetchone() == (2,)
         other.close()
+
+
+def ends(outlived, jobs, quantile=600.0):
+    """Let jobs of users wait and end, one after the other; return which had a soft limit, and which outlived it."""
+    found = []
+    for job, ran in jobs:
+        outlived.asked(job, Bound(quantile))
+        decision = decide(job, outlived.raised(job, Bound(quantile)), SiteState(0), outlived.rules)
+        found.append((decision.action == SET, decision.action == SET and ran > decision.minutes * 60))
+        outlived.ended(job, ran)
+    return found
+
+
+@pytest.mark.parametrize("most", [0.1, 0.3, 1.0])
+def test_few_of_the_jobs_whose_limit_is_set_outlive_it(most):
+    """A third of the users need most of their limits, the others 10 min: P90 of all is set for both."""
+    draw, jobs = random.Random(3), []
+    for number in range(3000):
+        user = draw.randrange(9)
+        share = draw.uniform(0.5, 0.9) if user < 3 or draw.random() < 0.05 else draw.uniform(0.01, 0.05)
+        jobs.append((QueuedJob(number, limit=14_400, user=f"u{user}"), int(14_400 * share)))
+    found = ends(Outlived(SiteRules(most_outlived=most)), jobs)[500:]
+    is_set = sum(one for one, _ in found)
+    short = sum(late for _, late in found) / is_set
+    assert short <= most + 0.02 and is_set > 1000
+    assert most < 1 or (is_set == len(found) and short > 0.3)
+
+
+def test_without_a_count_that_is_good_enough_no_limit_is_set():
+    outlived = Outlived(SiteRules())
+    jobs = [(QueuedJob(number, limit=14_400, user=f"u{number}"), 14_400) for number in range(60)]
+    found = ends(outlived, jobs)
+    assert all(one for one, _ in found[:LEAST]) and not any(one for one, _ in found[LEAST:])
+    standing = dataclasses.replace(jobs[0][0], soft=1500)
+    bound = outlived.raised(standing, Bound(600.0))
+    assert decide(standing, bound, SiteState(0), outlived.rules, frozenset({25})).action == CLEAR
+    outlived.asked(jobs[0][0], Bound(600.0))
+    assert outlived.ended(jobs[0][0], None) is None, "of a job that never ran nothing is learnt"

@@ -11,6 +11,8 @@ from experiments.runs.simulate import NamedSimulation
 from experiments.site.backtest.backtest import Backtest, Months
 from jobcast import JobcastError, JobLog, generate_log
 from predictors.data.formats.swf import write_swf
+from predictors.registry import make_predictor
+from predictors.tracking.model_folder import Origin, save_model
 from tests.support.commands import printed
 
 SEPTEMBER = 1_756_684_800  # 2025-09-01 00:00 UTC
@@ -33,9 +35,14 @@ def found(log, tmp_path_factory):
     return Backtest(log, seeds=5).run(tmp_path_factory.mktemp("backtest"))
 
 
-def test_what_looks_ahead_is_refused(log):
+def test_what_looks_ahead_is_refused(log, tmp_path):
     with pytest.raises(JobcastError, match="knows the run times"):
         Backtest(log, "clairvoyant")
+    model = make_predictor("last-two").fit(log)
+    (tmp_path / "model").mkdir()
+    save_model(model, tmp_path / "model", Origin.of("last-two", log, None))
+    with pytest.raises(JobcastError, match="has learnt from this log, so its soft limits would look ahead"):
+        Backtest(log, str(tmp_path / "model"))
 
 
 def test_months_follow_the_calendar_and_the_clock_of_the_machine(log):
@@ -59,7 +66,8 @@ def test_each_month_counts_its_jobs_in_both_schedules(log, found):
     assert table["jobs"].tolist() == np.bincount(month).tolist()
     assert table["earlier"].tolist() == [int((moved[month == k] < -60).sum()) for k in range(3)]
     assert table["later"].tolist() == [int((moved[month == k] > 60).sum()) for k in range(3)]
-    assert table["short"].sum() == round(figures["soft_too_short"] * len(log)) > 0
+    assert table["set"].sum() == round(figures["soft_set"] * len(log)) > 0
+    assert table["short"].sum() == round(figures["soft_too_short"] * table["set"].sum()) > 0
     assert table["after_mean_wait_s"].iloc[2] == pytest.approx(after.wait[month == 2].mean())
     whole = found.runs[(found.runs["seed"] == -1) & (found.runs["case"] == "requests")]
     assert whole["mean_wait_s"].item() == pytest.approx(before.wait[month > 0].mean()), "the first month stands apart"
