@@ -1,6 +1,7 @@
 """`jobcast advise` and `jobcast tune`: what a site would gain by another policy, or by an agent tuned on its log."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter, time
 from typing import Any
@@ -8,12 +9,12 @@ from typing import Any
 from experiments import console
 from experiments.cli.options import advise as options
 from experiments.cli.options.shared import JobsOptions, names_of
-from experiments.cli.reading import read
+from experiments.cli.reading import caution_for, read
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
 from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
-from experiments.runs.policies import NamedPolicy
+from experiments.runs.policies import NamedPolicy, machine_at
 from experiments.runs.simulate import learnt_from, loaded, ready_for
 from experiments.site.advise import report as advised
 from experiments.site.advise.advise import Question
@@ -24,24 +25,25 @@ from experiments.site.tune.search import Objective, check_cma, found_by
 from experiments.site.tune.tune import Finder, Split, Tuning
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.report import ReadingReport
-from predictors.data.summary import prepare
+from predictors.data.summary import Lack, prepare
 from predictors.tracking.client import log_agent
 from predictors.tracking.client import register as register_run
 from predictors.tracking.uri import checked_alias, checked_name
 from schedsim.agents.files import check_suffix, write_agent
-from schedsim.machine.node_groups import read_machine
 from schedsim.sites.slurm.files import is_slurm
 
 
 def advise(args: options.Advise) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
+    caution = caution_for(args.site, args.ungraded)
     jobs, account = read(args.log, args.jobs_of.requests_from)
     with console.after_reading(account):
-        nodes = None if args.machine is None else read_machine(args.machine)
+        nodes = None if args.machine is None else machine_at(args.machine)
         today = NamedPolicy.of(args.current).files if is_slurm(args.current) else None
         ready = ready_for(nodes, jobs, reading=account, sites=(today,), **vars(args.jobs_of))
         cleaned = ready.used
         lacks = (*ready.lacks(args.kill), *lacks_of_made_requests(ready.prepared.log, cleaned, args.kill))
+        lacks += (Lack("ungraded", caution, ""),) if caution else ()
         question = Question(
             cleaned, args.current, args.seeds, args.measure, args.predictor, args.agent, lacks, args.soft_limits, nodes,
             args.kill,
@@ -66,6 +68,8 @@ def advise(args: options.Advise) -> None:
         advice = question.advice(found)
         source = _source(args.log, args.jobs_of, args.machine, args.kill)
         made = advised.report_on(advice, found, cleaned, source, args.soft_limits)
+        if caution and made.first is not None:
+            made = replace(made, first=replace(made.first, remedy=made.first.remedy or caution))
         report, page = write_report(folder, made, begin), folder / PAGE
     total = account + ready.account
     for planned in question.plan.logs.values():

@@ -24,6 +24,7 @@ from experiments.reports.figures import report_folder
 from experiments.reports.manifest import read_manifest
 from experiments.reports.page import PAGE, files_of, write_page
 from experiments.runs.clusters import Pool
+from experiments.runs.policies import machine_at
 from experiments.runs.setting import Setting
 from predictors.core.compressed import read_bytes
 from predictors.core.errors import JobcastError, require
@@ -33,7 +34,6 @@ from predictors.data.joblog import JobLog
 from predictors.data.report import ReadingReport
 from predictors.data.summary import Lack, lacks_of_requests
 from predictors.data.synthetic.generate import generate_log
-from schedsim.machine.node_groups import read_machine
 
 DEFAULT_JOBS: Final = 10_000
 
@@ -48,7 +48,7 @@ def _whole_numbers(text: str) -> tuple[int, ...]:
 
 MADE: Final[Mapping[str, Callable[[Any], Any]]] = {  # parts of a setting that are made from an option
     "pool": lambda pool: Pool(**vars(pool)),
-    "machine": read_machine,
+    "machine": machine_at,
     "predictors": names_of,
     "experiments": names_of,
     "thresholds": _whole_numbers,

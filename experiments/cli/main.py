@@ -65,6 +65,11 @@ app = group(
             "Keep control jobs going, with probes of the network; the probes themselves: python -m predictors.probes.",
             dict.fromkeys(("control", "collect", "times", "last"), "probes"),
         ),
+        "site": group(
+            "site",
+            "A site under Slurm as one file: its folder is read once, then named by --site.",
+            {"import": "site:import_folder", "grade": "site", "whatif": "site", "start": "site"},
+        ),
         "slurm": group(
             "slurm",
             "Soft limits (TimeMin) on a real Slurm: check the site, watch, shadow, write, clear.",

@@ -22,7 +22,11 @@ class CheckedCommand(TyperCommand):
     """
 
     def invoke(self, ctx: Any) -> Any:
-        """Check the outputs, then run; within the run no file of the inputs is replaced."""
+        """Take what `--site` gives, check the outputs, and run; within the run no file of the inputs is replaced."""
+        if "site" in ctx.params:
+            from experiments.cli.reading import with_site
+
+            ctx.params = with_site(ctx.params, lambda name: ctx.get_parameter_source(name).name == "COMMANDLINE")
         inputs = list(self._inputs(ctx.params))
         outputs = list(self._outputs(ctx.params))
         for number, (out, is_folder) in enumerate(outputs):

@@ -7,7 +7,7 @@ from experiments.cli.options.shared import LooksOptions
 from experiments.cli.options.simulate import CeilOptions, MachineOptions, SiteOptions
 from experiments.compare.measures import titled
 from experiments.console import print_table
-from experiments.runs.policies import NamedPolicy, demands_by
+from experiments.runs.policies import NamedPolicy, demands_by, machine_at
 from predictors.core.arrays import Ints
 from predictors.core.errors import JobcastError, percent, unknown_name
 from predictors.data.cleaning import within_requests
@@ -18,7 +18,7 @@ from predictors.schedulers.soft_limit import SiteRules
 from schedsim.kernels.keys import SCORE
 from schedsim.machine.allocators import Allocator
 from schedsim.machine.dilation import Dilation
-from schedsim.machine.node_groups import Machine, read_machine
+from schedsim.machine.node_groups import Machine
 from schedsim.machine.outage_files import read_outages
 from schedsim.machine.outages import RULES, Outages
 from schedsim.machine.partitions import allocator_named, read_hierarchy, widened
@@ -43,7 +43,7 @@ def nodes_of(machine: MachineOptions) -> Machine | None:
             f"--allocator is for nodes that are alike, --machine {machine.machine} declares nodes with GPUs and "
             "memory; leave one of them out."
         )
-    return read_machine(machine.machine)
+    return machine_at(machine.machine)
 
 
 def _machine_arguments(machine: MachineOptions, cleaned: JobLog) -> dict[str, Any]:

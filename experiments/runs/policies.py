@@ -2,13 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Self
 
+from predictors.core.errors import JobcastError
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
+from predictors.data.slurm.site import is_site, read_site
 from predictors.tracking.client import stored_agent
 from schedsim.agents.files import PREFIX, NamedAgent, agent_of_file, is_agent, read_agent
-from schedsim.machine.node_groups import Machine, demands_of
+from schedsim.machine.node_groups import Machine, demands_of, read_machine
+from schedsim.machine.slurm_nodes import machine_of
 from schedsim.policies.policy import Policy, make_policy
 from schedsim.sites.slurm.files import ANY_LOG, SlurmFiles, is_slurm
 from schedsim.workload.demands import Demands
@@ -81,14 +85,26 @@ def at_site(policies: Mapping[str, NamedPolicy]) -> dict[str, NamedPolicy]:
     return {name: replace(one, site=site) for name, one in policies.items()}
 
 
+def machine_at(path: str | Path) -> Machine:
+    """Return the machine that a TOML file declares, or that of a site's file, on which jobs ask by the site's rules."""
+    if not is_site(path):
+        return read_machine(path)
+    site = read_site(path)
+    made = machine_of(site, str(path))
+    if made is None:
+        raise JobcastError(f"{path}: names no nodes; name a --machine, or --procs.")
+    return made.machine if site.conf is None else replace(made.machine, asks=SlurmFiles.of_site(site, path))
+
+
 def demands_by(
     files: SlurmFiles | None, log: JobLog, machine: Machine, drop: bool = False
 ) -> tuple[JobLog, Demands, ReadingReport]:
-    """Return what the jobs of a cleaned log ask of a machine's nodes by a site's files, if there are any.
+    """Return what the jobs of a cleaned log ask of a machine's nodes by a site's files, else by those of the machine.
 
     By these jobs have memory that they do not ask for, or take none of the nodes', and keep others off their nodes. The
     rest is as of `schedsim.machine.node_groups.demands_of`.
     """
+    files = machine.asks if files is None else files
     if files is None:
         return demands_of(log, machine, drop)
     asking = files.asking(log)

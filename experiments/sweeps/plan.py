@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from experiments.runs.checkpoints import code_identity, digest_of_values, log_identity
-from experiments.runs.policies import NamedPolicy, at_site
+from experiments.runs.policies import NamedPolicy, at_site, machine_at
 from experiments.runs.simulate import check_goes_on, ready_for
 from experiments.sweeps.sweep import Case, Cell, Learner, LogFile, Sweep
 from predictors.core.errors import JobcastError
@@ -25,7 +25,7 @@ from predictors.tracking.client import version_of
 from predictors.tracking.describe import code_tags
 from predictors.tracking.uri import ModelUri
 from schedsim.agents.files import NamedAgent
-from schedsim.machine.node_groups import Machine, read_machine
+from schedsim.machine.node_groups import Machine
 from schedsim.policies.networks import Dras
 from schedsim.sites.slurm.files import SlurmFiles
 
@@ -70,8 +70,15 @@ class PlannedLog:
             "jobs": len(self.jobs),
             "account": (self.account if self.of_policies is None else self.account + self.of_policies).to_dict(),
             "lacks": [lack.to_dict() for lack in self.lacks],
-            **({} if self.machine is None else {"machine": asdict(self.machine)}),
+            **({} if self.machine is None else {"machine": _plain(self.machine)}),
         }
+
+
+def _plain(machine: Machine) -> dict[str, Any]:
+    """Return a machine as plain values, with the digest of the site's rules where it has some."""
+    told = asdict(replace(machine, asks=None))
+    del told["asks"]
+    return told if machine.asks is None else told | {"asks": machine.asks.digest}
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +139,7 @@ def plan(sweep: Sweep, logs: Sequence[JobLog] = (), machine: Machine | None = No
         vars(case)["named"] = policies[case.policy]
     all_logs, sites = [], tuple(dict.fromkeys(named.files for named in policies.values())) or (None,)
     for jobs, account, source in given:
-        nodes = machine if source.machine is None else read_machine(source.machine)
+        nodes = machine if source.machine is None else machine_at(source.machine)
         all_logs.append(_planned(sweep, jobs, account, source, nodes, sites, from_file=bool(sweep.logs)))
     found = _by_name(sweep.kind, all_logs, [source.path for *_, source in given])
     cells = tuple(Cell(name, case, seed) for name in found for case, seed in pinned.runs_of_a_log)

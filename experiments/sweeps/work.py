@@ -116,6 +116,7 @@ def _jobs_of(log: JobLog, batch: Batch, seed: int, files: SlurmFiles | None) -> 
     By the files of a site jobs may ask of nodes what the log does not tell.
     """
     kill, machine = batch.options["kill"], batch.machine
+    files = machine.asks if files is None and machine is not None else files
     which = batch.key, seed, kill, machine, None if machine is None or files is None else files.digest
     if which not in _shakes:
         _shakes.clear()

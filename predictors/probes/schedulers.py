@@ -55,7 +55,7 @@ class Scheduler(Declaration):
         try:
             self.submit_line(Request(Path("job.sh"), "", 1, 60))
             _filled(self.state, job="1"), _filled(self.message, job="1"), self.launcher.format(nodes=1, ranks=2)
-        except (KeyError, IndexError, ValueError) as error:
+        except (KeyError, IndexError, ValueError, AttributeError, TypeError) as error:
             raise JobcastError(f"a command holds {error} in braces, which is not filled in.") from error
         if not self.submit or not self.state:
             raise JobcastError("submit and state must be commands, lists of words.")
@@ -130,5 +130,8 @@ def scheduler_of(name: str, beside: Path) -> Scheduler:
     if name == "slurm":
         return SLURM
     if not name.endswith(".toml"):
-        raise unknown_name("scheduler", name, ("slurm", "FILE.toml"))
+        raise JobcastError(
+            f"{unknown_name('scheduler', name, ('slurm', 'FILE.toml'))} docs/examples has files for LSF, lsf.toml, and "
+            "for a machine without a scheduler, this-machine.toml: copy one next to the control file."
+        )
     return declared(Scheduler, read_toml(beside / name, "a TOML file of a scheduler's commands"), str(beside / name))

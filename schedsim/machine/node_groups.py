@@ -16,7 +16,7 @@ import os
 import re
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Annotated, Any, ClassVar, Final
@@ -115,6 +115,9 @@ class Machine:
     nodes: tuple[NodeGroup, ...]
     source: str = "the machine"  # where it was read, for messages
     switches: tuple[Switch, ...] = ()  # those that the groups name, and those above them; empty: all below one
+    # the site's rules on what jobs ask of nodes where the log does not tell, with a `digest`, as
+    # `schedsim.sites.slurm.files.SlurmFiles` has them; they count under policies that have none
+    asks: Any = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if not self.nodes:
@@ -154,7 +157,11 @@ class Machine:
     @property
     def plain(self) -> object:
         """Its groups of nodes as plain values, with its switches where it has some."""
-        declared = {name: [asdict(one) for one in getattr(self, name)] for name in ("nodes", "switches")}
+        declared: dict[str, Any] = {
+            name: [asdict(one) for one in getattr(self, name)] for name in ("nodes", "switches")
+        }
+        if self.asks is not None:
+            return declared | {"asks": self.asks.digest}
         return declared if self.switches else declared["nodes"]
 
     @property
@@ -180,14 +187,14 @@ class Machine:
         """Return a record of each node when no job runs, see `schedsim.kernels.places.records.Node`."""
         table = np.zeros(self.n_nodes, of.NODE)
         counts = [group.count for group in self.nodes]
-        for field, values in (
+        for name, values in (
             ("procs", [group.processors for group in self.nodes]),
             ("gpus", [group.gpus for group in self.nodes]),
             ("memory", [group.memory for group in self.nodes]),
             ("one_job", [group.one_job for group in self.nodes]),
             ("reserved_from", [NEVER] * len(counts)),
         ):
-            table[field] = np.repeat(values, counts)
+            table[name] = np.repeat(values, counts)
         table.flags.writeable = False
         return table
 

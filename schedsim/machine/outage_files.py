@@ -17,7 +17,9 @@ from typing import Any, ClassVar, Final, Literal, cast
 from predictors.core.compressed import read_text
 from predictors.core.declarations import STRICT, declared, parse_toml
 from predictors.core.errors import JobcastError, unknown_name
+from predictors.data.slurm.site import is_site, read_site
 from schedsim.machine.outages import RULES, Change, Interrupted, Outages, Pieces, Reservation
+from schedsim.machine.slurm_nodes import outages_of
 
 COLUMNS: Final = ("time", "until", "kind", "count", "nodes")
 KINDS: Final = ("maintenance", "reserve", "fail", "repair")
@@ -65,12 +67,14 @@ class Clock:
 
 
 def read_outages(
-    path: str | os.PathLike[str],  # the file; TOML by its suffix, else CSV
+    path: str | os.PathLike[str],  # the file; TOML by its suffix, else CSV; or a site's file with reservations
     # origin, epoch: of the log that is simulated, see `Clock`
     origin: int = 0,
     epoch: int | None = None,
 ) -> Outages:
     """Return a machine's reservations and failures from a CSV or TOML file."""
+    if is_site(path):
+        return outages_of(read_site(path), os.fspath(path), epoch)
     clock = Clock(origin, epoch)
     text = read_text(path, WHAT)
     return _from_toml(Path(path), text, clock) if Path(path).suffix == ".toml" else _from_csv(path, text, clock)

@@ -286,7 +286,7 @@ def by_user(schedule: Schedule) -> dict[int, dict[str, float]]:
 def by_size(schedule: Schedule) -> dict[str, dict[str, float]]:
     """Return the figures of each class of width: 1, 2, 3-4, 5-8, ... processors."""
     top = 1 << np.ceil(np.log2(schedule.workload.procs)).astype(np.int64)
-    return {_class_name(upper): row for upper, row in by_group(schedule, top).items()}
+    return {width_class(upper): row for upper, row in by_group(schedule, top).items()}
 
 
 RUN_TIMES: Final = (60, 600, 3600, 4 * 3600, 12 * 3600, 24 * 3600)  # bounds between classes of run times [s]
@@ -298,10 +298,10 @@ def by_run_time(schedule: Schedule) -> dict[str, dict[str, float]]:
     return {RUN_TIME_CLASSES[group]: row for group, row in groups.items()}
 
 
-def _class_name(upper: int) -> str:
+def width_class(upper: int) -> str:
     """Return the name of the class of widths up to a power of two.
 
-    >>> [_class_name(upper) for upper in (1, 2, 4, 64)]
+    >>> [width_class(upper) for upper in (1, 2, 4, 64)]
     ['1', '2', '3-4', '33-64']
     """
     return str(upper) if upper < 3 else f"{upper // 2 + 1}-{upper}"

@@ -41,6 +41,7 @@ from tests.digests.pins import pinned
 from tests.support.commands import invoke
 from tests.support.installed import install
 from tests.support.service_in_thread import running
+from tests.support.slurm.site_folder import site_folder
 from tests.support.variability_data import dataset, write_machine
 
 PLAIN = {"COLUMNS": "110", "TERMINAL_WIDTH": "110", "NO_COLOR": "1", "TERM": "dumb", "FORCE_COLOR": None, "CI": None}
@@ -161,6 +162,9 @@ LINES = {
     "train": "train log.swf --predictor last-two --register runtime --json",
     "predict": "predict models:/runtime/1 log.swf --out p.csv --json",
     "promote": "promote models:/runtime/1 --alias champion --why wanted --json",
+    "site import": "site import big --json",
+    "site grade": "site grade big.site --json",
+    "site whatif": "site whatif big.site --set bf_interval=60 --ungraded --shakes 5 --json",
     "sweep": "sweep log.swf --policies fcfs,easy --seeds 2 --by size --out swept --json",
 }
 SLOW_LINES = {
@@ -184,6 +188,7 @@ def place(tmp_path_factory, empty_store):
     folder = tmp_path_factory.mktemp("place")
     shutil.copytree(empty_store, folder / "mlruns")
     write_log(generate_log(200, seed=1, procs=64, users=8), folder / "log.swf")
+    site_folder(folder / "big")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         patch.setenv("JOBCAST_HOME", str(folder))

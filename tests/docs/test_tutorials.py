@@ -13,7 +13,7 @@ from tests.docs.sessions import blocks_of, run_page, same
 from tests.support.places import ROOT
 
 PAGES = sorted((ROOT / "docs" / "tutorials").glob("*.md"))
-PAGES += [ROOT / "docs" / "how-to" / name for name in ("troubleshooting.md", "write-your-own.md")]
+PAGES += [ROOT / "docs" / "how-to" / name for name in ("troubleshooting.md", "write-your-own.md", "site.md")]
 
 
 @pytest.mark.slow

@@ -27,8 +27,10 @@ from typer.main import get_command
 from experiments.cli.main import STUDIES, app, main
 from experiments.reports.page import write_report
 from experiments.reports.report import Report
+from predictors.data.formats.detect import read_log
 from predictors.data.formats.swf import write_swf
 from predictors.data.runs import Runs, write_runs
+from predictors.data.slurm.folder import read_folder
 from predictors.data.synthetic.generate import generate_log
 from predictors.data.telemetry.counters import COUNTERS
 from predictors.probes.measurements import ProbeRow, write_row
@@ -40,6 +42,7 @@ from schedsim.machine.allocators import ALLOCATORS
 from schedsim.policies.policy import POLICIES
 from tests.support.ldms_writer import write_ldms
 from tests.support.places import DATA, ROOT
+from tests.support.slurm.site_folder import site_folder
 from tests.support.variability_data import dataset
 
 INTS = ("-1", "0", "1", "7", "2147483648", "4294967296", "9223372036854775807", "9223372036854775808", "1" + "0" * 30,
@@ -58,7 +61,7 @@ PATHS = ("nowhere", "nowhere/x.csv", ".", "..", "/dev/zero", "/dev/null", "/dev/
          " ", "-", "~", "ü²🙂.swf", "a\nb.csv", "\x1b[2J.csv", "\udcff.csv", "model", "model/MLmodel", "model/x.csv",
          "classifier", "new.csv", "new.swf", "new.SWF.GZ", "new.parquet", "new.toml", "old.csv", "old.csv",
          "runs.csv", "data.parquet", "ldms", "control.toml", "site.toml", "outages.csv", "key", "rows.json",
-         "sweep.toml", "queue.json", "journal",
+         "sweep.toml", "queue.json", "journal", "site", "site/slurm.conf", "big.site",
          "n\udcff/log.swf", "n\udcff/new.csv", "n\udcff/new.swf", "j\u20ac.swf")  # fmt: skip
 """Files of the folder in which the calls are made, and others that are none."""
 
@@ -67,7 +70,7 @@ SIZES = ("-1", "0", "9223372036854775808", "1" + "0" * 30, "1.5", "x", "", "nan"
 MUCH = {"jobs": SIZES, "users": SIZES, "seeds": SIZES, "workers": SIZES, "days": ("-1", "nan", "x", ""),
         "scheduler": ("", "nonsense", "tcp://[::1", "http://x"), "url": ("", "x", "http://[::1", "ftp://x"),
         "base_url": ("", "x", "http://[::1", "file:///", "http://127.0.0.1:9"),
-        "host": ("", "x y", "999.1.1.1"), "generations": SIZES, "draws": SIZES, "cycles": SIZES,
+        "host": ("", "x y", "999.1.1.1"), "generations": SIZES, "shakes": SIZES, "draws": SIZES, "cycles": SIZES,
         "every": ("-1", "nan", "x", "")}  # fmt: skip
 """Parameters with values of their own: much work, or a wait for somebody else."""
 
@@ -75,6 +78,9 @@ BASE = {
     "demo": "--jobs 100 --out reports", "check": "numpy", "evaluate": "log.swf --predictors last-two",
     "train": "log.swf --predictor last-two", "predict": "model log.swf --out new.csv", "simulate": "log.swf",
     "sweep": "log.swf --policies easy --seeds 1 --no-track --out reports/sweep",
+    "site import": "site --out new.toml", "site grade": "big.site --out reports",
+    "site whatif": "big.site --set bf_interval=60 --ungraded --shakes 5 --out reports",
+    "site start": "big.site 7 --queue queue.json",
     "experiment logstudy": "--log log.swf --quick --out reports", "report": "experiment",
     "advise": "log.swf --seeds 5 --out reports", "serve": "last-two --db sqlite:///new.db",
     "replay": "log.swf --url http://127.0.0.1:9", "promote": "models:/runtime/1 --why better",
@@ -152,6 +158,8 @@ def made_place(folder: Path) -> Path:
     about = {"job_id": range(8), "application": ["AMG"] * 8, "nodes": [[0, 1]] * 8, "workload": ["compute"] * 8}
     runs = Runs.of(**about, start=start, end=start + 50.0)
     write_runs(runs, folder / "runs.csv")
+    site_folder(folder / "site")
+    read_folder(folder / "site", folder / "big.site", read_log).site.write(folder / "big.site")
     counters = np.random.default_rng(0).uniform(1, 2, (2, len(COUNTERS)))
     write_ldms(folder / "ldms", range(2), ((50.0 * k, counters) for k in range(24)), period=50.0)
     report = Report(experiment="logstudy", log="a log", seeds=(0,), seconds=1.0, question="What?",

@@ -1,11 +1,12 @@
 """`jobcast backtest`: what soft limits would have done, had they been on."""
 
+from dataclasses import replace
 from time import perf_counter
 from typing import Any
 
 from experiments import console
 from experiments.cli.options import live as options
-from experiments.cli.reading import read
+from experiments.cli.reading import caution_for, read
 from experiments.cli.set_up import looks_of
 from experiments.reports.figures import refuse_report_folder, report_folder
 from experiments.reports.manifest import slug
@@ -13,11 +14,12 @@ from experiments.reports.page import PAGE, files_of, write_report
 from experiments.runs.clusters import Pool
 from experiments.site.backtest.backtest import Backtest
 from experiments.site.backtest.report import report_on
-from predictors.data.summary import prepare
+from predictors.data.summary import Lack, prepare
 
 
 def backtest(args: options.Backtest) -> None:
     begin, workers = perf_counter(), Pool(**vars(args.pool))
+    caution = caution_for(args.site, args.ungraded)
     jobs, account = read(args.log, args.jobs_of.requests_from)
     with console.after_reading(account):
         looks = looks_of(args.looks, args.soft_limits)
@@ -29,8 +31,12 @@ def backtest(args: options.Backtest) -> None:
             found = asked.run(args.out / page_of, workers)
         folder = report_folder(args.out, page_of)
     with console.working("Drawing"):
-        report, page = write_report(folder, report_on(asked, found), begin), folder / PAGE
+        made = report_on(asked, found)
+        if caution and made.first is not None:
+            made = replace(made, first=replace(made.first, remedy=caution))
+        report, page = write_report(folder, made, begin), folder / PAGE
     total, lacks = account + prepared.account + asked.of_policy, prepared.lacks()
+    lacks = (Lack("ungraded", caution, ""), *lacks) if caution else lacks
     if args.as_json:
         more: dict[str, Any] = {"lacks": [lack.to_dict() for lack in lacks], "account": total.to_dict()}
         console.print_json(report.to_json() | more | {"page": str(page), "files": files_of(folder)})

@@ -29,8 +29,8 @@ def start(args: options.Start) -> None:
         say("No job waits for processors.")
     else:
         rows = [
-            (one.job, *(_in(second - now.now) for second in (one.p10, one.p50, one.p90, one.by_requests)),
-             "-" if one.by_scheduler is None else _in(one.by_scheduler - now.now), one.ahead)
+            (one.job, *(in_words(second - now.now) for second in (one.p10, one.p50, one.p90, one.by_requests)),
+             "-" if one.by_scheduler is None else in_words(one.by_scheduler - now.now), one.ahead)
             for one in found
         ]  # fmt: skip
         note = f"Run times as of {found[0].learnt_from:,} ended jobs; later jobs and priorities are not foreseen."
@@ -49,17 +49,20 @@ def why(args: options.Why) -> None:
         return
     for sentence in reasons:
         say(sentence)
-    low, middle, high = (_in(second - now.now) for second in (expected.p10, expected.p50, expected.p90))
+    low, middle, high = (in_words(second - now.now) for second in (expected.p10, expected.p50, expected.p90))
     say(f"It starts in {middle} (P50), {low} (P10) to {high} (P90); {expected.ahead:,} jobs wait in front of it.")
 
 
 def _read(queue: Path | None, past: Path | None) -> tuple[LiveQueue, Past]:
-    if queue is None:
-        with working("Asking Slurm"):
-            now = LiveQueue.from_slurm()
-    else:
-        now = LiveQueue.read(queue)
-    return now, Past(None if past is None else _log(past))
+    return queue_now(queue), Past(None if past is None else _log(past))
+
+
+def queue_now(path: Path | None) -> LiveQueue:
+    """Return the queue of a file, else that of Slurm."""
+    if path is not None:
+        return LiveQueue.read(path)
+    with working("Asking Slurm"):
+        return LiveQueue.from_slurm()
 
 
 def _log(path: Path) -> JobLog:
@@ -72,10 +75,10 @@ def _refuse_unanswerable(now: LiveQueue, ended: Past, job: Any) -> None:
     Present(now, job.partition, ended).row(job)
 
 
-def _in(seconds: int) -> str:
+def in_words(seconds: int) -> str:
     """Return a span in words.
 
-    >>> _in(0), _in(50), _in(5000), _in(90_000)
+    >>> in_words(0), in_words(50), in_words(5000), in_words(90_000)
     ('now', '50 s', '83 min', '25.0 h')
     """
     return "now" if seconds <= 0 else span(seconds)
@@ -87,13 +90,13 @@ def _told(held: dict[str, Any]) -> str:
         return "None of these jobs has a start in the later log, so nothing can be scored."
     own = (
         f" The scheduler's own expectation of {held['answered_by_scheduler']:,} of them was off by "
-        f"{_in(round(held['scheduler_mean_error_s']))}, P50 of the same by "
-        f"{_in(round(held['p50_mean_error_of_these_s']))}."
+        f"{in_words(round(held['scheduler_mean_error_s']))}, P50 of the same by "
+        f"{in_words(round(held['p50_mean_error_of_these_s']))}."
         if held["answered_by_scheduler"]
         else " The scheduler expected nothing of them."
     )
     return (
         f"Of {held['started']:,} jobs {100 * held['p10_to_p90_holds']:.0f} % started within P10 to P90 (80 % should), "
-        f"{100 * held['later_than_p90']:.0f} % later. P50 was off by {_in(round(held['p50_mean_error_s']))} in the "
-        f"mean, the requested times by {_in(round(held['by_requests_mean_error_s']))}.{own}"
+        f"{100 * held['later_than_p90']:.0f} % later. P50 was off by {in_words(round(held['p50_mean_error_s']))} in "
+        f"the mean, the requested times by {in_words(round(held['by_requests_mean_error_s']))}.{own}"
     )

@@ -15,7 +15,9 @@ class Advise(shared.Accounted):
     Stopped and started again, it goes on where it was.
     """
 
-    log: shared.Log
+    log: shared.LogOrSite = shared.NO_LOG
+    site: shared.Site = None
+    ungraded: shared.Ungraded = False
     current: Annotated[
         str,
         Option(
@@ -60,7 +62,8 @@ class Tune(shared.Accounted):
     Then: jobcast simulate NEXT --policy agent:FILE. Needs the extra rl.
     """
 
-    log: shared.Log
+    log: shared.LogOrSite = shared.NO_LOG
+    site: shared.Site = None
     train: Annotated[
         str, Option(help="What is tuned on: a share of the jobs (0.5) or the first months (6mo, of 30 days).")
     ] = "0.5"

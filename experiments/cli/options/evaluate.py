@@ -11,7 +11,8 @@ from experiments.cli.options import shared
 class Evaluate(shared.Accounted):
     """Score run-time predictors on a log, compared with the mean of the user's last two jobs."""
 
-    log: shared.Log
+    log: shared.LogOrSite = shared.NO_LOG
+    site: shared.Site = None
     predictors: Annotated[
         str,
         Option(

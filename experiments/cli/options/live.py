@@ -175,6 +175,7 @@ class Start(shared.Printed):
     job: Annotated[str | None, Argument(help="Its id, 123 or 123_4; none: all that wait.", metavar="JOB")] = None
     queue: Queue = None
     past: PastLog = None
+    site: shared.Site = None
     draws: Annotated[int, Option(help="Draws of the run times.", min=1, max=10_000)] = 100
     seed: shared.Seed = 0
     save: Annotated[Path | None, Option(help="Write the queue as it is now, for later questions.", writable=True)] = (
@@ -200,7 +201,9 @@ class Backtest(shared.Accounted):
     Stopped and started again, it goes on where it was.
     """
 
-    log: shared.Log
+    log: shared.LogOrSite = shared.NO_LOG
+    site: shared.Site = None
+    ungraded: shared.Ungraded = False
     predictor: Annotated[
         str,
         Option(

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any, Final, dataclass_transform
+from typing import Annotated, Any, Final, cast, dataclass_transform
 
 from typer import Argument, Option
 
@@ -34,6 +34,24 @@ CORRECTIONS: Final = names_in("schedsim.kernels.corrections", "CORRECTIONS")
 CLASSIFIERS: Final = names_in("predictors.variability.classifiers.registry", "CLASSIFIERS")
 
 Log = Annotated[Path, Argument(help="A job log in any known format, recognised by its content.", metavar="LOG")]
+LogOrSite = Annotated[
+    Path,
+    Argument(
+        help="A job log in any known format, recognised by its content; without one that of --site.", metavar="LOG"
+    ),
+]
+NO_LOG: Final = cast("Any", None)  # the log of --site stands in its place before a command begins
+Site = Annotated[
+    Path | None,
+    Option(
+        help="A site's file, by jobcast site import. It gives what is not named here: the log, Slurm's own order as "
+        "the policy, nodes and what jobs ask of them.",
+        metavar="SITE",
+    ),
+]
+Ungraded = Annotated[
+    bool, Option("--ungraded", help="Show figures though the site's grade is below B, or there is none.")
+]
 MOST_SEED: Final = 2**32 - 1  # the largest seed that every library takes
 Seed = Annotated[int, Option(min=0, max=MOST_SEED, help="Seed of what is drawn by chance.")]
 Alias = Annotated[str | None, Option(help="champion, challenger or shadow: taken from its holder.")]

@@ -45,7 +45,10 @@ class SiteOptions:
     site: Annotated[
         str | None,
         Option(
-            help="The site's rules: a TOML file, mira, or none; by default mira with the policy cobalt.", metavar="FILE"
+            help="A site's file, by jobcast site import. It gives what is not named here: the log, Slurm's own order "
+            "as the policy, nodes, what jobs ask of them, and reservations. Or Cobalt's rules: a TOML file, mira, or "
+            "none; by default mira with the policy cobalt.",
+            metavar="FILE",
         ),
     ] = None
     commands: Annotated[
@@ -93,7 +96,7 @@ class CeilOptions:
 class Simulate(shared.Accounted):
     """Replay a log's submissions under a scheduling policy and measure waits, slowdown and who pays."""
 
-    log: shared.Log
+    log: shared.LogOrSite = shared.NO_LOG
     policy: Annotated[
         str,
         Option(

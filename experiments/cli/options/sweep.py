@@ -16,7 +16,10 @@ class Sweep(shared.Printed):
     What is done is kept in the folder of results: after a kill, the same command goes on there.
     """
 
-    files: Annotated[list[Path], Argument(help="FILE.toml that declares it, or job logs.", metavar="FILE…")]
+    files: Annotated[
+        list[Path], Argument(help="FILE.toml that declares it, or job logs; none: that of --site.", metavar="FILE…")
+    ] = shared.NO_LOG
+    site: shared.Site = None
     policies: Annotated[
         str | None,
         Option(

@@ -14,6 +14,7 @@ from predictors.core.parquet import MAGIC
 from predictors.data.formats._delimited import without_utf16
 from predictors.data.formats.alcf import is_alcf, parse_alcf
 from predictors.data.formats.columns import RETURNS, mostly_returns
+from predictors.data.formats.events import is_events, parse_events
 from predictors.data.formats.parquet import parse_parquet, write_parquet
 from predictors.data.formats.pbs import is_pbs, parse_pbs
 from predictors.data.formats.sacct_json import is_sacct_json, parse_sacct_json
@@ -64,6 +65,7 @@ FORMATS: Final[Mapping[str, Format]] = MappingProxyType(  # the formats by name,
         ),
         "sacct-json": Format("Slurm's sacct --json", is_sacct_json, parse_sacct_json, local_times=True),
         "pbs": Format("PBS or TORQUE accounting", is_pbs, parse_pbs, local_times=True),
+        "events": Format("events of slurm_sim_tools", is_events, parse_events),
     }
 )
 

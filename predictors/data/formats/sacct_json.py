@@ -28,7 +28,7 @@ def parse_sacct_json(
     data: bytes, source: str, strict: bool = False, time_zone: str | None = None
 ) -> tuple[JobLog, ReadingReport]:
     """Return the job log that sacct's JSON holds, and the account; a place in it is a job's id."""
-    jobs = _jobs(data, source)
+    jobs = jobs_of(data, source)
     ledger = ReportBuilder(source, RULES, place="job")
     sound = [job for job in jobs if isinstance(job, Mapping) and _is_whole(_plain(job.get("job_id")))]
     ledger.add("no-job-id", [0] * (len(jobs) - len(sound)))
@@ -42,7 +42,8 @@ def parse_sacct_json(
     return finish(draft, log_name(source), strict, time_zone=time_zone)
 
 
-def _jobs(data: bytes, source: str) -> list[Any]:
+def jobs_of(data: bytes, source: str) -> list[Any]:
+    """Return the jobs of sacct's JSON as they stand."""
     try:
         document = json.loads(data)
     except (ValueError, RecursionError) as error:

@@ -1,7 +1,8 @@
 """A slurm.conf, read as it stands: parameters, partitions and the processors of the nodes; see slurm.conf(5).
 
 Keys are compared without case, lines that end with a backslash go on, `#` begins a comment, and `Include` reads another
-file, from the folder of the one that names it. `DEFAULT` lines give values to the nodes and partitions after them.
+file, from the folder of the one that names it; one with a whole path that is not there counts as copied to that folder.
+`DEFAULT` lines give values to the nodes and partitions after them.
 """
 
 import os
@@ -54,7 +55,6 @@ class SlurmConf:
     # nodes of each NodeName line, and what it says of them; lists of nodes by the name of a NodeSet
     node_lines: tuple[tuple[Setting, Mapping[str, Setting]], ...] = ()
     node_sets: Mapping[str, str] = field(default_factory=dict)
-    feature_sets: frozenset[str] = frozenset()  # NodeSets that name no nodes
 
     @classmethod
     def of_lines(cls, source: str, lines: list[tuple[str, str]]) -> "SlurmConf":
@@ -64,7 +64,8 @@ class SlurmConf:
         defaults: dict[str, dict[str, Setting]] = {"nodename": {}, "partitionname": {}}
         nodes = procs = 0
         seen: dict[tuple[str, str], str] = {}  # where each node and partition is named
-        node_lines, node_sets, feature_sets = [], {}, set()
+        node_lines = list[tuple[Setting, Mapping[str, Setting]]]()
+        node_sets = dict[str, dict[str, Setting]]()
 
         def name_once(kind: str, name: str, place: str) -> None:
             if seen.setdefault((kind, name), place) != place:
@@ -74,18 +75,11 @@ class SlurmConf:
                 )
 
         for place, line in lines:
-            pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
-            if not pairs or _PAIR.sub("", line).strip():
-                raise JobcastError(
-                    f"{place}: {printable(line)[:60]!r} is no line of a slurm.conf, which has KEY=VALUE; name the "
-                    "site's slurm.conf."
-                )
+            pairs = pairs_of(place, line, "slurm.conf")
             kind, row = pairs[0].name.lower(), {one.name.lower(): one for one in pairs[1:]}
-            if kind == "nodeset" and "nodes" in row:
-                node_sets[pairs[0].value] = row["nodes"].value
-                continue
             if kind == "nodeset":
-                feature_sets.add(pairs[0].value)
+                node_sets[pairs[0].value] = row
+                continue
             if kind not in defaults:
                 settings |= {one.name.lower(): one for one in pairs}
                 continue
@@ -101,11 +95,11 @@ class SlurmConf:
             nodes += count
             for name in hostnames(pairs[0].value) if nodes <= MOST_NAMES else ():
                 name_once("node", name, place)
-            procs += count * _procs_of(row)
+            procs += count * processors_of(row)
             node_lines.append((pairs[0], MappingProxyType(row)))
         tables = MappingProxyType(settings), MappingProxyType(partitions)
-        sets = MappingProxyType(node_sets), frozenset(feature_sets)
-        return cls(source, *tables, nodes, procs, tuple(node_lines), *sets)
+        sets = {name: _node_set(row, node_lines) for name, row in node_sets.items()}
+        return cls(source, *tables, nodes, procs, tuple(node_lines), MappingProxyType(sets))
 
     def resources(self, partition: str) -> dict[str, float]:
         """Return how much of each trackable resource the nodes of a partition have; memory in MB.
@@ -115,30 +109,13 @@ class SlurmConf:
         {'node': 3.0, 'cpu': 24.0, 'mem': 12000.0, 'gres/gpu': 6.0, 'gres/gpu:a100': 6.0}
         """
         found: dict[str, float] = {}
-        told = self.partitions[partition].get("nodes")
-        if told is None:
-            return found
-        lists = self.lists_of(told)
-        takes_all = any(one.upper() == "ALL" for one in lists)
-        if not takes_all and max(sum(map(host_count, lists)), self.nodes) > MOST_NAMES:
-            raise JobcastError(f"{told.place}: {told.name} and the nodes of this file are above {MOST_NAMES:,}.")
-        wanted = set() if takes_all else {name for one in lists for name in hostnames(one)}
+        wanted = self.hosts(partition)
+        self._check(partition, wanted, {name for names, _ in self.node_lines for name in hostnames(names.value)})
         for names, row in self.node_lines:
-            own = set() if takes_all else wanted & set(hostnames(names.value))
-            count = host_count(names.value) if takes_all else len(own)
-            wanted -= own
-            for tres, amount in _resources_of(row).items():
-                if count:
-                    found[tres] = found.get(tres, 0.0) + count * amount
-        if wanted:
-            raise self._nameless(partition, told, min(wanted))
+            count = host_count(names.value) if wanted is None else len(wanted & set(hostnames(names.value)))
+            for tres, amount in _resources_of(row).items() if count else ():
+                found[tres] = found.get(tres, 0.0) + count * amount
         return found
-
-    def _nameless(self, partition: str, told: Setting, node: str) -> JobcastError:
-        return JobcastError(
-            f"{told.place}: {told.name} of partition {partition} names {printable(node)[:40]!r}, for which "
-            f"{self.source} has no NodeName, and no NodeSet with Nodes; name the nodes."
-        )
 
     def check_nodes(self) -> None:
         """Refuse partitions of nodes without a NodeName, as Slurm does; a file without any NodeName has them elsewhere.
@@ -148,24 +125,30 @@ class SlurmConf:
         Traceback (most recent call last):
         ...
         predictors.core.errors.JobcastError: slurm.conf:1: Nodes of partition p names 'n5', for which slurm.conf has \
-no NodeName, and no NodeSet with Nodes; name the nodes.
+no NodeName, and no NodeSet; name the nodes.
         """
         if not 0 < self.nodes <= MOST_NAMES:
             return
-        known = {name for names, _ in self.node_lines for name in hostnames(names.value)} | self.feature_sets
-        for partition, row in self.partitions.items():
-            lists = self.lists_of(row["nodes"]) if "nodes" in row else []
-            takes_all = any(one.upper() == "ALL" for one in lists)
-            n_named = sum(map(host_count, lists))
-            if takes_all or not lists:
-                continue
-            if not 0 < n_named <= MOST_NAMES:
-                named = "no node" if n_named == 0 else f"{n_named:,} nodes, and {self.source} has {self.nodes:,}"
-                raise JobcastError(
-                    f"{row['nodes'].place}: Nodes of partition {printable(partition)} names {named}; name its nodes."
-                )
-            if unknown := {name for one in lists for name in hostnames(one)} - known:
-                raise self._nameless(partition, row["nodes"], min(unknown))
+        known = {name for names, _ in self.node_lines for name in hostnames(names.value)}
+        for partition in self.partitions:
+            self._check(partition, self.hosts(partition), known)
+
+    def _check(self, partition: str, named: set[str] | None, known: set[str]) -> None:
+        told = self.partitions[partition].get("nodes")
+        if told is None or named is None:
+            return
+        if unknown := min(named - known, default="") if named else told.value:
+            raise JobcastError(
+                f"{told.place}: Nodes of partition {printable(partition)} names {printable(unknown)[:40]!r}, for which "
+                f"{self.source} has no NodeName, and no NodeSet; name the nodes."
+            )
+
+    def hosts(self, partition: str) -> set[str] | None:
+        """Return the names of a partition's nodes, those of its NodeSets too; None for all of the cluster."""
+        told = self.partitions[partition].get("nodes", Setting("Nodes", "", ""))
+        lists = self.lists_of(told)
+        takes_all = any(one.upper() == "ALL" for one in lists)
+        return None if takes_all else set(names_of(Setting(told.name, ",".join(lists), told.place)))
 
     def lists_of(self, nodes: Setting) -> list[str]:
         """Return the lists of nodes that a partition's Nodes names, its NodeSets by their nodes."""
@@ -178,7 +161,7 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
 
     def whole(self, name: str, usual: int) -> int:
         """Return a whole number."""
-        return _whole(self.settings.get(name.lower()), usual)
+        return whole_of(self.settings.get(name.lower()), usual)
 
     def seconds(self, name: str, usual: int, *, may_be_0: bool = False) -> int:
         """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds."""
@@ -196,11 +179,26 @@ no NodeName, and no NodeSet with Nodes; name the nodes.
         return {key.strip().lower(): value.strip() for key, _, value in parts}
 
 
-def _procs_of(row: Mapping[str, Setting]) -> int:
+def _node_set(row: Mapping[str, Setting], node_lines: list[tuple[Setting, Mapping[str, Setting]]]) -> str:
+    """Return the nodes of a NodeSet: those that it names, and those with its feature."""
+    lists = [row["nodes"].value] if "nodes" in row else []
+    if "feature" in row:
+        lists += [names.value for names, told in node_lines if row["feature"].value in features_of(told)]
+    return ",".join(lists)
+
+
+def features_of(row: Mapping[str, Setting]) -> list[str]:
+    """Return the features of a NodeName line."""
+    told = row.get("features", row.get("feature"))
+    return [] if told is None else [one.strip() for one in told.value.split(",")]
+
+
+def processors_of(row: Mapping[str, Setting]) -> int:
+    """Return the processors of each node of a NodeName line."""
     if "cpus" in row:
-        return _whole(row["cpus"], 1)
+        return whole_of(row["cpus"], 1)
     parts = ("sockets",) if "sockets" in row else ("boards", "socketsperboard")
-    procs = prod(_whole(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
+    procs = prod(whole_of(row.get(name), 1) for name in (*parts, "corespersocket", "threadspercore"))
     if procs >= _BIGGEST:
         place = next(iter(row.values())).place
         raise JobcastError(f"{place}: a node has at most {_BIGGEST - 1:,} processors; found {procs:,}.")
@@ -208,7 +206,7 @@ def _procs_of(row: Mapping[str, Setting]) -> int:
 
 
 def _resources_of(row: Mapping[str, Setting]) -> dict[str, float]:
-    found = {"node": 1.0, "cpu": float(_procs_of(row)), "mem": float(_whole(row.get("realmemory"), 1))}
+    found = {"node": 1.0, "cpu": float(processors_of(row)), "mem": float(whole_of(row.get("realmemory"), 1))}
     if "gres" in row:
         for one in re.sub(r"\([^)]*\)", "", row["gres"].value).split(","):
             match = re.fullmatch(
@@ -233,6 +231,15 @@ def _nodes_of(names: Setting) -> int:
     return count
 
 
+def names_of(found: Setting) -> list[str]:
+    """Return the names in a list of nodes or switches."""
+    if host_count(found.value) > MOST_NAMES:
+        raise JobcastError(
+            f"{found.place}: {found.name} names more than {MOST_NAMES:,}: {printable(found.value)[:40]!r}; correct it."
+        )
+    return hostnames(found.value)
+
+
 def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     """Return a time, which Slurm writes in minutes or as `[days-]hours:minutes:seconds`, in seconds.
 
@@ -251,11 +258,10 @@ def seconds_of(found: Setting, *, may_be_0: bool = False) -> int:
     return seconds
 
 
-def _whole(found: Setting | None, usual: int) -> int:
-    return usual if found is None else whole_of(found)
-
-
-def whole_of(found: Setting) -> int:
+def whole_of(found: Setting | None, usual: int = 0) -> int:
+    """Return a whole number; `usual` where none is set."""
+    if found is None:
+        return usual
     if re.fullmatch(r"\d{1,10}", found.value) is None or int(found.value) >= _BIGGEST:
         raise JobcastError(
             f"{found.place}: {found.name} is a whole number from 0 to {_BIGGEST - 1:,}; found "
@@ -264,8 +270,18 @@ def whole_of(found: Setting) -> int:
     return int(found.value)
 
 
-def read_slurm_conf(path: str | Path) -> SlurmConf:
-    found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [])))
+Texts = Mapping[str, str] | None
+"""Texts by the paths of their files; None: the files themselves count."""
+
+
+def read_slurm_conf(path: str | Path, texts: Texts = None) -> SlurmConf:
+    r"""Read a slurm.conf and what it includes.
+
+    >>> texts = {"slurm.conf": "ClusterName=big\nInclude more.conf", "more.conf": "PriorityMaxAge=5"}
+    >>> read_slurm_conf("slurm.conf", texts).settings["prioritymaxage"].place
+    'more.conf:1'
+    """
+    found = SlurmConf.of_lines(str(path), list(_lines(Path(path), (), [], texts)))
     if not found.settings and not found.partitions:
         raise JobcastError(f"{path}: holds no parameter of Slurm; name the site's slurm.conf.")
     return found
@@ -274,12 +290,12 @@ def read_slurm_conf(path: str | Path) -> SlurmConf:
 def files_of(path: str | Path) -> tuple[Path, ...]:
     """Return a slurm.conf and the files that it includes."""
     files: list[Path] = []
-    for _ in _lines(Path(path), (), files):
+    for _ in _lines(Path(path), (), files, None):
         pass
     return tuple(files)
 
 
-def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[tuple[str, str]]:
+def _lines(path: Path, above: tuple[Path, ...], files: list[Path], texts: Texts) -> Iterator[tuple[str, str]]:
     """Give the lines of a file, without comments, and those of included files; each with its place.
 
     Each file is added to `files`, all that are read.
@@ -290,11 +306,33 @@ def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[t
         raise JobcastError(f"{path}: is included behind {MOST_FILES} other files; take that line out.")
     files.append(path)
     try:
-        text = read_text(path, "a slurm.conf")
+        if texts is not None and str(path) not in texts:
+            raise JobcastError(f"{path}: is not among the site's texts; import its folder again.")
+        text = read_text(path, "a slurm.conf") if texts is None else texts[str(path)]
     except JobcastError as error:
         if not above:
             raise
         raise JobcastError(f"{error} {above[-1]} includes it.") from error
+    for place, line in lines_of(str(path), text):
+        included = re.fullmatch(r"\s*include\s+(\S+)\s*", line, re.IGNORECASE)
+        if included is None:
+            yield place, line
+            continue
+        if "\0" in included[1]:
+            raise JobcastError(f"{place}: {printable(included[1])[:60]!r} is no name of a file.")
+        other = path.parent / included[1]
+        copied = path.parent / other.name
+        if other.is_absolute() and not _is_there(other, texts) and _is_there(copied, texts):
+            other = copied
+        yield from _lines(other, (*above, path), files, texts)
+
+
+def _is_there(path: Path, texts: Texts) -> bool:
+    return path.is_file() if texts is None else str(path) in texts
+
+
+def lines_of(source: str, text: str) -> Iterator[tuple[str, str]]:
+    """Give the lines of a file of Slurm's with their places, without comments; those that go on are joined."""
     begun, first = "", 0
     for number, raw in enumerate(text.splitlines(), 1):
         line = begun + re.split(r"(?<!\\)#", raw)[0].rstrip()
@@ -302,11 +340,15 @@ def _lines(path: Path, above: tuple[Path, ...], files: list[Path]) -> Iterator[t
         begun = ""
         if line.endswith("\\"):
             begun = line[:-1]
-            continue
-        included = re.fullmatch(r"\s*include\s+(\S+)\s*", line, re.IGNORECASE)
-        if included is not None and "\0" in included[1]:
-            raise JobcastError(f"{path}:{first}: {printable(included[1])[:60]!r} is no name of a file.")
-        if included is not None:
-            yield from _lines(path.parent / included[1], (*above, path), files)
         elif line.strip():
-            yield f"{path}:{first}", line
+            yield f"{source}:{first}", line
+
+
+def pairs_of(place: str, line: str, what: str) -> list[Setting]:
+    """Return the pairs KEY=VALUE of a line; `what` names the file that has such lines."""
+    pairs = [Setting(key, value.strip('"'), place) for key, value in _PAIR.findall(line)]
+    if not pairs or _PAIR.sub("", line).strip():
+        raise JobcastError(
+            f"{place}: {printable(line)[:60]!r} is no line of a {what}, which has KEY=VALUE; name the site's {what}."
+        )
+    return pairs

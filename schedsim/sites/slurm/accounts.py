@@ -18,9 +18,8 @@ from predictors.data.slurm.accounts import (
     Association,
     number_of,
     tres_of,
-    wall_of,
 )
-from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
+from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of, whole_of
 from schedsim.sites.slurm.fair_share import Shares
 from schedsim.sites.slurm.limits import Kind, Limits, LimitsBeingMade
 from schedsim.sites.slurm.usage import OF_PARENT
@@ -334,7 +333,7 @@ def amounts_of(log: JobLog, workload: Workload, nodes: Ints) -> dict[str, Ints]:
 def weights_of(told: Setting) -> Iterator[tuple[str, float]]:
     """Give trackable resources and the weight of one of each: memory a MB."""
     for part in told.value.split(","):
-        match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{1,9})?)([KMGT]?)\s*", part, re.IGNORECASE)
+        match = re.fullmatch(r"\s*([\w/:.-]+)=(\d{1,9}(?:\.\d{0,9})?|\.\d{1,9})([KMGT]?)\s*", part, re.IGNORECASE)
         if match is None:
             raise JobcastError(
                 f"{told.place}: {told.name} is a list such as CPU=1.0,Mem=0.25G; found {printable(told.value)[:40]!r}."
@@ -483,7 +482,7 @@ class _Limits:
     def _beyond(self, told: Setting, key: str) -> Bools:
         """Return which jobs alone are beyond a limit on one job."""
         if key == "maxwall":
-            return self.owners.workload.requested > wall_of(told)
+            return self.owners.workload.requested > seconds_of(told, may_be_0=True)
         found = np.zeros(len(self.place), dtype=np.bool_)
         for tres, most in tres_of(told).items():
             amounts = self._amounts(tres)

@@ -133,25 +133,33 @@ def _jobs_by_partition(conf: SlurmConf, log: JobLog) -> Iterator[tuple[Bools, li
 
 
 def refused(conf: SlurmConf, log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None) -> Iterator[Finding]:
-    """Count the jobs that none of their partitions takes; with EnforcePartLimits=ALL those that one does not take."""
-    taken = np.ones(len(log), dtype=np.bool_)
+    """Count the jobs that their partitions do not take."""
+    taken = taken_by(conf, log, workload, nodes, owners)
+    if not taken.all():
+        told = conf.settings.get("enforcepartlimits")
+        text = "their partition does not take them, by its MaxTime, nodes, memory, accounts or QOS: Slurm would "
+        rule = _ENFORCED["no" if told is None else told.value.lower()]
+        yield Finding("slurm-refused", "noted", f"{text}{rule}; here they run", int((~taken).sum()))
     widened = np.zeros(len(log), dtype=np.bool_)
+    for jobs, several in _jobs_by_partition(conf, log):
+        most = [_memory(conf, conf.partitions[one], "maxmem", _EITHER).get("percpu") for one in several]
+        widened[jobs] = np.all([~_has_memory(log, workload.procs, one)[jobs] for one in most], axis=0)
+    if widened.any():
+        text = "ask for more memory a processor than MaxMemPerCPU: Slurm gives them more processors, here they keep "
+        yield Finding("slurm-more-processors", "noted", f"{text}theirs", int(widened.sum()))
+
+
+def taken_by(conf: SlurmConf, log: JobLog, workload: Workload, nodes: Ints, owners: Owners | None) -> Bools:
+    """Return which jobs one of their partitions takes; with EnforcePartLimits=ALL, which each of them takes."""
+    taken = np.ones(len(log), dtype=np.bool_)
     told = conf.settings.get("enforcepartlimits")
     rule = "no" if told is None else told.value.lower()
     if told is not None and rule not in _ENFORCED:
         raise JobcastError(f"{told.place}: {told.name} is NO, ANY or ALL; found {printable(told.value)[:40]!r}.")
     for jobs, several in _jobs_by_partition(conf, log):
-        rows = [conf.partitions[one] for one in several]
-        takes = [_takes(conf, row, log, workload, nodes, owners)[jobs] for row in rows]
+        takes = [_takes(conf, conf.partitions[one], log, workload, nodes, owners)[jobs] for one in several]
         taken[jobs] = np.all(takes, axis=0) if rule == "all" else np.any(takes, axis=0)
-        most = [_memory(conf, row, "maxmem", _EITHER).get("percpu") for row in rows]
-        widened[jobs] = np.all([~_has_memory(log, workload.procs, one)[jobs] for one in most], axis=0)
-    if not taken.all():
-        text = "their partition does not take them, by its MaxTime, nodes, memory, accounts or QOS: Slurm would "
-        yield Finding("slurm-refused", "noted", f"{text}{_ENFORCED[rule]}; here they run", int((~taken).sum()))
-    if widened.any():
-        text = "ask for more memory a processor than MaxMemPerCPU: Slurm gives them more processors, here they keep "
-        yield Finding("slurm-more-processors", "noted", f"{text}theirs", int(widened.sum()))
+    return taken
 
 
 def _memory(conf: SlurmConf, row: Mapping[str, Setting], name: str, kinds: tuple[str, ...]) -> dict[str, int]:

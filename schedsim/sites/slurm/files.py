@@ -1,4 +1,4 @@
-"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE` or `slurm:FILE,FILE…`."""
+"""The policy of a site's own slurm.conf, with its accounts and QOS: `slurm:FILE,FILE…`, or `slurm:SITE`."""
 
 import json
 import re
@@ -14,11 +14,13 @@ from typing import Any, Final, Self
 
 import numpy as np
 
+from predictors.core.arrays import Bools
 from predictors.core.errors import JobcastError, printable
 from predictors.data.joblog import JobLog
 from predictors.data.report import Finding, ReadingReport
 from predictors.data.slurm.accounts import Accounts, read_accounts
 from predictors.data.slurm.conf import Setting, SlurmConf, files_of, read_slurm_conf, whole_of
+from predictors.data.slurm.site import Site, is_site, read_site
 from schedsim.policies.policy import Policy
 from schedsim.sites.slurm import preempting as about_preemption
 from schedsim.sites.slurm.accounts import Owners, words_of
@@ -35,6 +37,7 @@ from schedsim.sites.slurm.factors import (
     partitions_of,
     refused,
     rule_of,
+    taken_by,
     told_partitions,
 )
 from schedsim.sites.slurm.fair_share import Algorithm, FairShare
@@ -135,7 +138,7 @@ def names_of_policies(text: str) -> tuple[str, ...]:
 def read_from(policy: str) -> tuple[Path, ...]:
     """Return all files that a policy is read from, included ones too."""
     first, *others = files_of_policy(policy)
-    return *files_of(first), *map(Path, others)
+    return *((Path(first),) if is_site(first) else files_of(first)), *map(Path, others)
 
 
 def slurm_policy_of(policy: str, log: JobLog) -> tuple[Policy, ReadingReport]:
@@ -154,9 +157,21 @@ class SlurmFiles:
     def read(cls, policy: str) -> Self:
         """Read the files of a policy's name."""
         first, *others = files_of_policy(policy)
+        if is_site(first):
+            if others:
+                raise JobcastError(f"Policy {policy!r}: {first} has the site's accounts and QOS; name it alone.")
+            return cls.of_site(read_site(first), first)
         conf = read_slurm_conf(first)
         _check_spelling(conf)
         return cls(conf, read_accounts(tuple(others)) if others else None)
+
+    @classmethod
+    def of_site(cls, site: Site, source: str | Path) -> Self:
+        """Return those that a site's file holds; `source` names it in messages."""
+        if site.conf is None:
+            raise JobcastError(f"{source}: holds no slurm.conf, so the site's own policy is unknown; name a --policy.")
+        _check_spelling(site.conf)
+        return cls(site.conf, site.accounts)
 
     @cached_property
     def digest(self) -> str:
@@ -180,6 +195,14 @@ class SlurmFiles:
         """Return a cleaned log in which jobs have the memory that Slurm gives them, and keep nodes as partitions do."""
         told = default_memory(self.conf, log, log.procs, nodes_of(self.conf, log, log.procs))
         return kept_by_partitions(self.conf, told)
+
+    def takes(self, log: JobLog) -> Bools:
+        """Return which jobs of a cleaned log their partitions take; others Slurm would refuse, or let wait."""
+        workload = Workload.from_log(log)
+        nodes = nodes_of(self.conf, log, workload.procs)
+        told = default_memory(self.conf, log, workload.procs, nodes)
+        owners = None if self.accounts is None else Owners(self.conf, self.accounts, told, workload, nodes)
+        return taken_by(self.conf, told, workload, nodes, owners)
 
     def policy(self, log: JobLog) -> tuple[Policy, ReadingReport]:
         """Return the policy for the jobs of a cleaned log, and what of the files it does not use."""

@@ -10,9 +10,7 @@ import numpy as np
 from predictors.core.arrays import Bools, Ints
 from predictors.core.errors import JobcastError, printable
 from predictors.data.report import Finding
-from predictors.data.slurm.accounts import wall_of
-from predictors.data.slurm.conf import Setting, SlurmConf, whole_of
-from predictors.data.slurm.hosts import host_count, hostnames
+from predictors.data.slurm.conf import Setting, SlurmConf, seconds_of, whole_of
 from schedsim.sites.slurm.accounts import Owners
 from schedsim.sites.slurm.factors import number_of_partition
 from schedsim.sites.slurm.preemption.rule import CRED_EXPIRE, Preemption
@@ -167,16 +165,15 @@ class Preempting:
                     f"{place}: PartitionName={printable(name)[:40]} has no nodes, and jobs preempt those on the same "
                     "nodes: give it Nodes=, such as Nodes=ALL."
                 )
-            lists = self.conf.lists_of(nodes)
-            if any(one.upper() == "ALL" for one in lists):
+            own = self.conf.hosts(name)
+            if own is None:
                 return None
-            if (count := sum(map(host_count, lists))) > MOST_HOSTS:
+            if len(own) > MOST_HOSTS:
                 raise JobcastError(
                     f"{nodes.place}: Nodes names at most {MOST_HOSTS:,} nodes where jobs preempt others; found "
-                    f"{count:,}. Write Nodes=ALL if it has all."
+                    f"{len(own):,}. Write Nodes=ALL if it has all."
                 )
-            for one in lists:
-                found.update(hostnames(one))
+            found |= own
         return frozenset(found) if rows else None
 
     def _mode_of(self, pair: tuple[str, str], tier: int) -> str:
@@ -196,7 +193,7 @@ class Preempting:
     @staticmethod
     def _refuse_grace(row: Mapping[str, Setting]) -> None:
         found = row.get("gracetime")
-        if found is not None and wall_of(found) > 0:
+        if found is not None and seconds_of(found, may_be_0=True) > 0:
             raise JobcastError(
                 f"{found.place}: GraceTime={printable(found.value)[:40]}: jobs are stopped at once; set GraceTime=0."
             )
@@ -211,7 +208,7 @@ class Preempting:
         for name in (own, *others) if own in self.over_partition else (*others, own):
             found = self.qos.get(name, {}).get("preemptexempttime")
             if found is not None:
-                return wall_of(found)
+                return seconds_of(found, may_be_0=True)
         found = self.conf.settings.get("preemptexempttime")
         return 0 if found is None or found.value == "-1" else self.conf.seconds("PreemptExemptTime", 0, may_be_0=True)
 

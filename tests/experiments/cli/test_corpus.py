@@ -35,6 +35,7 @@ ALONE = (
     "log fetch",
     "log import",
     "start",
+    "site start",
     "why",
     "correct",
     "forget",

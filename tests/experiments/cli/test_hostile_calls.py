@@ -74,7 +74,7 @@ def shell(folder, line, **more):
         ("simulate log.swf --policy slurm:weight.conf", "did you mean 'priorityweightage'?"),
         ("simulate log.swf --machine none.toml", "none.toml: nodes 1 ('n'): partitions names none; leave it out"),
         ("simulate log.swf --polcy easy", "No such option: --polcy"),
-        ("simulate", "Missing argument 'LOG'. See `jobcast simulate --help`."),
+        ("simulate", "Name a LOG, or a --site by jobcast site import FOLDER."),
         ("simulat log.swf", "No such command 'simulat'. Did you mean 'simulate'? See `jobcast --help`."),
         ("log generate new.swf --jobs many", "Invalid value for '--jobs'"),
     ],

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from predictors.core.errors import JobcastError
-from predictors.data.slurm.accounts import Accounts, read_accounts, tres_of, wall_of
-from predictors.data.slurm.conf import Setting
+from predictors.data.slurm.accounts import Accounts, read_accounts, tres_of
+from predictors.data.slurm.conf import Setting, seconds_of
 
 DUMP = """# To edit this file start with a cluster line for the new cluster
 # Account - 'cs':MaxJobs=4
@@ -51,7 +51,7 @@ def test_a_dump_is_read(tmp_path):
     physics, lab, ann = found.associations[2:5]
     assert tres_of(physics.settings["grptres"]) == {"cpu": 16, "gres/gpu:a100": 4}
     assert lab.settings["fairshare"].value == "parent"
-    assert wall_of(ann.settings["maxwall"]) == 5400
+    assert seconds_of(ann.settings["maxwall"]) == 5400
     assert ann.place.endswith("file:11")
     assert found.qos["high"]["maxjobsperuser"].value == "1"
     assert found.qos["high"]["description"].value == "high: first"
@@ -67,7 +67,7 @@ def test_tables_are_read_as_a_tree(tmp_path):
     assert found.associations[2].settings.keys() >= {"fairshare", "grpjobs", "grptres"}
     assert "defaultqos" in found.associations[4].settings
     qos = read(QOS, tmp_path).qos
-    assert wall_of(qos["high"]["maxwall"]) == 86_400
+    assert seconds_of(qos["high"]["maxwall"]) == 86_400
     assert qos["high"]["maxtresperuser"].value == "gres/gpu=2"
     assert "grptres" not in qos["normal"]
 
@@ -100,7 +100,7 @@ def test_bad_values_are_refused_with_the_place():
     for reads, value, says in (
         (tres_of, "cpu", "a:1: GrpTRES is a list such as cpu=64"),
         (tres_of, "mem=999999999999999T", "a:1: GrpTRES lets at most"),
-        (wall_of, "soon", "a:1: GrpTRES is a time"),
+        (seconds_of, "soon", "a:1: GrpTRES is a time"),
     ):
         with pytest.raises(JobcastError, match=says):
             reads(Setting("GrpTRES", value, "a:1"))

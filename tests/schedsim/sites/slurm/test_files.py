@@ -144,11 +144,11 @@ def test_without_weights_jobs_come_by_submission_and_it_is_told(tmp_path):
         ("PriorityType=priority/own\n", "slurm.conf:1: PriorityType is priority/multifactor or priority/basic"),
         ("SchedulerParameters=bf_max_job_test=0\n", "slurm.conf:1: bf_max_job_test is 1 to 999,999"),
         ("PartitionName=other\n", "job 1: No partition 'low'.* Add a PartitionName line"),
+        ("NodeName=n[1-4]\nPartitionName=low Nodes=n[1-9999999]\n", "slurm.conf:2: Nodes names more than 1,000,000"),
         (
-            "NodeName=n[1-4]\nPartitionName=low Nodes=n[1-9999999]\n",
-            "slurm.conf:2: Nodes of partition low names 9,999,999",
+            "NodeName=n[1-4]\nPartitionName=low Nodes=n[4-1]\n",
+            "slurm.conf:2: Nodes of partition low names 'n\\[4-1\\]'",
         ),
-        ("NodeName=n[1-4]\nPartitionName=low Nodes=n[4-1]\n", "slurm.conf:2: Nodes of partition low names no node"),
         ("PartitionName=low PriorityTier=x\n", "slurm.conf:1: PriorityTier is a whole number"),
     ],
 )

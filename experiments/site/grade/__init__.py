@@ -1,0 +1,1 @@
+"""How near a site's twin comes to the waits that its log records."""

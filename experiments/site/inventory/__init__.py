@@ -1,0 +1,1 @@
+"""What the folder of a site under Slurm holds: understood, beyond the simulator, and missing."""

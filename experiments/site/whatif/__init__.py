@@ -1,0 +1,1 @@
+"""What would change if the settings, nodes or policy of a site were others."""
