@@ -32,7 +32,12 @@ def report_on(graded: Graded, helps: str) -> Report:
         experiment="grade",
         log=log.name,
         seeds=tuple(range(1, len(graded.shakes) + 1)),
-        first=FirstScreen(verdict[0], CONDITIONS, GROUPS, helps if graded.grade in ("C", "refused") else ""),
+        first=FirstScreen(
+            verdict[0],
+            CONDITIONS if len(conditions) else "figures",
+            GROUPS,
+            helps if graded.grade in ("C", "refused") else "",
+        ),
         tables={
             CONDITIONS: conditions,
             "figures": _figures(graded),
