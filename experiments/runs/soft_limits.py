@@ -18,8 +18,7 @@ from predictors.service.pseudonyms import Pseudonymiser
 from predictors.service.state.jobs import JobState
 from predictors.service.state.model import Identity, Model
 
-_TEXTS: Final = ("user", "group", "executable", "queue")
-_COLUMNS: Final = ("requested_time", *_TEXTS, "partition")
+_COLUMNS: Final = ("requested_time", "user", "group", "executable", "queue", "partition")
 _DESCRIBED: Final = ("procs", *_COLUMNS)
 
 
@@ -28,12 +27,13 @@ class GivenBounds:
 
     def __init__(self, log: JobLog, seconds: Ints) -> None:
         self._log, self._seconds = log, seconds
-        self._names = {column: log.names(column) for column in _TEXTS}
+        self._columns = ("user", "group", "executable", log.partition_column)
+        self._names = {column: log.names(column) for column in self._columns}
 
     def job(self, row: int) -> QueuedJob:
-        user, group, executable, queue = (self._text(column, row) for column in _TEXTS)
+        user, group, executable, partition = (self._text(column, row) for column in self._columns)
         limit, procs = int(self._log.values["requested_time"][row]), int(self._log.procs[row])
-        return QueuedJob(row, limit=limit, user=user, account=group, name=executable, partition=queue, procs=procs)
+        return QueuedJob(row, limit=limit, user=user, account=group, name=executable, partition=partition, procs=procs)
 
     def take(self, events: Ints) -> None:
         """Nothing is learnt."""

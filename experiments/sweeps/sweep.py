@@ -220,7 +220,7 @@ class Sweep:
     budget : float, optional
         Share of the jobs that may run longer than estimated, of all predictors.
     soft_limits : str, optional
-        Simulations: how a scheduler holds the estimates, see `schedsim.workload.soft_limits`.
+        Simulations: how a scheduler holds soft limits, which the estimates give, see `schedsim.workload.soft_limits`.
     by : tuple of str
         Simulations: also figures by `size`, `user`, `run-time` or `start`.
     train : float

@@ -35,6 +35,7 @@ from predictors.schedulers.slurm import WAITING, Scheduler, called
 from predictors.schedulers.slurm_text import Config, Rows
 from predictors.schedulers.soft_limit import (
     CLEAR,
+    COUNTS,
     LEAVE,
     MINUTE,
     PENDING,
@@ -125,6 +126,11 @@ def about(job: QueuedJob, now: int, what: str, minutes: int) -> dict[str, Any]:
     return found
 
 
+def _ran(job: QueuedJob) -> int | None:
+    """Return how long an ended job ran [s]; None: it never did."""
+    return (job.end or 0) - (job.start or 0) if has_run(job) else None
+
+
 def combined(decisions: Sequence[Decision]) -> Decision:
     """Return the one decision on rows that can only be changed together: the most conservative one.
 
@@ -175,8 +181,9 @@ class Adapter:
         self._marks = True
         self._outlived = Outlived(rules)
         for one in read_journal(journal.folder):
-            if one["what"] == JUDGED:
-                self._outlived.learn(Ended(tuple(one["by_count"]), one["limit"] * MINUTE, one["ran"]))
+            # without a user, or by other counts, it is of an earlier version
+            if one["what"] == JUDGED and "user" in one and len(one["by_count"]) == len(COUNTS):
+                self._outlived.learn(Ended(one["user"], tuple(one["by_count"]), one["limit"] * MINUTE, one["ran"]))
 
     def cycle(self) -> Cycle:
         """Look once, and do what is to be done.
@@ -283,21 +290,27 @@ class Adapter:
         """Keep what became of jobs that ended: the length of their run, and whether their soft limit was too short."""
         try:
             ended = self._journal.not_counted([job for job in jobs if has_ended(job)])
-            self._journal.add([*self._outcomes(ended, config), *self._judged(ended, config)])
+            runs = [(job, _ran(job)) for job in sorted(ended, key=lambda one: (one.end or 0, one.job_id))]
+            records = [*self._outcomes(ended, config), *self._judged(runs, config)]
+            if not self._keep(records, done, text_suffices=True):  # all of it comes again
+                return
+            for job, ran in runs:
+                self._outlived.ended(job, ran)
             self._journal.add_ended(ended)  # after it: what ends in between is read again
         except JobcastError as error:
             done.troubles.append(str(error))
         else:
             done.ended = len(ended)
 
-    def _judged(self, ended: Sequence[QueuedJob], config: Config) -> list[Record]:
-        """Let later soft limits learn from jobs that ended; return what has to be known of them after a restart."""
+    def _judged(self, runs: Sequence[tuple[QueuedJob, int | None]], config: Config) -> list[Record]:
+        """Return what later soft limits learn from jobs that ended, to be known after a restart."""
         records: list[Record] = []
-        for job in sorted(ended, key=lambda one: (one.end or 0, one.job_id)):
-            found = self._outlived.ended(job, (job.end or 0) - (job.start or 0) if has_run(job) else None)
-            if found is not None:
+        for job, ran in runs:
+            found = self._outlived.judged(job, ran)
+            if found is not None and found.minutes:
                 about = {"at": config.now, "what": JUDGED, "job": job.key, "submission": job.submit or 0}
-                records.append(about | {"by_count": found.minutes, "limit": found.limit // MINUTE, "ran": found.ran})
+                about |= {"user": found.user, "by_count": found.minutes}
+                records.append(about | {"limit": found.limit // MINUTE, "ran": found.ran})
         return records
 
     def _outcomes(self, ended: Sequence[QueuedJob], config: Config) -> list[Record]:
@@ -306,7 +319,7 @@ class Adapter:
             known = self._journal.limit_of(job)
             if known is None or known.minutes is None or not has_run(job) or self._journal.has_outcome(job):
                 continue
-            ran = (job.end or 0) - (job.start or 0)
+            ran = _ran(job) or 0
             records.append(
                 {
                     "at": config.now, "what": OUTCOME, "job": job.key, "target": known.job,
@@ -365,6 +378,7 @@ class Adapter:
             seen, ours = self._as_if_written(job)
             decision = decide(seen, bound, site, self._rules, ours)
             grouped.setdefault(job.target, []).append((job, bound, decision))
+        self._outlived.forget(jobs, site.now)
         kept, found = self._users(jobs), []
         for target, those in grouped.items():
             free = [one for one in those if one[2].code != "user-soft-limit"] or those

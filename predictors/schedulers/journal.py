@@ -5,8 +5,8 @@ before the scheduler receives anything. An intention is a record of its own, so 
 says which soft limits may be ours. The SQLite file next to them is an index by job, built from them, and built again if
 it is gone.
 
-One adapter owns a journal, by a lock that the system takes back however the process ends. Names of users are in the
-base alone, in the classes of jobs that a table for submission is made from.
+One adapter owns a journal, by a lock that the system takes back however the process ends. Names of users are in
+the base, in the classes of jobs that a table for submission is made from, and in the text's records `judged`.
 """
 
 import contextlib
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from predictors.core.errors import JobcastError
-from predictors.schedulers.soft_limit import COUNTS, MINUTE, QueuedJob
+from predictors.schedulers.soft_limit import MINUTE, QueuedJob
 
 WOULD_SET: Final = "would-set"
 WOULD_CLEAR: Final = "would-clear"
@@ -447,7 +447,9 @@ def _is_record(found: dict[str, Any]) -> bool:
     elif what == JUDGED:
         numbers += ["limit", "ran"]
         by_count = found.get("by_count")
-        if not (isinstance(by_count, list) and len(by_count) == len(COUNTS) and all(type(n) is int for n in by_count)):
+        if not (isinstance(by_count, list) and all(type(n) is int for n in by_count)):
+            return False
+        if not (isinstance(found.get("user", ""), str) and found.get("limit")):
             return False
     if not isinstance(what, str) or not all(isinstance(found.get(name), int) for name in numbers):
         return False

@@ -239,9 +239,10 @@ def _factor(limit: int, rules: SiteRules) -> float:
 
 
 class Ended(NamedTuple):
-    """A job that P90 alone gives a soft limit: that by each of `COUNTS` [min], hard limit and run time [s]."""
+    """A job that has ended: its soft limit by each of `COUNTS` [min], hard limit and run time [s]."""
 
-    minutes: tuple[int, ...]
+    user: str
+    minutes: tuple[int, ...]  # empty of a job that P90 alone gives none
     limit: int
     ran: int
 
@@ -249,6 +250,9 @@ class Ended(NamedTuple):
 COUNTS = (0, 1, 2, 3, 5, 8, 12, 20, 30, 50)
 NEWEST = 1000
 LEAST = 20
+INTERRUPTED = frozenset(("REQUEUED", "PREEMPTED", "NODE_FAIL"))
+"""States of runs that others ended: they tell no run time."""
+_FORGOTTEN_AFTER = 86_400  # seconds without a sight in the queue; accounts have told the end by then
 
 
 class Outlived:
@@ -263,7 +267,7 @@ class Outlived:
     >>> outlived, job = Outlived(SiteRules()), QueuedJob(1, limit=14_400, user="eve")
     >>> for _ in range(LEAST):  # all outlive what P90 says
     ...     outlived.asked(job, Bound(600.0))
-    ...     ended = outlived.ended(job, 7200)
+    ...     outlived.ended(job, 7200)
     >>> outlived.raised(job, Bound(600.0)).seconds
     7200.0
     """
@@ -272,7 +276,8 @@ class Outlived:
         self.rules = rules
         self._shares: dict[str, deque[float]] = {}
         self._largest: dict[str, list[float]] = {}  # by user and count
-        self._asked: dict[str, tuple[int, ...]] = {}
+        self._asked: dict[str, tuple[int, ...]] = {}  # by key; for an array's tasks that wait together, by its id
+        self._seen: dict[str, int] = {}  # when the queue has last shown them
         self._newest: deque[Ended] = deque()
         self._set, self._short = [0] * len(COUNTS), [0] * len(COUNTS)
 
@@ -286,32 +291,48 @@ class Outlived:
 
     def asked(self, job: QueuedJob, bound: Bound) -> None:
         """Note the quantile of a job that waits, as it is now."""
-        self._asked.pop(job.key, None)
+        key = job.key if job.task.isdigit() else str(job.target)
+        self._asked.pop(key, None)
         if bound.seconds is None or not job.limit or not 0 < bound.seconds < math.inf:
             return
         by_count = self._by_count(job.user, bound.seconds, job.limit)
         minutes = tuple(soft_minutes(seconds, job.limit, self.rules) for seconds in by_count)
         if gains(minutes[0], job.limit, self.rules):
-            self._asked[job.key] = minutes
+            self._asked[key] = minutes
 
-    def ended(self, job: QueuedJob, ran: int | None) -> Ended | None:
-        """Learn from a job's end; None: it never ran. Return what `learn` takes again after a restart, if anything."""
-        minutes = self._asked.pop(job.key, None)
-        if ran is None or not job.limit:
+    def forget(self, queue: Iterable[QueuedJob], now: int) -> None:
+        """Drop the quantiles of jobs that the queue has not shown for a day; an array's tasks share one."""
+        self._seen.update({key: now for job in queue for key in (job.key, str(job.target)) if key in self._asked})
+        for key in [key for key, at in self._seen.items() if now - at > _FORGOTTEN_AFTER]:
+            del self._seen[key]
+            self._asked.pop(key, None)
+
+    def judged(self, job: QueuedJob, ran: int | None) -> Ended | None:
+        """Return what a job's end tells; None: nothing, as it never ran (`ran` is None) or others ended its run."""
+        if ran is None or not job.limit or job.state in INTERRUPTED:
             return None
-        shares = self._shares.setdefault(job.user, deque(maxlen=COUNTS[-1]))
-        shares.appendleft(ran / job.limit)
-        newest = list(shares)
-        self._largest[job.user] = [max(newest[:count], default=0.0) for count in COUNTS]
-        return None if minutes is None else self.learn(Ended(minutes, job.limit, ran))
+        minutes = self._asked.get(job.key) or self._asked.get(str(job.target), ())
+        return Ended(job.user, minutes, job.limit, ran)
 
-    def learn(self, ended: Ended) -> Ended:
-        """Count one more job; the oldest gives way."""
+    def ended(self, job: QueuedJob, ran: int | None) -> None:
+        """Learn from a job's end."""
+        found = self.judged(job, ran)
+        self._asked.pop(job.key, None)
+        if found is not None:
+            self.learn(found)
+
+    def learn(self, ended: Ended) -> None:
+        """Count one more job, of its user and of all; the oldest gives way."""
+        shares = self._shares.setdefault(ended.user, deque(maxlen=COUNTS[-1]))
+        shares.appendleft(ended.ran / ended.limit)
+        newest = list(shares)
+        self._largest[ended.user] = [max(newest[:count], default=0.0) for count in COUNTS]
+        if not ended.minutes:
+            return
         self._newest.append(ended)
         self._count(ended, 1)
         if len(self._newest) > NEWEST:
             self._count(self._newest.popleft(), -1)
-        return ended
 
     def _count(self, ended: Ended, step: int) -> None:
         for place, minutes in enumerate(ended.minutes):

@@ -88,7 +88,7 @@ def submission_table(
     rules = outlived.rules
     for one, job, quantile in zip(classes, jobs, given, strict=True):
         bound = outlived.raised(job, quantile)
-        if bound.seconds is None or soft_limit.forbidden(job, site, rules) is not None:
+        if quantile.seconds is None or bound.seconds is None or soft_limit.forbidden(job, site, rules) is not None:
             continue
         minutes = soft_limit.soft_minutes(bound.seconds, one.limit * soft_limit.MINUTE, rules)
         gains = soft_limit.gains(minutes, one.limit * soft_limit.MINUTE, rules)
@@ -96,7 +96,7 @@ def submission_table(
         rows.append(
             Row(
                 one.user, one.partition, str(one.procs), one.limit, one.name, minutes if gains else one.limit,
-                round(bound.seconds), one.ended, "_".join(model.split()) or "-",
+                round(quantile.seconds), one.ended, "_".join(model.split()) or "-",
             )
         )  # fmt: skip
     margin = rules.reservation_margin_minutes * soft_limit.MINUTE

@@ -234,8 +234,10 @@ def _plan_poll(state: State) -> None:
     clock, queue = state.clock, state.queue
     if queue.n_revisions == 0:
         clock.causes &= ~at.BY_POLL
+    if clock.causes == 0:  # a poll that is still to come stays; one that is due has been cleared
+        return
     waits = clock.n_newcomers + queue.n_queued + queue.n_postponed + state.site.n_held > 0
-    clock.next_poll = (clock.now // queue.poll_every + 1) * queue.poll_every if waits and clock.causes != 0 else 0
+    clock.next_poll = (clock.now // queue.poll_every + 1) * queue.poll_every if waits else 0
 
 
 @step

@@ -24,7 +24,9 @@ def backtest(args: options.Backtest) -> None:
     with console.after_reading(account):
         looks = looks_of(args.looks, args.soft_limits)
         prepared = prepare(jobs, reading=account, **vars(args.jobs_of))
-        asked = Backtest(prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds, looks)
+        asked = Backtest(
+            prepared.used, args.predictor, args.budget, args.soft_limits, args.policy, args.seeds, looks, jobs
+        )
         page_of = f"backtest-{slug(prepared.used.name)}"
         refuse_report_folder(args.out, page_of)
         with console.resumable():

@@ -136,6 +136,7 @@ class Table(shared.Printed):
     """Write the table for submission from a log of jobs that have ended: for PBS, or where no adapter runs.
 
     Such a table is as old as the log. Write it again each day, before it expires, and with the next reservation.
+    P90 alone makes it: a log does not tell which jobs outlived a soft limit, so the rule most_outlived does not count.
     """
 
     log: shared.Log

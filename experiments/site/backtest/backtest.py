@@ -59,11 +59,12 @@ class Backtest:
 
     log: JobLog  # cleaned by `predictors.data.cleaning.clean`
     predictor: str = "cesnet"  # a registered predictor: it starts knowing nothing
-    budget: float | None = None  # share of the jobs that may run longer than their soft limit
+    budget: float | None = None  # share of the jobs that may run longer than predicted; soft limits are padded
     soft_limits: str = "slurm"  # how the scheduler holds them, see `schedsim.workload.soft_limits`
     policy: str = "easy"
     seeds: int = 10  # how many shaken copies
     looks: Looks = USUAL  # of the adapter that sets them
+    as_read: JobLog | None = None  # the log before it was cleaned, which a kept model may have learnt from
 
     def __post_init__(self) -> None:
         if self.seeds < LEAST:
@@ -78,7 +79,7 @@ class Backtest:
                 "backtest learns from earlier jobs alone. Take another --predictor; the page of names lists them."
             )
 
-        if learnt_from(loaded(self.predictor), self.log):
+        if learnt_from(loaded(self.predictor), self.as_read or self.log, self.log):
             raise JobcastError(
                 f"The model {self.predictor} has learnt from this log, so its soft limits would look ahead: a backtest "
                 "learns from earlier jobs alone. Take a model of an earlier log, or a predictor's name."

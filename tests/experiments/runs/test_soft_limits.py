@@ -9,6 +9,7 @@ from experiments.cli.options.shared import LooksOptions
 from experiments.cli.set_up import looks_of
 from experiments.runs.policies import NamedPolicy
 from experiments.runs.simulate import NamedSimulation, soft_limits_by_name
+from experiments.runs.soft_limits import GivenBounds
 from jobcast import JobcastError, generate_log
 from predictors.schedulers.adapter import SHADOW, Adapter
 from predictors.schedulers.embedded import Embedded
@@ -148,3 +149,9 @@ def test_options_on_the_adapter_need_soft_limits():
     with pytest.raises(JobcastError, match="--rules and --every are for --soft-limits"):
         looks_of(LooksOptions(every=30), None)
     assert looks_of(LooksOptions(every=30), "slurm") == Looks(every=30)
+
+
+def test_the_partition_is_that_of_the_column_that_tells_it(log):
+    values = {**log.values, "partition": np.zeros(len(log), dtype=np.int64), "queue": np.full(len(log), -1)}
+    told = replace(log, values=values, categories={**log.categories, "partition": ("gpu",)})
+    assert GivenBounds(told, values["run_time"]).job(0).partition == "gpu"

@@ -384,3 +384,43 @@ def test_jobs_that_outlived_their_limit_count_after_a_restart(cluster, adapter, 
     cluster.job(30, UserName="new")
     assert one.cycle().decisions["no-gain"] == 1 and len(records("judged")) == 20
     assert adapter().cycle().decisions["no-gain"] == 1
+
+
+def end_and_queue(cluster, ended, queued):
+    for number in ended:
+        cluster.job(number, State="COMPLETED", StartTime="10000", EndTime="17200")
+    for number in queued:
+        cluster.job(number)
+
+
+def test_a_restart_keeps_the_users_shares_and_their_soft_limits(cluster, adapter, records):
+    """A user's jobs take half their limit; the second twenty show that the user's shares suffice."""
+    one, first, second = adapter(), range(1, 21), range(21, 41)
+    for ended, queued in (((), first), (first, second), (second, (50,))):
+        end_and_queue(cluster, ended, queued)
+        done = one.cycle()
+    assert done.changed == {"set": 1} and cluster.time_min(50) == "135:00"
+    one = adapter()
+    assert one.cycle().decisions == {"unchanged": 1}
+    known = records("judged")[0]
+    without = {name: value for name, value in known.items() if name != "user"}
+    one.journal.add([known | {"by_count": [7]}, without])  # of earlier versions: left out
+    assert adapter().cycle().decisions == {"unchanged": 1}
+
+
+def test_what_the_journal_does_not_take_is_learnt_when_it_does(cluster, adapter, records, monkeypatch):
+    one, first, second = adapter(), range(1, 21), range(21, 41)
+    for ended, queued in (((), first), (first, second)):
+        end_and_queue(cluster, ended, queued)
+        one.cycle()
+    end_and_queue(cluster, second, (50,))
+    with monkeypatch.context() as broken:
+        broken.setattr(Journal, "add", fail)
+        assert one.cycle().troubles
+    assert len(records("judged")) == 20
+    one.cycle()
+    assert len(records("judged")) == 40 and cluster.time_min(50) == "135:00"
+
+
+def fail(*_):
+    raise JobcastError("it cannot be written.")

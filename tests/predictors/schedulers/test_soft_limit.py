@@ -230,4 +230,24 @@ def test_without_a_count_that_is_good_enough_no_limit_is_set():
     bound = outlived.raised(standing, Bound(600.0))
     assert decide(standing, bound, SiteState(0), outlived.rules, frozenset({25})).action == CLEAR
     outlived.asked(jobs[0][0], Bound(600.0))
-    assert outlived.ended(jobs[0][0], None) is None, "of a job that never ran nothing is learnt"
+    assert outlived.judged(jobs[0][0], None) is None, "of a job that never ran nothing is learnt"
+    assert outlived.judged(dataclasses.replace(jobs[0][0], state="NODE_FAIL"), 60) is None, (
+        "nor of one that others ended"
+    )
+
+
+def test_the_tasks_of_an_array_are_judged_by_what_they_waited_with_together():
+    outlived = Outlived(SiteRules())
+    for array in (100, 200):  # the second waits with what the first has told
+        waiting = QueuedJob(array, limit=14_400, user="eve", array_id=array, task="1-20%3")
+        outlived.asked(waiting, Bound(600.0))
+        for task in range(1, LEAST + 1):
+            ended = dataclasses.replace(waiting, job_id=1000 + array + task, task=str(task), state="COMPLETED")
+            assert outlived.judged(ended, 7200).minutes
+            outlived.ended(ended, 7200)
+    assert outlived.raised(waiting, Bound(600.0)).seconds == 7200.0
+    outlived.forget([waiting], 0)
+    outlived.forget([], 86_400)
+    assert outlived.judged(ended, 7200).minutes
+    outlived.forget([], 86_401)
+    assert not outlived.judged(ended, 7200).minutes

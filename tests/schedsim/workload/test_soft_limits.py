@@ -5,6 +5,7 @@ import pytest
 from predictors.core.errors import JobcastError
 from predictors.schedulers.soft_limit import Bound, QueuedJob, SiteRules
 from schedsim.engine.simulation import simulate
+from schedsim.machine.outages import Outages, Reservation
 from schedsim.policies.policy import make_policy
 from schedsim.validate.validate import check
 from schedsim.workload.soft_limits import SOFT_LIMITS, Looks, PolledLimits, soft_limits_named
@@ -58,6 +59,14 @@ def test_a_job_passes_at_the_poll_that_sets_its_soft_limit(policy, every):
     """Row 2 fits before the head by its soft limit alone, and starts at the first poll after its submission."""
     jobs = workload([6, 8, 2], [3600, 600, 120], [3600, 7200, 36_000])
     assert starts(jobs, policy=policy, every=every) == [0, 3600, every * (2 // every + 1)]
+
+
+def test_an_instant_without_a_cause_keeps_the_poll_to_come():
+    """A reservation begins between the submissions and the poll, and wakes nobody."""
+    jobs = workload([5, 7, 2], [3600, 600, 120], [3600, 7200, 36_000])
+    limits = PolledLimits(Known(jobs, jobs.run_time), jobs.requested, SOFT_LIMITS["slurm"], Looks(RULES))
+    blocked = Outages([Reservation(30, 500_000, 1)])
+    assert simulate(jobs, make_policy("easy"), limits, "slurm", outages=blocked).start.tolist() == [0, 3600, 60]
 
 
 def test_what_is_no_soft_limit_is_refused():

@@ -43,6 +43,9 @@ def test_what_looks_ahead_is_refused(log, tmp_path):
     save_model(model, tmp_path / "model", Origin.of("last-two", log, None))
     with pytest.raises(JobcastError, match="has learnt from this log, so its soft limits would look ahead"):
         Backtest(log, str(tmp_path / "model"))
+    cleaned = log.select(slice(1, None))
+    with pytest.raises(JobcastError, match="has learnt from this log"):
+        Backtest(cleaned, str(tmp_path / "model"), as_read=log)
 
 
 def test_months_follow_the_calendar_and_the_clock_of_the_machine(log):
