@@ -126,8 +126,8 @@ def read_control(path: str | os.PathLike[str]) -> Control:
         raise JobcastError(f"{source}: {error}") from error
 
 
-def control_of(document: Mapping[str, Any], beside: Path) -> Control:
-    """Return the control that such a document, as plain values, describes; paths are relative to `beside`."""
+def control_of(document: Mapping[str, Any], folder: Path) -> Control:
+    """Return the control that such a document, as plain values, describes; paths are relative to `folder`."""
     for name in document:
         if name not in _TOP:
             raise unknown_name("table", name, _TOP)
@@ -137,7 +137,7 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
     nodes = node_ids(document.get("nodes", {}))
     probes = declared(Settings, document.get("probes", {}), "[probes]")
     applications = [
-        declared(Application, _in_folder(table, beside), f"[[application]] {k}")
+        declared(Application, _in_folder(table, folder), f"[[application]] {k}")
         for k, table in enumerate(tables, start=1)
     ]
     given = document.get("control", {})
@@ -147,18 +147,18 @@ def control_of(document: Mapping[str, Any], beside: Path) -> Control:
         scheduler = given.pop("scheduler", "slurm")
         if not isinstance(scheduler, str):
             raise JobcastError(f"[control]: scheduler must be a text; got {scheduler!r}.")
-        scheduler = scheduler_of(scheduler, beside)
+        scheduler = scheduler_of(scheduler, folder)
         texts = [name for name in ("runs", "folder") if isinstance(given.get(name), str)]
-        given |= {name: beside / given[name] for name in texts}
+        given |= {name: folder / given[name] for name in texts}
     parts = {"applications": applications, "probes": probes, "node_ids": nodes, "scheduler": scheduler}
     return declared(Control, given, "[control]", hidden=parts)
 
 
-def _in_folder(table: Any, beside: Path) -> Any:
-    """Return the table of an application with its directory relative to `beside`."""
+def _in_folder(table: Any, folder: Path) -> Any:
+    """Return the table of an application with its directory relative to `folder`."""
     if not isinstance(table, dict) or not isinstance(table.get("directory", ""), str):
         return table
-    return table | {"directory": str(beside / table.get("directory", ""))}
+    return table | {"directory": str(folder / table.get("directory", ""))}
 
 
 DAY: Final = 86_400  # days begin at midnight UTC [s]

@@ -125,7 +125,7 @@ SLURM: Final = Scheduler(
 )  # fmt: skip
 
 
-def scheduler_of(name: str, beside: Path) -> Scheduler:
+def scheduler_of(name: str, folder: Path) -> Scheduler:
     """Return the scheduler of a control file: `slurm`, or the one that a TOML file next to it describes."""
     if name == "slurm":
         return SLURM
@@ -134,4 +134,4 @@ def scheduler_of(name: str, beside: Path) -> Scheduler:
             f"{unknown_name('scheduler', name, ('slurm', 'FILE.toml'))} docs/examples has files for LSF, lsf.toml, and "
             "for a machine without a scheduler, this-machine.toml: copy one next to the control file."
         )
-    return declared(Scheduler, read_toml(beside / name, "a TOML file of a scheduler's commands"), str(beside / name))
+    return declared(Scheduler, read_toml(folder / name, "a TOML file of a scheduler's commands"), str(folder / name))

@@ -3,7 +3,7 @@
 A soft limit is what a scheduler plans a job by; the job is still ended at its hard limit alone. Slurm calls it TimeMin
 (with `SchedulerParameters=time_min_as_soft_limit`), PBS `soft_walltime`. Here it is an upper quantile of the run time,
 rounded up to minutes and padded, as a site does since 2021 [1]_. P90 of all jobs is too short for more than a tenth of
-those whose soft limit is set, since these are chosen for a low one: `Outlived` raises it by what became of such jobs.
+those that have a soft limit, since these are chosen for a low one: `Outlived` raises it by what became of such jobs.
 
 This module needs the standard library only, so that a hook of a scheduler can use a copy of the file.
 
@@ -256,7 +256,7 @@ _FORGOTTEN_AFTER = 86_400  # seconds without a sight in the queue; accounts have
 
 
 class Outlived:
-    """Raises quantiles until few of the jobs whose soft limit is set outlive it.
+    """Raises quantiles until few of the jobs that have a soft limit outlive it.
 
     A job's quantile is raised to the largest share that the user's last jobs took of their limits, times its own limit.
     Of how many jobs is the least of `COUNTS` that was good enough: of the `NEWEST` ended jobs that the quantile alone

@@ -62,7 +62,7 @@ def test_a_job_passes_at_the_poll_that_sets_its_soft_limit(policy, every):
 
 
 def test_an_instant_without_a_cause_keeps_the_poll_to_come():
-    """A reservation begins between the submissions and the poll, and wakes nobody."""
+    """A reservation begins between the submissions and the poll, and starts no job."""
     jobs = workload([5, 7, 2], [3600, 600, 120], [3600, 7200, 36_000])
     limits = PolledLimits(Known(jobs, jobs.run_time), jobs.requested, SOFT_LIMITS["slurm"], Looks(RULES))
     blocked = Outages([Reservation(30, 500_000, 1)])
