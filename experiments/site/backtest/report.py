@@ -40,6 +40,7 @@ def report_on(asked: Backtest, found: Found) -> Report:
         tables={
             FIVE: _five(whole, asked.after),
             "month by month": _monthly(months),
+            "figures by month": _figures(months),
             "over all months": whole,
             "by width": _of(option, "size"),
             "by run time": _of(option, "run-time"),
@@ -133,6 +134,16 @@ def _monthly(months: pd.DataFrame) -> pd.DataFrame:
             "by area then_s": months["after_area_weighted_mean_wait_s"],
         }
     )
+
+
+def _figures(months: pd.DataFrame) -> pd.DataFrame:
+    """Return the five figures of each month and those weighted by area, today and then, a row each."""
+    rows = [
+        {"month": row["month"], "figure": MEASURES[name].title, "today": row[f"before_{name}"],
+         "then": row[f"after_{name}"]}
+        for row in months.to_dict(orient="records") for name in MONTHLY
+    ]  # fmt: skip
+    return pd.DataFrame(rows)
 
 
 def _whole(runs: pd.DataFrame, after: str, compared: Comparison) -> pd.DataFrame:
