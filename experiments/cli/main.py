@@ -63,7 +63,7 @@ app = group(
         "probes": group(
             "probes",
             "Keep control jobs going, with probes of the network; the probes themselves: python -m predictors.probes.",
-            dict.fromkeys(("control", "collect", "times", "last"), "probes"),
+            dict.fromkeys(("control", "collect", "last"), "probes"),
         ),
         "site": group(
             "site",

@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
-import typer
-
 from experiments.cli.options import probes as options
 from experiments.console import print_account, print_json, print_table, say
 from predictors.core.errors import JobcastError, counted
 from predictors.data.runs import PROBES
 from predictors.probes.campaign import Campaign
-from predictors.probes.campaign_file import DAY, Control, due, read_control
+from predictors.probes.campaign_file import Control, read_control
 from predictors.probes.measurements import ProbeHistory, read_probes
 
 
@@ -39,16 +37,6 @@ def collect(args: options.Collect) -> None:
     with _running(read_control(args.toml)) as campaign:
         campaign.collect()
     _report(campaign, args.as_json)
-
-
-def times(args: options.Times) -> None:
-    wanted, now = read_control(args.toml), time.time()
-    names = [one.name for one in wanted.applications]
-    coming = due(wanted.seed, names, now, now + args.days * DAY, wanted.runs_per_day)
-    if args.as_json:
-        print_json({"times": [{"time": second, "application": name} for second, name in coming]})
-    for second, name in () if args.as_json else coming:
-        typer.echo(f"{time.strftime('%Y-%m-%d %H:%M:%S UTC', time.gmtime(second))}  {name}")
 
 
 def last(args: options.Last) -> None:

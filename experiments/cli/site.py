@@ -29,8 +29,7 @@ from experiments.site.live.starts import Past, obstacle
 from experiments.site.whatif.changes import ASKED, changed, conf_of, kind_named
 from experiments.site.whatif.report import FIRST, SEARCH
 from experiments.site.whatif.report import report_on as report_on_change
-from experiments.site.whatif.target import Target
-from experiments.site.whatif.whatif import Compared, Question
+from experiments.site.whatif.whatif import Compared, Question, Target
 from predictors.core.errors import JobcastError, counted
 from predictors.core.files import refuse_unwritable
 from predictors.data.report import Finding, ReadingReport

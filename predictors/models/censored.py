@@ -54,7 +54,6 @@ class Censored(BoostingPredictor):
 
     @property
     def learns_from_running(self) -> bool:
-        """True: running jobs are censored examples."""
         return True
 
     def watch(self, running: Running) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import schedsim.kernels.places.records as of
 from predictors.core.arrays import Bools, Ints
 from schedsim.kernels.places.records import NodeArrays
-from schedsim.machine.placements import Placements
+from schedsim.machine.nodes import Placements
 from schedsim.workload.demands import FIELDS, LEAST_SPOTS
 from schedsim.workload.workload import Workload
 

@@ -157,7 +157,6 @@ class Simulation:
         self._closed = False
         self._reasons: Reasons | None = None
         self._seconds = 0.0
-        self._look_aheads = 0
         self._setting = self._allocator, run_times, kill, given, outages
         record = self._state.record
         record.queue.free = record.rules.machine_procs = workload.machine_procs
@@ -258,11 +257,6 @@ class Simulation:
     def picks(self) -> int:
         """How many jobs the policy's agent has picked so far."""
         return 0 if self._state.agent is None else int(self._state.picking.n_picks)
-
-    @property
-    def look_aheads(self) -> int:
-        """How often so far a look-ahead had to try its orders."""
-        return self._look_aheads
 
     @property
     def planned_ends(self) -> Ints:
@@ -496,7 +490,7 @@ class Simulation:
         elif stop == at.GROW_REVISIONS:
             self._source = self._source.grown()
         elif stop == at.ASK_ORDER and look_ahead is not None:
-            self._look_aheads += rank_by_look_ahead(self._state, self._source.estimates, along.placing, look_ahead)
+            rank_by_look_ahead(self._state, self._source.estimates, along.placing, look_ahead)
         else:
             self._state = along.answer(stop, self.workload, self.policy, self._state, self._log)
 

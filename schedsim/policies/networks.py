@@ -94,22 +94,6 @@ class Shared(StoredNetwork):
         """Return the number of parameters."""
         return sum((n + 1) * m for n, m in pairwise((features, *hidden, 1)))
 
-    @classmethod
-    def from_layers(cls, layers: list[tuple[npt.ArrayLike, npt.ArrayLike]], activation: Activation = "relu") -> Self:
-        """Return the network of layers (weights of shape (inputs, outputs), biases of shape (outputs,))."""
-        parts = [(np.asarray(matrix, np.float64), np.asarray(bias, np.float64)) for matrix, bias in layers]
-        for matrix, bias in parts:
-            if matrix.ndim != 2 or bias.shape != matrix.shape[1:]:
-                raise JobcastError(
-                    f"A layer has weights of shape (inputs, outputs) and as many biases as outputs; got {matrix.shape} "
-                    f"and {bias.shape}."
-                )
-        hidden = tuple(len(bias) for _, bias in parts[:-1])
-        sizes = list(pairwise((N_FEATURES, *hidden, 1)))
-        if [matrix.shape for matrix, _ in parts] != sizes:
-            raise JobcastError(f"The layers fit together as {sizes}; got {[matrix.shape for matrix, _ in parts]}.")
-        return cls(np.concatenate([part.ravel() for layer in parts for part in layer]), hidden, activation)
-
     @property
     def layers(self) -> tuple[int, ...]:
         """Neurons in each layer, the features first."""

@@ -13,9 +13,8 @@ from predictors.core.arrays import Bools, Ints, jobs_in, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.events import ENDED, JOB, KIND, STARTED, TIME
 from predictors.core.files import whole_file
-from schedsim.machine.nodes import NodeSets, interval_set
+from schedsim.machine.nodes import NodeSets, Placements, interval_set
 from schedsim.machine.outages import Outages
-from schedsim.machine.placements import Placements
 from schedsim.workload.workload import Workload
 
 READY: Final = at.READY

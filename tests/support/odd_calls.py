@@ -87,7 +87,7 @@ BASE = {
     "token": "slurmctld --file tokens", "log info": "log.swf", "log convert": "log.swf new.parquet",
     "log join": "new.swf log.swf later.swf", "log generate": "new.swf --jobs 100", "log import": "log.swf new.parquet",
     "log anonymise": "log.swf new.swf --name-key key", "log fetch": "KTH --base-url http://127.0.0.1:9",
-    "probes control": "control.toml --once", "probes collect": "control.toml", "probes times": "control.toml",
+    "probes control": "control.toml --once", "probes collect": "control.toml",
     "probes last": "rows.json", "tune": "log.swf --generations 1 --seeds 5 --out new.npz --report reports",
     "backtest": "log.swf --predictor last-two --seeds 5 --out reports", "start": "7 --queue queue.json",
     "why": "7 --queue queue.json", "correct": "--why mended --db sqlite:///new.db",

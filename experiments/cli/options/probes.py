@@ -28,13 +28,6 @@ class Collect(shared.Printed):
     toml: Toml
 
 
-class Times(shared.Printed):
-    """Show when which application will be run; the times depend on the file's seed alone."""
-
-    toml: Toml
-    days: Annotated[int, Option(help="How many days from now.", min=1, max=366)] = 1
-
-
 class Last(shared.Accounted):
     """Show what the probes found last before an instant, and how old that is."""
 

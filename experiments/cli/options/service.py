@@ -39,7 +39,6 @@ class Serve(shared.Options):
     clock: Annotated[str, Option(help="unix, or log: times count from an unknown moment.")] = "unix"
     time_zone: Annotated[str | None, Option(help="IANA name of the machine's time zone; default UTC.")] = None
     as_of: Annotated[str, Option(help="What counts as ended at a submission: strict or reis.")] = "strict"
-    readers: Annotated[int | None, Option(help="Ignored: one process answers all questions.", hidden=True)] = None
     model_copies: Annotated[
         Path | None,
         Option(

@@ -57,11 +57,6 @@ def serve(args: options.Serve) -> None:
         logging.getLogger("jobcast.service").warning(
             "names are hashed without a key: whoever has the database can try likely names; give --name-key"
         )
-    if args.readers is not None:
-        logging.getLogger("jobcast.service").warning(
-            "--readers is ignored: there are no readers any more, one process answers thousands of questions a second; "
-            "remove the option, the next version refuses it"
-        )
     listen(Api(service, key, starts, variability_state), listening)
 
 

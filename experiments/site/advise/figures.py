@@ -1,6 +1,6 @@
 """Pictures of an advice: who gains and who pays under one way, what each way changes, and each class of jobs."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import partial
 from typing import Final
 
@@ -131,25 +131,3 @@ def paint_all_jobs(axes: Axes, table: pd.DataFrame, current: str) -> None:
         axes.axhline(edge - 0.5, color="#999999", linewidth=0.6, linestyle=":")
     axes.set(title=f"Changes compared with {current}", xlabel=f"relative to {current}: below 1 is better")
     axes.legend(loc="upper center", bbox_to_anchor=(0.45, -0.16), ncols=3, fontsize=9)
-
-
-def paint_by_class(axes: Axes, table: pd.DataFrame, current: str, cases: Sequence[str]) -> None:
-    """Draw a grid of classes by ways, the change of the mean wait written into each cell."""
-    rows = list(dict.fromkeys(zip(table["by"], table["group"], strict=True)))
-    grid = np.full((len(rows), len(cases)), np.nan)
-    for row in table.to_dict(orient="records"):
-        at = rows.index((row["by"], row["group"])), cases.index(row["case"])
-        grid[at] = np.log(row["ratio"])
-        text = f"{by(row['ratio'])} {SURE[row['outcome']]}".rstrip()
-        axes.text(at[1], at[0], text, ha="center", va="center", fontsize=9, color="black")
-    axes.imshow(np.clip(grid, -0.7, 0.7), cmap="PuOr_r", vmin=-1.6, vmax=1.6, aspect="auto")
-    jobs = table.drop_duplicates(["by", "group"])["jobs"].tolist()
-    names = [f"{RUN_TIMES[name] if kind == 'run-time' else processors(name)} ({n:,})"
-             for (kind, name), n in zip(rows, jobs, strict=True)]  # fmt: skip
-    axes.set_yticks(range(len(rows)), names)
-    axes.set_xticks(range(len(cases)), cases)
-    axes.grid(visible=False)
-    axes.set(
-        title=f"Change of the mean wait compared with {current}, by class (jobs)",
-        xlabel=f"{SURE['better']} certainly shorter, {SURE['worse']} certainly longer;\nelse uncertain, or small",
-    )

@@ -22,7 +22,6 @@ from experiments.site.advise.figures import (
     by_class,
     five_figures,
     paint_all_jobs,
-    paint_by_class,
     picture_of_who,
 )
 from experiments.site.advise.sentences import in_words, remedy, sentence, verdict, who
@@ -94,13 +93,8 @@ def report_on(advice: Advice, found: Results, log: JobLog, source: str, soft_lim
 
 
 def _pictures(advice: Advice) -> tuple[Picture, ...]:
-    classes, cases = by_class(advice), [option.case for option in advice.options]
-    paint, height = partial(paint_all_jobs, current=advice.current), 0.34 * classes["group"].nunique() + 2.2
-    return (
-        picture_of_who(advice.lead, advice.current),
-        Picture("all_jobs", all_jobs(advice), paint, 8.5, 5.2),
-        Picture("classes", classes, partial(paint_by_class, current=advice.current, cases=cases), 9.5, height),
-    )
+    paint = partial(paint_all_jobs, current=advice.current)
+    return picture_of_who(advice.lead, advice.current), Picture("all_jobs", all_jobs(advice), paint, 8.5, 5.2)
 
 
 def _five(advice: Advice, means: pd.DataFrame) -> pd.DataFrame:

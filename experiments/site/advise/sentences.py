@@ -26,15 +26,16 @@ RUN_TIMES: Final = dict(  # classes of run time in a sentence
 
 
 def verdict(advice: Advice) -> list[str]:
-    """Return the advice, a sentence each: the headline, what becomes of all jobs, what predictors add."""
+    """Return the advice, a sentence each: what to do, what becomes of all jobs, what predictors add."""
     if advice.forbidden:
         cautions = (lack.sentence() for lack in advice.lacks if not lack.forbids_verdict)
-        return [headline(advice), *cautions]
+        return [refusal(advice), *cautions]
     lines = [f"{option.case} instead of {advice.current}: {_effect(option.comparison)}." for option in advice.options]
-    return [headline(advice), *lines, *_predictors(advice)]
+    return [sentence(advice), *lines, *_predictors(advice)]
 
 
 def sentence(advice: Advice) -> str:
+    """Return what to do, or in short why the log carries no verdict."""
     if advice.forbidden:
         return f"{_no_verdict(advice)} {_reasons(advice)[0].text.partition('. ')[0].rstrip('.')}."
     lead, current = advice.lead, advice.current
@@ -67,63 +68,11 @@ def _reasons(advice: Advice) -> list[Lack]:
     return sorted(advice.forbidden, key=lambda lack: lack.name not in UNTESTED)
 
 
-def headline(advice: Advice) -> str:
-    """Return what to do, or that the log carries no verdict, and why."""
-    if advice.forbidden:
-        reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in _reasons(advice))
-        carries = "" if advice.untested else " this log carries none."
-        return f"{_no_verdict(advice)}{carries} {reasons} So no way is recommended or compared."
-    choice, current = advice.choice, advice.current
-    measure = MEASURES[choice.against[0].measure].title
-    better = [option for option in advice.options if option.comparison.outcome == "better"]
-    paid = [option for option in advice.options if option.comparison.outcome == COST]
-    if choice.case == current:
-        return f"Keep {current}: its {measure} is certainly lower than that of each other way tried, and {FREE}."
-    if choice.case is not None:
-        (best,) = (option for option in advice.options if option.case == choice.case)
-        return (
-            f"Change from {current} to {best.case}: {measure} {in_percent(best.comparison.ratio)}, certainly lower "
-            f"than with each other way tried, and {FREE}.{_but(best)}"
-        )
-    if len(better) == 1:
-        return (
-            f"Only {better[0].case} is certainly better than {current} without certain cost: {measure} "
-            f"{in_percent(better[0].comparison.ratio)}, and {FREE}.{_but(better[0])}"
-            f"{_further(better, paid) or ' It is not certainly the best of all.'}"
-        )
-    if better:
-        names = listed([f"{option.case} ({in_percent(option.comparison.ratio)})" for option in better])
-        return (
-            f"Certainly better than {current} without certain cost: {names}, in {measure}; {FREE}. "
-            f"{_best_of(better, paid)}"
-        )
-    if paid:
-        names = listed([option.case for option in paid])
-        return (
-            f"No winner: {names} would certainly lower the {measure}, but {'each makes' if len(paid) > 1 else 'makes'} "
-            f"others wait more than {allowed(TOLERATED)} longer; the site must decide whether that is acceptable."
-        )
-    return f"No reason to leave {current}: of the ways tried none has a certainly lower {measure}."
-
-
-def _best_of(better: Sequence[Option], paid: Sequence[Option]) -> str:
-    """Return which of several ways that are better without certain cost is the best, as far as intervals tell."""
-    first, *others = better  # the lowest figure first
-    if all(first.comparison.ratio.high < option.comparison.ratio.low for option in others):
-        return f"Of them {first.case} is certainly the lowest.{_but(first)}{_further(better, paid)}"
-    return (
-        "Which of them is best these runs do not tell, so no winner is named: choose by who would wait longer."
-        f"{_further(better, paid)}"
-    )
-
-
-def _further(better: Sequence[Option], paid: Sequence[Option]) -> str:
-    """Return which ways certainly lower the figure more than those that are called better, but let others pay."""
-    lowest = min(option.comparison.ratio.low for option in better)
-    names = [f"{o.case} ({in_percent(o.comparison.ratio)})" for o in paid if o.comparison.ratio.high < lowest]
-    if not names:
-        return ""
-    return f" Certainly lower still, but others would wait more than {allowed(TOLERATED)} longer: {listed(names)}."
+def refusal(advice: Advice) -> str:
+    """Return that the log carries no verdict, and why."""
+    reasons = " ".join(f"{lack.text[0].upper()}{lack.text[1:]} {lack.remedy}" for lack in _reasons(advice))
+    carries = "" if advice.untested else " this log carries none."
+    return f"{_no_verdict(advice)}{carries} {reasons} So no way is recommended or compared."
 
 
 def who(option: Option, current: str) -> str:
@@ -173,13 +122,6 @@ def _who(option: Option) -> str:
     if option.comparison.worse_off is not None:
         sentences.append(users_worse_off(option.comparison.worse_off))
     return " ".join(sentences)
-
-
-def _but(option: Option) -> str:
-    """Return who pays all the same, among the classes and users."""
-    worse, lost = option.who("worse", *CLASSES), len(option.who("worse", "user"))
-    losers = ([_name(worse[0])] if worse else []) + ([counted(lost, "user")] if lost else [])
-    return f" But {listed(losers)} would wait longer." if losers else ""
 
 
 def _several(found: Sequence[Change], kind: str) -> str:

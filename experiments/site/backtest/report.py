@@ -14,7 +14,7 @@ from experiments.reports.figures import COLOURS, Axes, Picture, bar_lengths
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.advise.advice import CLASSES, FEWEST, NOTICED, Option, changes
 from experiments.site.advise.figures import FIVE, WHO, five_figures, named, picture_of_who
-from experiments.site.advise.sentences import by, span, who
+from experiments.site.advise.sentences import span, who
 from experiments.site.backtest.backtest import MONTHLY, TODAY, Backtest, Found
 from experiments.site.backtest.backtest import NOTICED as MOVED
 from predictors.core.errors import percent
@@ -30,7 +30,7 @@ def report_on(asked: Backtest, found: Found) -> Report:
     months = found.months[found.months["seed"] == AS_LOGGED]
     compared = compare(found.runs, asked.after, TODAY, DECIDES, groups=found.groups)
     option = Option(asked.after, compared, tuple(changes(found.groups, asked.after, TODAY)))
-    widths, by_month = _of(option, "size"), partial(paint_months, after=asked.after)
+    by_month = partial(paint_months, after=asked.after)
     whole = _whole(found.runs, asked.after, compared)
     return Report(
         experiment="backtest",
@@ -42,7 +42,7 @@ def report_on(asked: Backtest, found: Found) -> Report:
             "month by month": _monthly(months),
             "figures by month": _figures(months),
             "over all months": whole,
-            "by width": widths,
+            "by width": _of(option, "size"),
             "by run time": _of(option, "run-time"),
             "by user": _of(option, "user"),
         },
@@ -50,7 +50,6 @@ def report_on(asked: Backtest, found: Found) -> Report:
         pictures=(
             picture_of_who(option, TODAY),
             Picture("waits_by_month", _by_month(found.months), by_month, 8.5, 3.6),
-            Picture("waits_by_width", widths, paint_widths, 8.5, 0.3 * len(widths) + 1.8),
         ),
         notes=_notes(asked, len(months)),
         verdict=tuple(_verdict(asked, months, option)),
@@ -210,27 +209,6 @@ def paint_months(axes: Axes, table: pd.DataFrame, after: str) -> None:
     axes.set_xticks(place[::step], list(table["month"])[::step], rotation=30 if len(table) > 6 else 0)
     axes.set(title="Mean wait by month of submission", ylabel="mean wait [h]", ylim=(0, None))
     axes.legend(fontsize=9)
-
-
-def paint_widths(axes: Axes, table: pd.DataFrame) -> None:
-    """Draw the change of the mean wait of each class of width, with its interval."""
-    place, change = np.arange(len(table)), 100 * (table["ratio"] - 1)
-    spread = 100 * bar_lengths(table, "ratio")
-    colours = {"better": COLOURS[2], "worse": COLOURS[1], "open": "#777777"}
-    labels = {"better": "certainly shorter", "worse": "certainly longer", "open": "not sure, or hardly noticed"}
-    axes.axvline(0, color="#555555", linewidth=1)
-    for outcome, colour in colours.items():
-        here = (table["outcome"] == outcome).to_numpy()
-        if here.any():
-            axes.errorbar(change[here], place[here], xerr=spread[:, here], marker="o", linestyle="none",
-                          color=colour, label=labels[outcome])  # fmt: skip
-    for row, value in enumerate(table["ratio"]):
-        axes.text(1.01, row, by(value), transform=axes.get_yaxis_transform(), va="center", fontsize=8)
-    names = [f"{name} ({jobs:,})" for name, jobs in zip(table["group"], table["jobs"], strict=True)]
-    axes.set_yticks(place, names)
-    axes.invert_yaxis()
-    axes.set(title="Change of the mean wait by width (jobs)", xlabel="change of the mean wait [%]")
-    axes.legend(fontsize=8, loc="upper center", bbox_to_anchor=(0.4, -0.2), ncols=3)
 
 
 def _notes(asked: Backtest, n_months: int) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from typing import Final
 
 import pandas as pd
 
-from experiments.compare.measures import AS_LOGGED, MEASURES
+from experiments.compare.measures import MEASURES
 from experiments.compare.result import LEVEL
 from experiments.compare.sentences import allowed, short, together
 from experiments.reports.figures import Axes, Picture, paint_ratios
@@ -33,7 +33,6 @@ def report_on(tuning: Tuning, tuned: Tuned, judged: Judged, file: Path) -> Repor
     tables = {
         "test part, relative to EASY": wide(ratios),
         BOTH: _both_parts(tuned, judged),
-        "test part as logged": _as_logged(judged),
     }
     if isinstance(agent.agent, Linear):
         tables["weights"] = pd.DataFrame({"feature": FEATURES, "weight": agent.agent.weights})
@@ -98,11 +97,6 @@ def _both_parts(tuned: Tuned, judged: Judged) -> pd.DataFrame:
         for name in FIVE
     ]
     return pd.DataFrame(rows)
-
-
-def _as_logged(judged: Judged) -> pd.DataFrame:
-    runs = judged.found.runs
-    return runs[runs["seed"] == AS_LOGGED][["case", *FIVE, "utilisation"]].reset_index(drop=True)
 
 
 def _notes(tuning: Tuning, several: int, seeds: int) -> tuple[str, ...]:

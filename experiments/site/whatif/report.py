@@ -9,8 +9,7 @@ from experiments.compare.sentences import listed
 from experiments.reports.figures import COLOURS, Axes, Picture
 from experiments.reports.report import FirstScreen, Report
 from experiments.site.advise.sentences import span
-from experiments.site.whatif.target import FIGURES, Target
-from experiments.site.whatif.whatif import Compared, Difference
+from experiments.site.whatif.whatif import FIGURES, Compared, Difference, Target
 from predictors.core.errors import counted, percent
 
 QUESTION: Final = "Who would wait shorter or longer if the site were changed?"

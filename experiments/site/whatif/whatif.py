@@ -4,8 +4,8 @@ Jobs are compared one by one, in each shake. A difference of a group is shown wh
 shakes, and it exceeds what the twin differs from itself there.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -22,7 +22,7 @@ from experiments.site.grade.sides import Side, from_eligible
 from experiments.site.grade.statistics import WEEK, blocks_of, classes_of, groups_of, ratio
 from experiments.site.whatif.changes import DRAIN
 from predictors.core.arrays import Bools, Floats, Ints
-from predictors.core.errors import JobcastError
+from predictors.core.errors import JobcastError, unknown_name
 from predictors.data.joblog import JobLog
 from predictors.data.summary import date_of
 from schedsim.sites.slurm.accounts import words_of
@@ -186,3 +186,49 @@ class Compared:
         """Return a figure of all jobs after the change, one a shake: `mean_wait` or `p95_wait` [s]."""
         waits = [wait[self.counted] for wait in self.after]
         return [float(one.mean() if figure == "mean_wait" else np.quantile(one, 0.95)) for one in waits]
+
+
+FIGURES: Final[Mapping[str, str]] = {"mean_wait": "mean wait", "p95_wait": "95th percentile of the wait"}
+
+
+@dataclass(frozen=True)
+class Target:
+    """A figure of all jobs, what it may be at most [s], and what was tried for it."""
+
+    figure: str
+    most: int
+    tried: dict[int, Sequence[float]] = field(default_factory=dict)  # the figure of each shake, by number [s]
+
+    def __post_init__(self) -> None:
+        if self.figure not in FIGURES:
+            raise unknown_name("target", self.figure, FIGURES)
+
+    def is_met(self, number: int) -> bool:
+        """Return whether nine of ten shakes keep to it with a number that was tried."""
+        return float(np.mean(np.asarray(self.tried[number]) <= self.most)) >= HOLDS
+
+    @property
+    def smallest(self) -> int | None:
+        """The smallest number that was tried and meets it; None if none does."""
+        return min(filter(self.is_met, self.tried), default=None)
+
+    def search(self, shaken: Callable[[int], Sequence[float]], most: int) -> None:
+        """Try numbers up to `most`; `shaken` gives the figure of each shake for one.
+
+        >>> target = Target("mean_wait", 60)
+        >>> target.search(lambda number: [600.0 / (1 + number)] * 10, 64)
+        >>> target.smallest, sorted(target.tried)
+        (9, [0, 1, 2, 4, 8, 9, 10, 12, 16])
+        """
+
+        def meets(number: int) -> bool:
+            if number not in self.tried:
+                self.tried[number] = shaken(number)
+            return self.is_met(number)
+
+        low, high = -1, 0
+        while not meets(high) and high < most:
+            low, high = high, min(max(1, 2 * high), most)
+        while meets(high) and high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if meets(middle) else (middle, high)

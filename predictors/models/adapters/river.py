@@ -106,7 +106,6 @@ class StreamPredictor(Predictor):
         return estimator
 
     def learn_one(self, outcome: Outcome) -> None:
-        """Take in what became of one job; one that still runs, or ran for 0 s, teaches nothing."""
         if not outcome.observed or not outcome.seconds > 0:
             return
         if not self.fitted:
@@ -129,7 +128,6 @@ class StreamPredictor(Predictor):
         write_arrays(folder / OUTCOMES, {"rows": rows, "seconds": np.array(self._seconds)})
 
     def load_estimator(self, folder: Path) -> None:
-        """Learn again from the outcomes that `save_estimator` wrote."""
         arrays = read_arrays(folder / OUTCOMES)
         rows, seconds = arrays.get("rows", np.empty(0)), arrays.get("seconds", np.empty(0))
         if rows.ndim != 2 or rows.shape[1] != len(self.features) or seconds.shape != (len(rows),):

@@ -10,8 +10,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from predictors.core.errors import JobcastError
 from predictors.service.event import Event
 from predictors.service.state.jobs import JobState
-from predictors.service.state.learner import Learner
-from predictors.service.state.worker import Worker
+from predictors.service.state.learner import Learner, Worker
 from predictors.service.storage.database import StorageError
 from predictors.service.storage.store import Receipt, Store
 

@@ -48,10 +48,8 @@ class Loops(OwnPass):
 
     @property
     def depth(self) -> int | None:
-        """How many blocked jobs hold reservations."""
         return self.tested if self.backfills else 0
 
     @property
     def preempts(self) -> bool:
-        """Whether running jobs may be stopped for others."""
         return self.preemption is not None

@@ -9,7 +9,6 @@ import pytest
 from jobcast import JobcastError, generate_log, make_predictor
 from predictors.data.formats.swf import write_swf
 from predictors.service import client
-from predictors.service.api import server
 from predictors.tracking import client as tracking
 from predictors.tracking.store import Store
 from tests.support.commands import invoke
@@ -140,16 +139,3 @@ def test_a_replay_without_a_service_ends_at_once(tmp_path, monkeypatch):
     with pytest.raises(JobcastError, match="no service is there; start it with `jobcast serve`"):
         raise invoke("replay", tmp_path / "log.swf", "--url", f"http://127.0.0.1:{free_port()}").exception
     assert waits == []
-
-
-def test_a_unit_that_still_asks_for_readers_starts_and_is_told_why_there_are_none(tmp_path, monkeypatch):
-    started = []
-    monkeypatch.setattr(server, "serve", lambda api, listening: started.append(api.service.store.close()))
-    db = f"sqlite:///{tmp_path}/x.db"
-    for words, told in ((("--readers", 4), 1), ((), 0)):
-        done = invoke("serve", "last-two", "--db", db, *words)
-        assert done.exit_code == 0
-        assert len([line for line in done.stderr.splitlines() if "--readers is ignored: there are no" in line]) == told
-    assert len(started) == 2
-    done = invoke("serve", "--help")
-    assert done.exit_code == 0 and "--readers" not in done.stdout

@@ -36,9 +36,8 @@ def waiting_alone(activation):
     """Return a network that scores by the wait alone, which is the first feature."""
     first = np.zeros((12, 2))
     first[0] = 0.05
-    return Shared.from_layers(
-        [(first, np.zeros(2)), (np.ones((2, 2)), np.zeros(2)), (np.ones((2, 1)), [0])], activation
-    )
+    layers = [first, np.zeros(2), np.ones((2, 2)), np.zeros(2), np.ones((2, 1)), np.zeros(1)]
+    return Shared(np.concatenate([part.ravel() for part in layers]), (2, 2), activation)
 
 
 def dras(machine=8, kind="pg", seed=1, window=6, **about):
@@ -240,7 +239,6 @@ def test_a_network_is_a_value_that_its_arrays_bring_back(agent):
         (lambda: Shared(np.full(1089, np.nan)), "at place 0 is nan"),
         (lambda: Shared(np.zeros(27), (2,), "sigmoid"), "relu or tanh; got 'sigmoid'"),
         (lambda: Shared("weights"), "that are numbers; got 'weights'"),
-        (lambda: Shared.from_layers([(np.ones((11, 1)), [0])]), "fit together"),
         (lambda: Shape(8, "ppo"), "pg or dql; got 'ppo'"),
         (lambda: Shape(0), "must be from 1"),
         (lambda: Shape(8, dense=(4,)), "two dense layers"),

@@ -11,7 +11,7 @@ from experiments.cli.advise import _source
 from experiments.cli.options.shared import JobsOptions
 from experiments.site.advise.advise import BY_ESTIMATES, Question
 from experiments.site.advise.report import report_on
-from experiments.site.advise.sentences import headline, remedy, sentence, verdict
+from experiments.site.advise.sentences import remedy, sentence, verdict
 from experiments.site.advise.validity import FARTHEST, lacks_of_made_requests, lacks_of_twin, lacks_of_ways
 from experiments.sweeps.run import run_plan
 from jobcast import JobcastError, JobLog, advise, clean, generate_log
@@ -98,7 +98,7 @@ def test_what_was_not_tested_is_no_reason_to_stay(name, begins):
     advice = advise(runs_of(easy=SAME, a=SAME), NOBODY, "easy", lacks=lacks)
     said = verdict(advice)
     assert sentence(advice) == f"{begins} it is so." and remedy(advice) == "Do this."
-    assert headline(advice).startswith(begins) and "It is so. More. Do this." in headline(advice)
+    assert said[0].startswith(begins) and "It is so. More. Do this." in said[0]
     assert len(said) == 2 and said[1].startswith("Caution: all jobs are of one user.")
     assert not any("No reason to leave" in one or "+0.0 %" in one for one in said)
 
