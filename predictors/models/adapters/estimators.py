@@ -1,10 +1,11 @@
 """Our learners as estimators of scikit-learn and river.
 
 `GradientRegressor` and `NormalisedGradient` are the learner in `online-linear`, without the history's inputs.
+`HistoryRegressor` and `HistoryLearner` are a whole predictor over tables of the history's features.
 """
 
 from collections.abc import Mapping
-from typing import Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -14,8 +15,13 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from predictors.core.arrays import Floats
 from predictors.core.jit import compiled
+from predictors.history.history import Outcome
+from predictors.models.base import Predictor
 from predictors.models.online._nag import descend, dot, quadratic, rescale, squared_loss_rate
 from predictors.models.online.base import Gradient
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 @compiled
@@ -106,6 +112,34 @@ class GradientRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  #
         learn_squared(np.ascontiguousarray(X), y, self.quadratic, float(self.rate), *self.gradient_.arrays)
 
 
+class HistoryRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn is not typed
+    """A predictor as a regressor over tables with its features as columns, for scikit-learn's searches."""
+
+    def __init__(
+        self,
+        # never changed: what is fitted is a clone. Its parameters are searched as `predictor__NAME`
+        predictor: Predictor,
+    ) -> None:
+        self.predictor = predictor
+
+    def fit(self, X: "pd.DataFrame", y: npt.ArrayLike) -> Self:
+        """Learn from features, one column each, and run times [s]."""
+        self.predictor_ = self.predictor.clone().fit(X, y)
+        return self
+
+    def predict(self, X: "pd.DataFrame") -> Floats:
+        """Return predicted run times [s], shape (n_rows,)."""
+        check_is_fitted(self, "predictor_")
+        return self.predictor_.predict(X)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return what scikit-learn should know: missing values are welcome, targets are above 0."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.target_tags.positive_only = True
+        return tags
+
+
 class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not typed
     """Linear model of squared loss by the normalised adaptive gradient; inputs may come and go.
 
@@ -149,3 +183,36 @@ class NormalisedGradient(base.Regressor):  # type: ignore[misc]  # river is not 
             if place is not None and value == value:
                 row[place] = value
         return row
+
+
+class HistoryLearner(base.Regressor):  # type: ignore[misc]  # river is not typed
+    """A predictor that learns on a stream, as a regressor over dictionaries of its features; the rest is ignored.
+
+    >>> from predictors.models.online.linear import OnlineLinear
+    >>> model = HistoryLearner(OnlineLinear())
+    >>> for _ in range(50):
+    ...     model.learn_one({"requested_time": 600.0, "user": 3.0}, 60.0)
+    >>> round(model.predict_one({"requested_time": 600.0, "user": 3.0}))
+    60
+    """
+
+    def __init__(
+        self,
+        predictor: Predictor,  # never changed: what learns is a clone
+    ) -> None:
+        self.predictor = predictor
+        self._learnt = predictor.clone()
+        self._count = 0
+
+    def learn_one(self, x: Mapping[base.typing.FeatureName, float], y: float) -> None:
+        """Learn from one job: its features at submission and its run time [s]."""
+        self._count += 1
+        row = self._row(x)
+        self._learnt.learn_one(Outcome(row, float("nan"), float(y), True, self._count))
+
+    def predict_one(self, x: Mapping[base.typing.FeatureName, float]) -> float:
+        """Return the predicted run time [s]."""
+        return self._learnt.predict_one(self._row(x)).seconds
+
+    def _row(self, x: Mapping[base.typing.FeatureName, float]) -> Floats:
+        return np.array([float(x.get(name, np.nan)) for name in self.predictor.features])

@@ -5,7 +5,8 @@ import json
 import numpy as np
 import pytest
 from river import checks as river_checks
-from river import linear_model, preprocessing
+from river import evaluate as river_evaluate
+from river import linear_model, metrics, preprocessing
 from river import tree as river_tree
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyRegressor
@@ -22,8 +23,13 @@ from predictors.evaluation import checks
 from predictors.evaluation.checks import PREDICTOR_CHECKS
 from predictors.history.history import Outcome
 from predictors.models.adapters import trusting
-from predictors.models.adapters.estimators import GradientRegressor, NormalisedGradient
+from predictors.models.adapters.estimators import (
+    GradientRegressor,
+    HistoryLearner,
+    NormalisedGradient,
+)
 from predictors.models.adapters.river import described, rebuilt
+from predictors.models.online.linear import OnlineLinear
 
 SHORT = ("requested_time", "procs", "last_two_mean", "user")
 TREE = "sklearn.tree._tree.Tree"
@@ -245,3 +251,10 @@ RIVER_CASES = [
 @pytest.mark.parametrize(("model", "check"), RIVER_CASES)
 def test_rivers_checks(model, check):
     check(model.clone())
+
+
+def test_a_predictor_learns_in_rivers_loop():
+    stream = [({"requested_time": 600.0, "user": float(k % 3)}, 100.0 * (1 + k % 3)) for k in range(600)]
+    predictor = OnlineLinear()
+    found = river_evaluate.progressive_val_score(stream, HistoryLearner(predictor), metrics.MAE())
+    assert found.get() < 30 and not predictor.fitted

@@ -3,10 +3,12 @@
 import numpy as np
 import pytest
 import sklearn.base
+from sklearn.model_selection import GridSearchCV
 
 from jobcast import JobcastError, JobLog, forecast, generate_log, load, make_predictor, save
 from predictors.evaluation import checks
 from predictors.evaluation.checks import PREDICTOR_CHECKS, log_to_check
+from predictors.models.adapters.estimators import HistoryRegressor
 from predictors.models.baselines import ColumnMean, LastTwo, Requested, Tsafrir, UserMean
 from predictors.models.forest import Forest
 from predictors.models.prediction import Prediction
@@ -266,10 +268,17 @@ def test_scikit_learn_clones_a_predictor(name):
 
 
 @pytest.mark.parametrize("name", ["chain", "with-budget"])
-def test_the_predictor_inside_is_a_part_for_scikit_learn(name):
+def test_the_predictor_inside_is_a_part_for_scikit_learn(name, log):
+    import pandas as pd
+
+    from predictors.history.replay import replay
+
     predictor = make_predictor(name, predictor="forest", settings={"n_estimators": 3})
     assert sklearn.base.clone(predictor).set_params(predictor__n_estimators=2).made().n_estimators == 2
     assert predictor.get_params()["predictor__n_estimators"] == 3
+    grid = GridSearchCV(HistoryRegressor(predictor), {"predictor__predictor__n_estimators": [1, 2]}, cv=2)
+    table = pd.DataFrame(replay(log, predictor.features), columns=list(predictor.features))[:200]
+    assert grid.fit(table, np.arange(1.0, 201.0)).best_estimator_.predict(table).shape == (200,)
     with pytest.raises(JobcastError, match="settings must be a mapping of names to values; got 3"):
         make_predictor(name, settings=3)
 
