@@ -2,13 +2,16 @@
 
 DRAS (`schedsim.policies.networks`) learns while it schedules. Every ten scheduling instants an update moves the weights
 by the picks since the last one. DRAS-PG follows equation 3: the score of the n-th pick rises with what the picks from
-it on have earned, less the mean of that over the n-th picks of past updates. DRAS-DQL follows equation 4, with a plus
-where the paper prints a minus, which would climb the error: the value of a pick moves towards its reward plus the
-greatest value at the next pick. An update knows nothing of what follows it, so that the horizon is ten instants; with
-`returns="full"` it is the end of the job set.
+it on have earned, less the mean of that over the n-th picks of past updates (the authors' public code [1]_ takes mean
+and deviation of the update itself). DRAS-DQL follows equation 4, with a plus where the paper prints a minus, which
+would climb the error: the value of a pick moves towards its reward plus the greatest value at the next pick. An update
+knows nothing of what follows it, so that the horizon is ten instants; with `returns="full"` it is the end of the job
+set.
 
 The paper does not say how often the chance of exploring shrinks: here once per update. Its rewards are those of
 `schedsim.engine.learning.Reward`.
+
+.. [1] https://github.com/SPEAR-UIC/CQSim, branch PG
 """
 
 import json
@@ -20,7 +23,7 @@ from typing import Any, Final, Literal
 
 import numpy as np
 
-from predictors.core.arrays import Floats, Singles
+from predictors.core.arrays import Floats, Ints, Singles
 from predictors.core.errors import JobcastError, unknown_name
 from predictors.core.files import whole_file
 from predictors.core.hash_random import mixed
@@ -44,12 +47,13 @@ REWARDS: Final[Mapping[str, Reward]] = MappingProxyType(
         "theta": Reward(),
         "theta-6h": Reward(least_wait=21_600),
         "cori": Reward("capacity"),
+        "short": Reward("short"),
         "zero": Reward("none"),
         "shuffled": Reward(shuffled=True),
     }
 )
 """Rewards by name: equation 1, the paper's for Theta; the same with the floor of the longest wait of its public code;
-equation 2, for Cori; and two controls."""
+equation 2, for Cori; minus the estimate of the job picked, which points at waits; and two controls."""
 
 MOST_VALUE: Final = 1e6  # largest target of Q-learning, since equation 4 does not discount
 
@@ -59,6 +63,9 @@ POOL: Final = 1_024
 # purposes of draws
 DEALING: Final = 103
 EPISODE: Final = 104
+
+
+_PRINTED: Final = ("printed", 1.0, "pick", "past")  # returns, discount, earner, baseline
 
 
 @dataclass(frozen=True)
@@ -79,9 +86,14 @@ class DrasSettings:
     # inputs are shares of the machine and days; or processors and seconds, from which it cannot learn; or each job's
     # numbers stand at the place of another job
     inputs: Literal["scaled", "raw", "permuted"] = "scaled"
-    # whether rewards are summed to the end of the update or of the job set; in the second case policy gradient learns
-    # at the end of each job set, update after update; Q-learning waits for the first value of the next update
+    # the next four are of policy gradient alone. Whether rewards are summed to the end of the update or of the job set,
+    # at whose end it then learns, update after update
     returns: Literal["printed", "full"] = "printed"
+    discount: float = 1.0  # what a reward counts one pick (or instant) before it was earned
+    # whether each pick earns its own reward, or all picks of an instant together their mean, as the paper's words say
+    earner: Literal["pick", "instant"] = "pick"
+    # what returns are compared with: the means of past updates by place, or mean and deviation of this update
+    baseline: Literal["past", "update"] = "past"
     instants: int = 10  # scheduling instants between two updates
     rate: float = 0.001  # step size of Adam
     # {"kept", "oldest", "again"}: which job holds the reservation, see `schedsim.policies.agents.RESERVES`
@@ -97,6 +109,8 @@ class DrasSettings:
             ("kind", ("pg", "dql", "decima")),
             ("inputs", ("scaled", "raw", "permuted")),
             ("returns", ("printed", "full")),
+            ("earner", ("pick", "instant")),
+            ("baseline", ("past", "update")),
             ("reserve", ("kept", "oldest", "again")),
         ):
             if getattr(self, name) not in known:
@@ -106,7 +120,9 @@ class DrasSettings:
         if not isinstance(self.reward, str | Reward):
             raise JobcastError(f"reward is a Reward or the name of one; got {self.reward!r}.")
         check_whole(self.instants, "the scheduling instants between two updates", 1)
-        for name in ("explore", "explore_decay", "explore_floor"):
+        if self.kind == "dql" and (self.returns, self.discount, self.earner, self.baseline) != _PRINTED:
+            raise JobcastError("returns, discount, earner and baseline are of policy gradient; got them for dql.")
+        for name in ("explore", "explore_decay", "explore_floor", "discount"):
             if not 0 <= getattr(self, name) <= 1:
                 raise JobcastError(f"{name} must be from 0 to 1; got {getattr(self, name)!r}.")
         if not 0 < self.rate < np.inf:
@@ -200,12 +216,12 @@ class DrasLearner:
         if self.frozen:
             self._measure(picks)
             return
-        if self.settings.returns == "printed":
-            self._learn(picks, self._dealt(picks))
-            return
-        if self.settings.kind == "dql" and self._waiting:
-            self._learn_waiting(float(picks.value[0]))
-        self._waiting.append(replace(picks, seen=picks.seen.copy()))
+        if self.settings.kind == "dql":
+            self._approach(picks, self._dealt(picks) + np.append(picks.value[1:], 0.0))
+        elif self.settings.returns == "printed":
+            self._learn([picks])
+        else:
+            self._waiting.append(replace(picks, seen=picks.seen.copy()))
 
     def _measure(self, picks: Picks) -> None:
         """Add up the entropy of the picks; Q-learning draws none by its scores."""
@@ -219,32 +235,23 @@ class DrasLearner:
 
     def finish(self) -> None:
         """Learn from what is known only at the end of a job set."""
-        if self.settings.kind == "dql":
-            if self._waiting:
-                self._learn_waiting(0.0)
-            return
         waiting, self._waiting = self._waiting, []
-        if not waiting:
-            return
-        rewards = [self._dealt(picks) for picks in waiting]
-        to_go = _to_go(np.concatenate(rewards))
-        worth = to_go - self._baseline(to_go)
-        begin = 0
-        for picks in waiting:
-            self._follow(picks, worth[begin : begin + len(picks.place)])
-            begin += len(picks.place)
+        if waiting:
+            self._learn(waiting)
 
-    def _learn(self, picks: Picks, rewards: Floats) -> None:
-        if self.settings.kind == "dql":
-            self._approach(picks, rewards + np.append(picks.value[1:], 0.0))
-            return
-        to_go = _to_go(rewards)
-        self._follow(picks, to_go - self._baseline(to_go))
-
-    def _learn_waiting(self, following: float) -> None:
-        """Learn the values of an update once its next pick is known."""
-        picks = self._waiting.pop()
-        self._approach(picks, self._dealt(picks) + np.append(picks.value[1:], following))
+    def _learn(self, several: Sequence[Picks]) -> None:
+        """Follow equation 3 in updates that share their returns."""
+        rewards = np.concatenate([self._dealt(picks) for picks in several])
+        together = self.settings.earner == "instant"
+        earners = np.concatenate([picks.instant for picks in several]) if together else np.arange(len(rewards))
+        to_go = _to_go(rewards, earners, self.settings.discount)
+        if self.settings.baseline == "past":
+            worth = to_go - self._baseline(to_go)
+        else:
+            worth = (to_go - to_go.mean()) / (to_go.std() or 1.0)
+        for picks in several:
+            self._follow(picks, worth[: len(picks.place)])
+            worth = worth[len(picks.place) :]
 
     def _dealt(self, picks: Picks) -> Floats:
         """Return the rewards of the picks; shuffled ones are exchanged for those of earlier picks."""
@@ -297,8 +304,17 @@ class DrasLearner:
         self._network.climb(self._own, picks.seen, wanted.astype(np.float32), self.adam)
 
 
-def _to_go(rewards: Floats) -> Floats:
-    return np.asarray(np.cumsum(rewards[::-1])[::-1])
+def _to_go(rewards: Floats, earners: Ints, discount: float) -> Floats:
+    """Return what each pick and those after it earn; picks with one number, which ascends, earn their mean once.
+
+    >>> _to_go(np.array([1.0, 3.0, 8.0]), np.array([4, 4, 6]), 0.5).tolist()
+    [6.0, 6.0, 8.0]
+    """
+    _, own, n = np.unique(earners, return_inverse=True, return_counts=True)
+    earned = np.bincount(own, rewards) / n
+    for place in range(len(n) - 2, -1, -1):
+        earned[place] += discount * earned[place + 1]
+    return np.asarray(earned[own])
 
 
 def untrained(settings: DrasSettings, seed: int) -> Dras:

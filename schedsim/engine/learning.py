@@ -16,11 +16,11 @@ from predictors.core.arrays import Floats, Ints, Singles, short_repr
 from predictors.core.errors import JobcastError
 from predictors.core.validation import check_whole
 from schedsim.engine.state import State
-from schedsim.kernels.agents.scoring import OF, PLACE, REWARD, VALUE
+from schedsim.kernels.agents.scoring import INSTANT, OF, PLACE, REWARD, VALUE
 from schedsim.kernels.records import AgentState
 
 EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
-    {"none": at.NO_REWARD, "capability": at.EQUATION_1, "capacity": at.EQUATION_2}
+    {"none": at.NO_REWARD, "capability": at.EQUATION_1, "capacity": at.EQUATION_2, "short": at.SHORT_JOBS}
 )
 """What a pick earns, by name."""
 
@@ -29,10 +29,11 @@ EQUATIONS: Final[Mapping[str, int]] = MappingProxyType(
 class Reward:
     """What a pick earns."""
 
-    # {"capability", "capacity", "none"}: "capability" is equation 1 of DRAS: the wait of the job picked by the longest
-    # wait in the queue, its processors by the machine's, and the processors in use by the machine's, weighted and
-    # summed. "capacity" is equation 2: the mean of -1 / estimate [1/h] over the queue; a job that starts counts as in
-    # use, and as out of the queue; the second is a mean, so that a longer queue of longer jobs scores better
+    # {"capability", "capacity", "short", "none"}: "capability" is equation 1 of DRAS: the wait of the job picked by the
+    # longest wait in the queue, its processors by the machine's, and the processors in use by the machine's, weighted
+    # and summed. "capacity" is equation 2: the mean of -1 / estimate [1/h] over the queue; a job that starts counts as
+    # in use, and as out of the queue; the second is a mean, so a longer queue of longer jobs scores better. "short"
+    # is minus the estimate of the job picked [h]: no equation of the paper, but it points at waits
     equation: str = "capability"
     shares: tuple[float, float, float] = (1 / 3, 1 / 3, 1 / 3)  # weights of the three parts of equation 1
     # floor of the longest wait in the queue [s]; without one, nothing is earned for waits as long as no job waits
@@ -58,6 +59,7 @@ class Picks:
     of: Ints
     reward: Floats  # shape (n,); what each pick earned
     value: Floats  # shape (n,); the greatest of the network's scores
+    instant: Ints  # shape (n,); number of the scheduling instant, the same for picks made at once
 
     __repr__ = short_repr
 
@@ -66,8 +68,8 @@ class Picks:
         """Return those that a simulation keeps."""
         n = int(state.picking.n_choices)
         kept = state.picker.choices[:n]
-        place, of = (kept[:, column].astype(np.int64) for column in (PLACE, OF))
-        return cls(state.picker.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy())
+        place, of, instant = (kept[:, column].astype(np.int64) for column in (PLACE, OF, INSTANT))
+        return cls(state.picker.seen[:n], place, of, kept[:, REWARD].copy(), kept[:, VALUE].copy(), instant)
 
 
 class Learner(Protocol):

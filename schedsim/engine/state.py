@@ -341,7 +341,7 @@ def _copy_of_picker(own: Picker) -> Picker:
 
 
 def _choices(room: int, rows: int) -> tuple[Any, Any]:
-    return np.empty((room, rows, 2), np.float32), np.empty((room, 4))
+    return np.empty((room, rows, 2), np.float32), np.empty((room, 5))
 
 
 def _neurons(net: Singles, layers: Sequence[int], size: int) -> Singles:

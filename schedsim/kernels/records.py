@@ -477,7 +477,7 @@ class Picker(NamedTuple):
     hidden: Floats  # features of a job, and the layers of the network that scores it
     neurons: Singles  # layers of a network of DRAS
     seen: Seen  # what it saw at each pick that a learner has not read
-    choices: Choices  # such picks: place, jobs in the window, reward, greatest value
+    choices: Choices  # such picks: place, jobs in the window, reward, greatest value, instant
 
 
 class Arrays(NamedTuple):
@@ -655,6 +655,7 @@ TANH: Final = 1
 NO_REWARD: Final = 0
 EQUATION_1: Final = 1
 EQUATION_2: Final = 2
+SHORT_JOBS: Final = 3
 
 # which job holds the reservation where an agent picks: the one picked, again at each instant or until it starts; or the
 # first in the queue until it starts

@@ -131,6 +131,7 @@ class Dras(OnMachine, Shared):
     train: Annotated[str, Option(help="How long to train on, from the log's begin: 2mo, 6w, 45d.")] = ""
     test: Annotated[str, Option(help="How long to test on, after a validation half as long: rest, 9mo.")] = ""
     seeds: Seeds = None
+    experiments: Annotated[str, Option(help="Train these agents alone: headline, paper, linear.")] = ""
     orders: Annotated[int | None, Option(help="How many orders of job sets, 1 to 3.", min=1, max=3)] = None
     job_sets: Annotated[
         int | None, Option(help="How many job sets to train on; by default the paper's 100.", min=3, max=1000)

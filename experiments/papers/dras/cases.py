@@ -103,3 +103,17 @@ LINEAR: Final = "linear agent"
 """Twelve weights, tuned on the training months in the same frame as DRAS and the random picks, *kept*."""
 LINEAR_TRUE: Final = f"{LINEAR}, {TRUE_TIMES}"  # the linear agent that sees and plans by true run times: an upper bound
 CAPACITY: Final = "DRAS-PG, reward (2)"
+
+# variants of DRAS-PG, trained on the same job sets with the same seeds
+BY_WAIT: Final = "DRAS-PG, state chosen by wait"  # the same training; the state with least mean wait is tested
+BY_INSTANT: Final = "DRAS-PG, reward by instant"  # equation 1 as means over the jobs selected at an instant
+PUBLIC: Final = "DRAS-PG, public code's update"  # discount .6, returns relative to mean and deviation of the update
+NORMALISED: Final = "DRAS-PG, normalised"  # the same, but discount 0 and a tenth of the rate
+SHORT: Final = "DRAS-PG, reward for short jobs"  # the same; it earns minus the estimate of the job picked
+VARIANTS: Final = (BY_WAIT, BY_INSTANT, PUBLIC, NORMALISED, SHORT)
+
+LINEARS: Final = (LINEAR, LINEAR + COPIED, LINEAR_TRUE)
+PARTS: Final = MappingProxyType(
+    {"headline": (PG, DQL, *VARIANTS, LINEAR), "paper": (PG, DQL, DECIMA), "linear": LINEARS}
+)
+"""Agents that can be asked for alone."""

@@ -1,6 +1,6 @@
 """Checks of what agents learnt: against random picks and controls, on months seen before; how open their picks are."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -25,6 +25,7 @@ from experiments.papers.dras.cases import (
     ORACLE,
     PG,
     TRUE_TIMES,
+    VARIANTS,
 )
 from experiments.papers.dras.claims import difference, mean_of, ratio, seeds_of, told_of
 from experiments.papers.dras.runs import TEST, TRAIN
@@ -43,6 +44,7 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
     """
     expected = {
         **dict.fromkeys((PG, PG + FROZEN, DQL, DQL + FROZEN), "more reward, shorter waits"),
+        **dict.fromkeys(VARIANTS, ""),
         **dict.fromkeys(CONTROLS, "neither"),
         FULL_RETURNS: "",
         CAPACITY: "",
@@ -51,6 +53,17 @@ def controls(runs: pd.DataFrame) -> pd.DataFrame:
         ORACLE: "shorter waits",
     }
     return _beside(runs, expected, KEPT)
+
+
+def learnt(compared: pd.DataFrame) -> Iterator[str]:
+    """Yield what agents learnt that random picks lack, of rows of `controls`: reward and waits each by itself."""
+    rows = compared[compared["agent"].isin((PG, DQL, *VARIANTS))] if len(compared) else compared
+    if not len(rows):
+        yield "No agent was trained."
+    for what, verdict, figure in (("Reward a start", "reward", "reward_a_start"), ("Waits", "waits", "mean_wait")):
+        told = (f"{one['agent']} {one[verdict]} ({one[figure]})" for _, one in rows.iterrows())
+        if len(rows):
+            yield f"{what}, compared with random picks in the same frame: {'; '.join(told)}."
 
 
 def look_ahead(runs: pd.DataFrame) -> pd.DataFrame:

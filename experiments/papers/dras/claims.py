@@ -1,4 +1,4 @@
-"""The paper's claims, each with a verdict, and whether anything was learnt that random picks lack.
+"""The paper's claims, each with a verdict.
 
 Ratios are paired: of each seed both methods met the same shaken months. Every verdict stands on an interval over the
 seeds, so much wider than one of 95 % that all of them hold together (Bonferroni). A claim holds where the whole
@@ -33,7 +33,6 @@ from experiments.papers.dras.figures import kiviat
 from experiments.papers.dras.job_sets import ORDERS
 from experiments.papers.dras.runs import TEST, VALIDATION
 from predictors.core.arrays import Floats
-from predictors.core.errors import counted
 from predictors.core.intervals import drawn_means, expanded
 
 Holds = Literal["holds", "does not hold", "open"]
@@ -110,38 +109,6 @@ def judged(found: Ratio | None, limit: float, below: bool, seeds: int) -> Holds:
     if (found.high <= limit) if below else (found.low >= limit):
         return "holds"
     return "does not hold" if (found.low > limit if below else found.high < limit) else "open"
-
-
-def learnt(runs: pd.DataFrame) -> tuple[bool, str]:
-    """Return whether an agent certainly learnt what random picks in its frame lack, and the sentence that says it.
-
-    It must earn more reward a start than they, and have less mean wait or less bounded slowdown: two tests an agent,
-    with intervals that hold together.
-    """
-    level = of_each(LEVEL, 2 * len(set(runs["case"]) & {PG, DQL}) or 1)
-    parts, any_learnt, seeds = list[str](), False, 0
-    for case in (PG, DQL):
-        reward = difference(runs, case, KEPT, "capability_reward", level=level)
-        wait, slow = (ratio(runs, case, KEPT, name, level=level) for name in ("mean_wait_s", "mean_bounded_slowdown"))
-        if reward is None or wait is None or slow is None:
-            continue
-        seeds = seeds_of(runs, case, KEPT)
-        sure = seeds >= LEAST and reward.low > 0 and (wait.high < 1 or slow.high < 1)
-        any_learnt |= sure
-        parts.append(
-            f"{case} compared with random picks in the same frame: reward a start {told_of(reward, 3)}, "
-            f"mean wait {in_percent(wait)}, bounded slowdown {in_percent(slow)}"
-        )
-    if not parts:
-        return False, "No agent was trained."
-    if any_learnt:
-        start = "It learnt what random picks in the same frame lack"
-    elif seeds < LEAST:
-        few = f"{counted(seeds, 'seed')} {'is' if seeds == 1 else 'are'} too few"
-        start = f"{few} to tell whether an agent earns more reward than random picks and shortens waits as well"
-    else:
-        start = "No agent certainly earned more reward than random picks and shortened waits as well"
-    return any_learnt, f"{start}. {'; '.join(parts)}."
 
 
 def claims(runs: pd.DataFrame, curve: pd.DataFrame) -> Iterator[Claim]:

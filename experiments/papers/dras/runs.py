@@ -14,7 +14,7 @@ from typing import Any, Final
 import numpy as np
 import pandas as pd
 
-from experiments.papers.dras.cases import DQL, PG, UNTRAINED
+from experiments.papers.dras.cases import DQL, LINEARS, PG, UNTRAINED
 from experiments.papers.dras.job_sets import DAY, HOUR, HUNDREDTH, ORDERS, TENTH, THETA_NODES, WEEK, Counts, Parts
 from predictors.core.arrays import Bools, Floats, Ints
 from predictors.data.joblog import JobLog
@@ -180,7 +180,7 @@ class Plan:
 
 
 FULL: Final = Plan(TENTH, Counts(), seeds=10, orders=len(ORDERS))
-WHOLE: Final = Plan(THETA_NODES, Counts(), seeds=1, orders=1, snapshots=2, control_seeds=0, agents=(PG, DQL))
+WHOLE: Final = Plan(THETA_NODES, Counts(), seeds=1, orders=1, snapshots=2, control_seeds=0, agents=(PG, DQL, *LINEARS))
 """The paper's networks: each state that is kept takes 88 MB."""
 QUICK: Final = Plan(HUNDREDTH, Counts(3, 3, 27, jobs=800), seeds=3, orders=1, snapshots=5)
 

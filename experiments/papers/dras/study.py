@@ -13,9 +13,9 @@ from typing import Final
 
 import pandas as pd
 
-from experiments.papers.dras.cases import BINPACKING, DECIMA, OPTIMIZATION, RANDOM, WINDOW
-from experiments.papers.dras.checks import controls, copied, look_ahead, openness, train_and_test, upper_bounds
-from experiments.papers.dras.claims import claims, learnt
+from experiments.papers.dras.cases import BINPACKING, DECIMA, OPTIMIZATION, PARTS, RANDOM, SHORT, WINDOW
+from experiments.papers.dras.checks import controls, copied, learnt, look_ahead, openness, train_and_test, upper_bounds
+from experiments.papers.dras.claims import claims
 from experiments.papers.dras.figures import SHOWN, TRACE, pictures
 from experiments.papers.dras.job_sets import ORDERS, Parts, split
 from experiments.papers.dras.runs import CURVE, FULL, QUICK, RUN, SIZES, WHOLE, Plan, Work, table_of, untrained_runs
@@ -44,7 +44,7 @@ def run(setting: Setting) -> Report:
     log, account = clean(setting.jobs(), setting.procs, drop_wide=True)
     parts = split(log, train, setting.test or TEST, plan.nodes)
     seeds = tuple(range(setting.seed + 1, setting.seed + 1 + plan.seeds))
-    folder = None if setting.checkpoints is None or not plan.agents else setting.checkpoints / "agents"
+    folder = setting.checkpoints / "agents" if setting.checkpoints is not None and setting.scale == "full" else None
     work = Work(parts, plan, seeds[0], folder)
     rules = run_all(setting, "Rules by seed", untrained_runs, work, seeds)
     agents = run_all(setting, "Training agents", trained_runs, work, tasks_of(work))
@@ -53,7 +53,7 @@ def run(setting: Setting) -> Report:
     runs, curve = table_of(everything, RUN), table_of(everything, CURVE)
     training = training_of(everything)
     tables = dict(tables_of(runs, training, log, parts, train, plan, WINDOW))
-    tables["Agents and controls, compared with random picks in the same frame"] = controls(runs)
+    tables["Agents and controls, compared with random picks in the same frame"] = compared = controls(runs)
     tables["Look-ahead, compared with random picks made again at each pass"] = look_ahead(runs)
     tables["Agents that see true run times, compared with those that do not"] = upper_bounds(runs)
     tables["On the months learnt from and on those to test, compared with random picks"] = train_and_test(runs)
@@ -64,7 +64,6 @@ def run(setting: Setting) -> Report:
         {"claim": claim.text, "verdict": claim.found, "evidence": claim.evidence} for claim in found
     )
     sizes = table_of(everything, SIZES)
-    _, first = learnt(runs)
     return Report(
         log=log.name,
         seeds=seeds,
@@ -73,7 +72,7 @@ def run(setting: Setting) -> Report:
               "figure7_by_size": sizes[sizes["case"].isin((TRACE, *SHOWN))]},
         pictures=tuple(pictures(everything, curve, parts)),
         notes=tuple(_notes(plan, parts, log)),
-        verdict=(first, *_counted([claim.found for claim in found])),
+        verdict=(*learnt(compared), *_counted([claim.found for claim in found])),
         details=tuple(claim.sentence for claim in found),
         facts={"jobs": parts.used, "nodes of the scaled machine": int(parts.train.max_procs or 0),
                "job sets": plan.counts.total, "orders of job sets": plan.orders, "mode": _mode(setting)},
@@ -94,6 +93,12 @@ def plan_of(setting: Setting) -> Plan:
         raise JobcastError(f"dras needs 1 seed or more; got --seeds {seeds}.")
     if not 1 <= orders <= len(ORDERS):
         raise JobcastError(f"Job sets have 1 to {len(ORDERS)} orders; got --orders {orders}.")
+    for part in setting.experiments:
+        if part not in PARTS:
+            raise unknown_name("part of dras", part, PARTS)
+    if setting.experiments:
+        agents = tuple(dict.fromkeys(name for part in setting.experiments for name in PARTS[part]))
+        plan, orders = replace(plan, agents=agents), orders if "paper" in setting.experiments else 1
     counts = plan.counts if setting.job_sets is None else plan.counts.of_total(setting.job_sets)
     return replace(plan, counts=counts, seeds=seeds, orders=orders, control_seeds=min(seeds, plan.control_seeds))
 
@@ -122,8 +127,9 @@ def _notes(plan: Plan, parts: Parts, log: JobLog) -> Iterator[str]:
         yield f"The machine of {log.max_procs:,} nodes is scaled to {nodes}: jobs keep their share, at least one node."
     yield (
         f"Agents learn from {plan.counts.sampled} sampled, {plan.counts.real} real and {plan.counts.synthetic} "
-        f"synthetic job sets; the state with most reward on the validation month is tested. Rewards are measured at "
-        f"every start of a job, so that more selections do not earn more."
+        f"synthetic job sets; the state with most reward on the validation month is tested, of {SHORT} that with least "
+        "wait. Rewards are measured at every start of a job, so that more selections do not earn more. Intervals are "
+        "over seeds, which all shake the same months."
     )
     if plan.counts.total < PAPERS_JOB_SETS:
         yield (

@@ -25,6 +25,8 @@ from schedsim.workload.estimates import clairvoyant
 from schedsim.workload.workload import Workload
 
 PERMUTED: Final = "permuted features"
+REWARD: Final = "reward_a_start"
+WAIT: Final = "mean_wait_s"
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,23 @@ class Arm:
     name: str
     changes: Mapping[str, Any] = field(default_factory=dict)  # fields of `DrasSettings` apart from the machine's
     estimates: str = "requested"  # what it sees and what is planned by: `requested`, `clairvoyant` or `cqsim`
-    # whether it is also tested while it goes on learning; the frozen copy then has a name of its own
+    # whether it goes on learning during the test; a frozen copy of the paper's has a name of its own
     updating: bool = False
     control: bool = True  # whether it is a control: fewer seeds
+    choice: str = REWARD  # by which figure of the validation month the state to test is chosen
     trains: bool = True  # whether it is trained at all
     copied: bool = False  # whether its job sets are the weeks that it is tested on
 
 
+_NORMALISED: Final = {"baseline": "update", "discount": 0.0, "rate": 1e-4}
 ARMS: Final = (  # agents, the paper's three first
     Arm(cases.PG, updating=True, control=False),
     Arm(cases.DQL, {"kind": "dql"}, updating=True, control=False),
     Arm(cases.DECIMA, {"kind": "decima"}, control=False),
+    Arm(cases.BY_INSTANT, {"earner": "instant"}, updating=True, control=False),
+    Arm(cases.PUBLIC, {"baseline": "update", "discount": 0.6}, updating=True, control=False),
+    Arm(cases.NORMALISED, _NORMALISED, updating=True, control=False),
+    Arm(cases.SHORT, {**_NORMALISED, "reward": "short"}, updating=True, control=False, choice=WAIT),
     Arm("untrained", trains=False),
     Arm("shuffled rewards", {"reward": "shuffled"}),
     Arm("zero reward", {"reward": "zero"}),
@@ -86,19 +94,22 @@ def trained_runs(work: Work, task: Task) -> pd.DataFrame:
     begin = process_time()
     training = _training(work, arm, settings, task)
     seconds = process_time() - begin
-    name = task.arm if task.order == next(iter(ORDERS)) else f"{task.arm}, {task.order}"
-    first = name == task.arm
+    first = task.order == next(iter(ORDERS))
+    name = task.arm if first else f"{task.arm}, {task.order}"
     curve = _curve(work, arm, settings, training, task.seed)
-    best = _best_of(curve)
-    agent = training.agents[best] if training is not None else untrained(settings, task.seed)
     updates = sum(episode.updates for episode in training.curve) if training is not None else 0
     about = {"train_seconds": seconds, "updates": updates, "order": task.order}
     found = [curve.assign(table=CURVE, log=work.parts.test.name, case=name, seed=task.seed)]
-    both = arm.updating and first
-    for learning in (True, False) if both else (arm.updating,):
-        case = name if learning or not both else name + cases.FROZEN
+    tests = [(name, arm.choice, arm.updating)]
+    if first and name in (cases.PG, cases.DQL):
+        tests.append((name + cases.FROZEN, arm.choice, False))
+    if name == cases.PG:
+        tests.append((cases.BY_WAIT, WAIT, arm.updating))
+    for case, choice, learning in tests:
+        agent = training.agents[_best_of(curve, choice)] if training is not None else untrained(settings, task.seed)
         go = _going(agent, settings, arm.estimates, task.seed, learning)
-        found.append(evaluated(work, case, task.seed, go, about, only=TEST if arm.control else None))
+        only = TEST if arm.control or case in cases.VARIANTS else None
+        found.append(evaluated(work, case, task.seed, go, about, only))
     return pd.concat([table for table in found if len(table)], ignore_index=True)
 
 
@@ -172,11 +183,10 @@ def _curve(work: Work, arm: Arm, settings: DrasSettings, training: Training | No
     return pd.DataFrame(rows)
 
 
-def _best_of(curve: pd.DataFrame) -> int:
-    """Return the place of the trained state with most reward on the validation month, the first of equal ones."""
-    if len(curve) < 2:
-        return 0
-    return 1 + int(np.argmax(curve["reward_a_start"].to_numpy()[1:]))
+def _best_of(curve: pd.DataFrame, choice: str) -> int:
+    """Return the place of the trained state that is best on the validation month, the first of equal ones."""
+    values = curve[choice].to_numpy()[1:]
+    return 1 + int(np.argmin(values) if choice == WAIT else np.argmax(values))
 
 
 def training_of(runs: pd.DataFrame) -> pd.DataFrame:
@@ -188,7 +198,6 @@ def training_of(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 GENERATIONS: Final = 30  # of the search, twelve agents each
-LINEARS: Final = (cases.LINEAR, cases.LINEAR + cases.COPIED, cases.LINEAR_TRUE)
 
 
 def tunable() -> bool:
@@ -203,7 +212,8 @@ def tunable() -> bool:
 def linear_tasks(work: Work) -> list[tuple[str, int]]:
     """Return the agents to tune, each by every seed; none without the package that searches."""
     seeds = range(work.first_seed, work.first_seed + work.plan.seeds)
-    return [(name, seed) for name in LINEARS for seed in seeds] if tunable() else []
+    names = [name for name in cases.LINEARS if not work.plan.agents or name in work.plan.agents]
+    return [(name, seed) for name in names for seed in seeds] if tunable() else []
 
 
 def linear_runs(work: Work, task: tuple[str, int]) -> pd.DataFrame:

@@ -38,6 +38,7 @@ PLACE: Final = 0
 OF: Final = 1
 REWARD: Final = 2
 VALUE: Final = 3
+INSTANT: Final = 4
 
 
 @step
@@ -160,7 +161,9 @@ def keep_choice(
 ) -> None:
     """Note what the job picked earns: the pick is complete."""
     one = agent.one[0]
-    agent.choices[one.n_choices, REWARD] = reward_of(sim, agent, site, slot, oldest_wait, behind_head)
+    choice = agent.choices[one.n_choices]
+    choice[REWARD] = reward_of(sim, agent, site, slot, oldest_wait, behind_head)
+    choice[INSTANT] = sim.state[0].clock.n_passes
     one.n_choices += 1
 
 
@@ -171,7 +174,8 @@ def reward_of(
     """Return the reward of picking a job, by equation 1 or 2; a job that starts counts as running already.
 
     Equation 1: its wait by the longest wait in the queue, its processors and those in use by the machine's, weighted.
-    Equation 2: the mean of -1 / estimate over the queue without it if it starts, estimates in hours.
+    Equation 2: the mean of -1 / estimate over the queue without it if it starts, estimates in hours. Short jobs: minus
+    its own estimate, so that the shortest earns most.
     """
     state, job = sim.state[0], sim.jobs_now[slot]
     queue, rules, one = state.queue, state.rules, agent.one[0]
@@ -192,7 +196,7 @@ def reward_of(
             total -= 1.0 / job.order_estimate
             n -= 1
         return -3600.0 * total / n if n > 0 else 0.0
-    return 0.0
+    return -job.order_estimate / 3600.0 if one.pick_reward == at.SHORT_JOBS else 0.0
 
 
 @step

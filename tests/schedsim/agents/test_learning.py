@@ -41,6 +41,11 @@ def watched(jobs, settings, seed=1, **about):
     return learner, simulation
 
 
+def picks_of(*parts):
+    """Return picks, each at an instant of its own."""
+    return Picks(*parts, np.arange(len(parts[3])))
+
+
 def drawn(shape, n, seed=0):
     """Return a batch of what may be seen, with rows of zeros."""
     random = np.random.default_rng(seed)
@@ -106,7 +111,7 @@ def test_policy_gradient_follows_equation_3():
         returns.append(to_go)
         followed = learner._climb
         learner._climb = lambda picks, scores, wanted: told.append(wanted)
-        learner.update(Picks(seen, place, of, np.array(rewards), np.zeros(n)))
+        learner.update(picks_of(seen, place, of, np.array(rewards), np.zeros(n)))
         learner._climb = followed
         network, gradient = Network(settings.shape, float), np.empty(len(weights))
         network.scores(weights, seen)
@@ -114,7 +119,7 @@ def test_policy_gradient_follows_equation_3():
         aim = [aim_of(network, moved, seen, place, of, worth) for moved in shaken(weights, range(0, len(weights), 9))]
         slopes = np.array([(above - below) / 2e-6 for above, below in zip(aim[::2], aim[1::2], strict=True)])
         assert np.allclose(gradient[::9], slopes, atol=2e-4)
-        learner._climb(Picks(seen, place, of, np.array(rewards), np.zeros(n)), np.zeros(1), told[-1])
+        learner._climb(picks_of(seen, place, of, np.array(rewards), np.zeros(n)), np.zeros(1), told[-1])
     assert learner.updates == 2
 
 
@@ -133,40 +138,39 @@ def shaken(weights, places):
             yield moved
 
 
-@pytest.mark.parametrize("returns", ["printed", "full"])
-def test_q_learning_follows_equation_4(returns):
-    """The value of each pick moves towards its reward and the best value after it; where an update ends there is none.
-
-    With full returns, the first value of the next update follows.
-    """
-    settings = DrasSettings("dql", returns=returns, **SMALL)
+def test_q_learning_follows_equation_4():
+    """The value of each pick moves towards its reward and the best value after it; none follows an update."""
+    settings = DrasSettings("dql", **SMALL)
     learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
     seen = drawn(settings.shape, 3).astype(np.float32)
     old = Network(settings.shape).scores(learner.weights, seen)[:, 0].copy()
-    rewards, values = np.array([1.0, -2.0, 0.5]), np.array([0.3, 0.7, 0.2])
-    following = np.array([0.7, 0.2, 0.0 if returns == "printed" else 9.0])
-    expected = rewards + following - old
-    targets = []
+    rewards, targets = np.array([1.0, -2.0, 0.5]), []
     learner._climb = lambda picks, scores, wanted: targets.append(wanted[:, 0])
-    picks = Picks(seen, np.zeros(3, int), np.full(3, 3), rewards, values)
-    learner.update(picks)
-    if returns == "full":
-        assert targets == []
-        learner.update(replace(picks, value=np.array([9.0, 0.0, 0.0])))
-    assert np.allclose(targets[0], expected)
+    learner.update(picks_of(seen, np.zeros(3, int), np.full(3, 3), rewards, np.array([0.3, 0.7, 0.2])))
+    assert np.allclose(targets[0], rewards + np.array([0.7, 0.2, 0.0]) - old)
     assert learner.explore == 0.995
-    learner.finish()
-    assert len(targets) == (1 if returns == "printed" else 2)
+    with pytest.raises(JobcastError, match="of policy gradient"):
+        replace(settings, returns="full")
+
+
+def test_returns_may_be_normalised_discounted_and_of_instants():
+    """Picks 1 and 2 are of one instant: they earn their mean once, and the pick after it half of its own."""
+    settings = DrasSettings("pg", baseline="update", discount=0.5, earner="instant", **SMALL)
+    learner, told = DrasLearner(settings, first_weights(settings.shape, 4), 1), []
+    learner._follow = lambda picks, worth: told.append(worth)
+    rewards = np.array([1.0, 3.0, 8.0])
+    learner.update(Picks(None, np.zeros(3, int), np.full(3, 3), rewards, np.zeros(3), np.array([4, 4, 6])))
+    assert np.allclose(told[0], np.array([-1, -1, 2]) / np.sqrt(2))
 
 
 def test_targets_are_cut_and_an_update_without_numbers_is_left_out():
     settings = DrasSettings("dql", **SMALL)
     learner = DrasLearner(settings, first_weights(settings.shape, 4), 1)
     seen = drawn(settings.shape, 1).astype(np.float32)
-    learner.update(Picks(seen, np.zeros(1, int), np.ones(1, int), np.array([1e9]), np.zeros(1)))
+    learner.update(picks_of(seen, np.zeros(1, int), np.ones(1, int), np.array([1e9]), np.zeros(1)))
     assert learner.refused == 1
     before = learner.weights.copy()
-    learner.update(Picks(seen, np.zeros(1, int), np.ones(1, int), np.array([np.nan]), np.zeros(1)))
+    learner.update(picks_of(seen, np.zeros(1, int), np.ones(1, int), np.array([np.nan]), np.zeros(1)))
     assert learner.refused == 3  # cut to no number, and left out
     assert np.array_equal(before, learner.weights)
     assert np.isfinite(before).all()
@@ -183,6 +187,7 @@ def test_rewards_are_those_worked_out_by_hand():
     by_hand = {
         "theta": [0.5, (1 + 0.75) / 3, (0.25 + 1) / 3],
         "cori": [0.0, -3600 * (1 / 20 + 1 / 4) / 2, -3600 / 20],
+        "short": [-10 / 3600, -20 / 3600, -4 / 3600],
         "zero": [0.0, 0.0, 0.0],
     }
     for name, expected in by_hand.items():
@@ -291,7 +296,7 @@ def test_shuffled_rewards_are_the_same_numbers_in_another_order():
     learner, dealt = DrasLearner(settings, first_weights(settings.shape, 1), 1), []
     for learner.updates in range(500):
         first = 9 * learner.updates
-        dealt.append(learner._dealt(Picks(None, None, None, np.arange(first, first + 9.0), None)))
+        dealt.append(learner._dealt(picks_of(None, None, None, np.arange(first, first + 9.0), None)))
     late = np.concatenate(dealt)
     assert len(learner.pool) == 1024
     assert len(set(late[1024:])) == len(late) - 1024
@@ -402,7 +407,7 @@ def test_what_does_not_fit_together_is_refused():
     for make in (lambda: Reward("fairness"), lambda: Reward(shares=(1.0,)), lambda: Reward(least_wait=-1)):
         with pytest.raises(JobcastError):
             make()
-    assert set(REWARDS) == {"theta", "theta-6h", "cori", "zero", "shuffled"}
+    assert set(REWARDS) == {"theta", "theta-6h", "cori", "short", "zero", "shuffled"}
 
 
 SHORT, LONG = 8_640, 172_800  # estimates [s]; all jobs take 1,000 s
