@@ -92,10 +92,13 @@ class SlurmCluster:
         Whether slurmdbd keeps accounts, users and ended jobs: see `sacctmgr`, `add_account` and `add_user`.
     nodes : sequence of str
         What slurm.conf says of each node.
+    names : sequence of str, optional
+        Names of the nodes; else n1, n2, ….
     """
 
-    def __init__(self, version, folder, speed=1, parameters=None, more="", accounting=False, nodes=NODES):
+    def __init__(self, version, folder, speed=1, parameters=None, more="", accounting=False, nodes=NODES, names=None):
         self.version, self.speed, self.nodes = version, speed, nodes
+        self.names = names or [f"n{k}" for k in range(1, 1 + len(nodes))]
         self.root = chroot_of(version, accounting)
         self.place = f"/cluster.{os.getpid()}.{time.monotonic_ns()}"
         self.home = Path(str(self.root) + self.place)
@@ -184,10 +187,10 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
         if self.accounting:
             self.accounting.up()
         self.start("slurmctld", "slurmctld", "-D")
-        for k in range(1, 1 + len(self.nodes)):
-            (self.home / "spool" / f"n{k}").mkdir(exist_ok=True)
-            self.start(f"n{k}", "slurmd", "-D", "-N", f"n{k}")
-        end, n = time.monotonic() + 30, len(self.nodes)
+        for name in self.names:
+            (self.home / "spool" / name).mkdir(exist_ok=True)
+            self.start(name, "slurmd", "-D", "-N", name)
+        end, n = time.monotonic() + 30 + len(self.nodes), len(self.nodes)
         while time.monotonic() < end:
             if len({*self.run("sinfo", "-h", "-N", "-t", "idle,alloc,mix", "-o", "%N", check=False).split()}) == n:
                 return self
@@ -197,7 +200,7 @@ PartitionName=p Nodes=n[1-4] Default=YES MaxTime=INFINITE State=UP
                         f"{name} ended: {self.log('slurmctld' if name == 'slurmctld' else 'slurmd.' + name)}"
                     )
             time.sleep(0.05)
-        raise AssertionError(f"no {n} nodes within 30 s: {self.log('slurmctld')}")
+        raise AssertionError(f"no {n} nodes within {30 + n} s: {self.log('slurmctld')}")
 
     def log(self, name):
         """Return the end of a daemon's log."""
