@@ -100,7 +100,7 @@ class Rush(Experiment, Shared):
     counter_lag: Annotated[
         int | None, Option(help="Counters come so late, in the rows where asks cost [s]; default 60.")
     ] = None
-    thresholds: Annotated[str, Option(help="Skip thresholds of the rows on what asking costs; default 10,100.")] = ""
+    thresholds: Annotated[str, Option(help="Skip thresholds; the highest is the main one; default 10,100.")] = ""
 
 
 class RushDose(Experiment, Shared):

@@ -24,7 +24,7 @@ import numpy as np
 import pandas as pd
 
 from experiments.papers.rush.jobs import EXPERIMENTS, jobs_of
-from experiments.papers.rush.measures import EASY, ORACLE, RUSH, means_over_seeds, sign_flip_p, with_z
+from experiments.papers.rush.measures import EASY, ORACLE, RUSH, sign_flip_p, with_ends, with_z
 from experiments.papers.rush.study import TRIAL_SEEDS
 from experiments.papers.rush.trials import (
     MODEL,
@@ -196,8 +196,8 @@ def summed(trials: pd.DataFrame, column: str) -> pd.DataFrame:
     keys = [column, "policy"]
     names = ["f1", "f1_shuffled", "varying", "fewer_varying", "makespan_saved_s", "spread", "skips", "met"]
     means = both.groupby(keys, sort=False)[names].apply(lambda group: group.mean()).reset_index()
-    gains = means_over_seeds(both, keys, "fewer_varying")
-    saved = means_over_seeds(both, keys, "makespan_saved_s")
+    gains = with_ends(both, keys, "fewer_varying", "seed")
+    saved = with_ends(both, keys, "makespan_saved_s", "seed")
     ends = {"low": gains["low"], "high": gains["high"], "saved_low_s": saved["low"], "saved_high_s": saved["high"]}
     return means.assign(**ends)
 

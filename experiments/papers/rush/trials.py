@@ -232,8 +232,8 @@ def classifier_at(where: str) -> "LoadedClassifier":
 
 
 MODEL: Final = "adaboost"  # the paper's best model
-DAYS: Final = 212  # August to February
-NORM_DAYS: Final = 60  # on 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal
+DAYS: Final = 120
+NORM_DAYS: Final = 30  # on 8 and 32 nodes, where nothing is learnt, control jobs of so many days tell what is normal
 MACHINE_WINDOW, OWN_WINDOW = ([f"{owner} {i}" for i in range(3 * len(COUNTERS))] for owner in ("machine", "own"))
 WINDOWS: Final = [*MACHINE_WINDOW, *OWN_WINDOW]  # columns of `schedsim.contention.campaign.Collected`
 

@@ -8,11 +8,11 @@ import pandas as pd
 import pytest
 
 from experiments.papers.rush import measures
-from experiments.papers.rush.asking import FREE, AskSettings, beside_easy, differences, f1_on, rows_of, threshold_of
+from experiments.papers.rush.asking import PRICED, AskSettings, rows_of
 from experiments.papers.rush.dose import LENGTH, MEASURED, Case, beside_none, on_ten_days, summed
 from experiments.papers.rush.jobs import EXPERIMENTS, MACHINE, SIZES, jobs_of, scaled
-from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, ORACLE, RANDOM, RUSH
-from experiments.papers.rush.study import Shared, by_policy, row_trial, run, settings_of, tables_of, trials_of
+from experiments.papers.rush.measures import CALM_EASY, CALM_RUSH, EASY, RANDOM, RUSH
+from experiments.papers.rush.study import Shared, against, by_policy, row_trial, run, settings_of, tables_of, trials_of
 from experiments.papers.rush.trials import (
     Control,
     Environment,
@@ -221,9 +221,10 @@ def shared(model):
         [name for name, _ in kinds for _ in range(5)], [16] * 35,
         [ALONE[name] * f for name, _ in kinds for f in (1.05, 1.1, 1.15, 1.2, 1.25)],
     )  # fmt: skip
-    models = {one.learnt: model for one in EXPERIMENTS.values()}
-    policies = dict.fromkeys(EXPERIMENTS, (RANDOM, ORACLE, CALM_EASY, CALM_RUSH))
-    return Shared(Environment(), {"none": norms.to_json()}, models, "all", policies)
+    models = {(one.learnt, "live"): model for one in EXPERIMENTS.values()}
+    rows = {policy: row for policy, row in rows_of(AskSettings(thresholds=(10,))).items() if row.probes == "live"}
+    del rows[PRICED]
+    return Shared(Environment(), {"none": norms.to_json()}, models, "all", dict.fromkeys(EXPERIMENTS, rows))
 
 
 @pytest.fixture(scope="module")
@@ -283,13 +284,16 @@ def test_measures_by_hand():
     """Two jobs of one seed; z against a mean of 100 and a std of 10, the same for both policies."""
     norms = Norms.of(["AMG"] * 5, [16] * 5, [100, 100, 100, 100 - 10 * 2**0.5, 100 + 10 * 2**0.5])
     runs = pd.DataFrame(
-        {"experiment": "ADAA", "seed": 0, "policy": [EASY, EASY, RUSH, RUSH], "application": "AMG", "nodes": 16,
-         "submit": [0, 5] * 2, "wait": [0, 10, 0, 30], "run_time": [120.0, 110.0, 108.0, 116.0], "said": ""}
+        {"experiment": "ADAA", "campaign": 0, "seed": 0, "policy": [EASY, EASY, RUSH, RUSH], "application": "AMG",
+         "nodes": 16, "submit": [0, 5] * 2, "wait": [0, 10, 0, 30],
+         "run_time": [120.0, 110.0, 108.0, 116.0], "said": ""}
     )  # fmt: skip
     runs = measures.with_z(runs, norms)
     assert runs["z"].tolist() == [2.0, 1.0, 0.8, 1.6]
     assert runs["varies"].tolist() == [True, False, False, True]
-    trials = pd.DataFrame({"experiment": "ADAA", "seed": 0, "policy": [EASY, RUSH], "makespan_s": [300, 280]})
+    trials = pd.DataFrame(
+        {"experiment": "ADAA", "campaign": 0, "seed": 0, "policy": [EASY, RUSH], "makespan_s": [300, 280]}
+    )
     trials = measures.paired(trials.merge(measures.per_trial(runs)), runs)
     own = trials[trials["policy"] == RUSH].iloc[0]
     assert (own["fewer_varying"], own["makespan_saved_s"], own["wait_added_s"]) == (0, 20, 20)
@@ -300,9 +304,9 @@ def test_tables_carry_every_run(shared, found, monkeypatch):
     norms = Norms.from_json(shared.norms["none"])
     monkeypatch.setattr("experiments.papers.rush.study.by_policy", lambda shared, name, seed: found[seed])
     tables = [trials_of(shared, ("PDPA", seed)) for seed in (0, 1)]
-    runs, trials = tables_of(tables, Control({}, {"none": norms}))
+    runs, trials = tables_of(tables, Control({}, {"none": norms}), 3)
     assert len(runs) == 2 * 6 * 150
-    assert len(trials) == 12
+    assert len(trials) == 12 and trials["campaign"].eq(3).all()
     assert trials.loc[trials["policy"] == EASY, "fewer_varying"].eq(0).all()
     assert not runs.loc[runs["policy"] == CALM_EASY, "varies"].all()
     paper = measures.beside_paper(trials)
@@ -332,17 +336,17 @@ def test_the_dose_response_by_hand():
 # --- what asking costs ------------------------------------------------------------------------------------------------
 
 
-def test_each_row_has_both_thresholds_and_what_it_deals_comes_before():
+def test_policies_of_a_trial():
+    """What deals out skips comes after what gives them; the headline has the highest threshold."""
     rows = rows_of(AskSettings(thresholds=(3, 7)))
-    seen = set()
+    policies = list(rows)
     for policy, row in rows.items():
-        assert row.threshold in (3, 7) and policy.endswith(f"[{row.threshold}]")
-        assert not row.like or row.like in seen
-        seen.add(policy)
-    judges = {(row.judge, row.threshold) for row in rows.values()}
-    assert judges == {(judge, most) for judge in ("model", "random", "oracle") for most in (3, 7)}
-    timed = [row for row in rows.values() if row.probes == "timed"]
-    assert timed and all(row.ask_seconds == 20 and row.probing == 1e8 and row.use == "live" for row in timed)
+        assert row.threshold in (0, 3, 7) and policy.endswith(", 3 skips") == (row.threshold == 3)
+        assert not row.like or policies.index(row.like) < policies.index(policy)
+    assert rows[RUSH].threshold == rows[RANDOM].threshold == 7
+    assert (rows[PRICED].ask_seconds, rows[PRICED].probing) == (22, 1e8)
+    assert set(rows_of(AskSettings(), "SS")) == {EASY, RUSH, f"{RUSH}, 10 skips", RANDOM}
+    assert against(rows)[RUSH].keys() == {RANDOM, PRICED, "RUSH, no probes", "3 skips"}
 
 
 @pytest.mark.parametrize(
@@ -351,7 +355,6 @@ def test_each_row_has_both_thresholds_and_what_it_deals_comes_before():
         ({"ask_seconds": 0}, "ask_seconds must be from 1 to 3600 s; got 0"),
         ({"counter_lag": -1}, "counter_lag must be from 0"),
         ({"thresholds": (10, 10)}, "must be different whole numbers"),
-        ({"window": 90}, "a multiple of 60 s; got 90"),
     ],
 )
 def test_settings_of_asking_that_cannot_be(given, says):
@@ -363,7 +366,7 @@ def test_settings_of_asking_that_cannot_be(given, says):
     ("about", "says"),
     [
         ({"ask_seconds": 5, "experiments": ("SS", "WS")}, "--ask-seconds is for .* of ADAA; add ADAA to .*SS,WS"),
-        ({"thresholds": (7,), "predictors": ("some/model",)}, "--thresholds is for .* with --predictors"),
+        ({"probe_seconds": 7, "predictors": ("some/model",)}, "--probe-seconds is for .* with --predictors"),
         ({"counter_lag": 0, "predictors": ("some/model",)}, "--counter-lag is for"),
     ],
 )
@@ -386,53 +389,45 @@ def test_a_late_ring_answers_as_it_would_have_then():
         late.window(400.0)
 
 
-def test_the_threshold_is_where_f1_is_highest_on_runs_left_out():
-    data = dataset()
-    threshold, f1 = threshold_of(data, "decision-forest", 0)
-    assert 0 < threshold <= 1 and f1 >= f1_on(data, "decision-forest", 0) - 1e-9
-
-
-def test_rows_beside_fcfs_easy_by_hand():
-    rows = rows_of(AskSettings(thresholds=(10,)))
-    free, dealt = "probes at each ask, free [10]", "random delays, as many as: probes at each ask, free [10]"
-    figures = {"makespan_saved_s": 5.0, "longest_shortened_pct": 1.0, "calls": 9, "skips": 4, "met": 0}
-    trials = pd.DataFrame([
-        {"experiment": "ADAA", "policy": policy, "seed": seed, "varying": varying, "fewer_varying": 9 - varying,
-         **figures}
-        for policy, counts in ((free, (4, 2)), (dealt, (5, 7))) for seed, varying in enumerate(counts)
+def many_trials(counts):
+    """Trials of ADAA by policy, from the runs that vary: of each campaign, a list over its seeds."""
+    return pd.DataFrame([
+        {"experiment": "ADAA", "policy": policy, "campaign": campaign, "seed": 100 * campaign + k, "varying": varying}
+        for policy, each in counts.items() for campaign, own in enumerate(each) for k, varying in enumerate(own)
     ])  # fmt: skip
-    table = beside_easy(trials, rows).set_index("row")
-    assert len(table) == 2 and table.loc["probes at each ask, free", "fewer_varying"].startswith("6 (")
-    assert table.loc["probes at each ask, free", "fewer_than_random"].startswith("3 (")
 
 
-def test_paired_differences_by_hand():
-    """Four seeds of which one has nothing to save: no p is below 2^(1 - 3)."""
-    rows = rows_of(AskSettings(thresholds=(10, 100)))
-    counts = {EASY: (9, 5, 4, 0), f"{FREE} [10]": (8, 5, 4, 0), f"{FREE} [100]": (4, 3, 3, 0), "no probes [100]":
-              (9, 5, 4, 0), f"random delays, as many as: {FREE} [100]": (9, 4, 4, 0)}  # fmt: skip
-    trials = pd.DataFrame([
-        {"experiment": "ADAA", "policy": policy, "seed": seed, "varying": varying}
-        for policy, each in counts.items() for seed, varying in enumerate(each)
-    ])  # fmt: skip
-    table = differences(trials, rows).set_index(["row", "threshold", "against"]).sort_index()
-    free = table.loc[FREE, 100]
-    assert set(free.index) == {"FCFS+EASY", "equal random delays", "10 skips", "no probes"}
-    assert free["p"].to_dict() == {"FCFS+EASY": 0.25, "equal random delays": 0.25, "10 skips": 0.25, "no probes": 0.25}
-    assert free.loc["10 skips", "fewer_varying"].startswith("1.8 (") and table.loc[FREE, 10]["p"].to_list() == [1.0]
+def test_the_campaign_is_the_unit():
+    """Eight campaigns of two trials each: two trials of a campaign count as one mean."""
+    counts = {EASY: [(9, 5)] * 8, RUSH: [(8, 4)] * 8, RANDOM: [(8, 6)] * 7 + [(0, 0)]}
+    found = measures.differences(many_trials(counts), "ADAA", {RUSH: {EASY: EASY, RANDOM: RANDOM, "none": "absent"}})
+    assert found["against"].tolist() == [EASY, RANDOM]
+    assert found["fewer_varying"].tolist()[0] == "1 (1…1)" and found["p"].tolist()[0] == "0.008"
     values = np.array([3.0, -1.0, 2.0, 2.0, 0.0])
     flips = [abs(sum(v * s for v, s in zip(values, signs, strict=True))) for signs in product((1, -1), repeat=5)]
     assert measures.sign_flip_p(values) == np.mean(np.array(flips) >= 6)
 
 
+def test_no_p_that_cannot_be_below_a_twentieth():
+    """Five campaigns that differ have a floor of 1 / 16, six one of 1 / 32."""
+    assert measures.told(np.array([1.0, 2.0, 1.0, 2.0, 1.0, 0.0]))["p"] == ""
+    assert measures.told(np.array([1.0, 2.0, 1.0, 2.0, 1.0, 1.0]))["p"] == "0.031"
+
+
+def test_the_design_of_the_paper_by_hand():
+    """Ten trials that all have 17 runs under FCFS+EASY and 4 under RUSH; and a campaign that is unlike the paper's."""
+    counts = {EASY: [[17] * 10, [30] * 10], RUSH: [[4] * 10, [5] * 10]}
+    found = measures.in_the_papers_design(many_trials(counts), "ADAA", 0).set_index("others")
+    assert found["easy_14_to_20"].tolist() == [0.5, 0.5]
+    assert found["others_at_most_4"].to_dict() == {EASY: 0, RUSH: 1}
+    assert measures.in_the_papers_design(many_trials({EASY: [[17] * 9]}), "ADAA", 0).empty
+
+
 @pytest.mark.slow
-def test_a_row_that_pays_for_its_probes_starts_nobody_before_they_are_done(shared, model):
+def test_a_row_that_pays_for_its_probes_starts_nobody_before_they_are_done(shared):
     jobs, rows = jobs_of(EXPERIMENTS["PDPA"], 0), rows_of(AskSettings(thresholds=(2,)))
-    trial = row_trial(replace(shared, fitted={("adaboost", "live"): model}), rows[TIMED_ROW], jobs, 0, {})
-    assert trial.runs["start"].min() >= 20 and trial.calls >= 150 and trial.runs["skips"].max() <= 2
-
-
-TIMED_ROW = "probes that take their time and load [2]"
+    trial = row_trial(shared, "PDPA", rows[PRICED], jobs, 0, {})
+    assert trial.runs["start"].min() >= 22 and trial.calls >= 150 and trial.runs["skips"].max() <= 2
 
 
 def test_on_ten_days_by_hand():
