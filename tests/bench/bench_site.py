@@ -5,10 +5,10 @@
 The site is `modern/ub-slurm` in the folder that JOBCAST_TRACES names: five kinds of nodes with memory and GPUs,
 features, fair-share, QOS, a topology. A quarter of each kind of node (54 slurmd) takes every fourth of the site's
 first 2,500 jobs by the commands that its workload holds. The partition `debug` also has eight nodes of
-`general-compute`, whose jobs it may requeue; two limits on processors are added. Each run's own `sacct` then goes the way of a user: `jobcast site
-import`, and `jobcast simulate --site`. FOLDER gets a folder a run, and `compared.json`: each run's starts next to those
-of the twin, and the runs next to one another. Forty minutes a run at the usual speed; it needs what the tests with the
-mark `slurm` need.
+`general-compute`, whose jobs it may requeue; two limits on processors are added. Each run's own `sacct` then goes the
+way of a user: `jobcast site import`, and `jobcast simulate --site`. FOLDER gets a folder a run, and `compared.json`:
+each run's starts next to those of the twin, and the runs next to one another. Forty minutes a run at the usual speed;
+it needs what the tests with the mark `slurm` need.
 
 `REFUSED` names the keys of the site that a Slurm of today refuses: they are left out for it.
 """
