@@ -202,8 +202,8 @@ def starts_of(folder):
     names = ("job_id", "submit", "wait")
     real = {job: (at, at + wait) for job, at, wait in zip(*(log.values[n][rows].tolist() for n in names), strict=True)}
     with (folder / "twin.csv").open() as file:
-        twin = {int(row["job_id"]): int(row["start"]) for row in csv.DictReader(file)}
-    return {job: (*real[job], twin[job]) for job in sorted(real.keys() & twin.keys())}
+        waits = {int(row["job_id"]): int(row["wait"]) for row in csv.DictReader(file)}
+    return {job: (*real[job], real[job][0] + waits[job]) for job in sorted(real.keys() & waits.keys())}
 
 
 def figures_of(runs):
